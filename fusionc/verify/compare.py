@@ -25,11 +25,12 @@ class Tolerance:
     absolute: float
     relative: float
     widest: float
+    place: float = 2.0**-10  # the last one of 1; of other types none is finer
 
 
 TOLERANCES = {
-    "float64": Tolerance(1e-7, 1e-7, 8e-3),
-    "float32": Tolerance(1e-4, 1e-3, 8e-3),
+    "float64": Tolerance(1e-7, 1e-7, 8e-3, 2.0**-52),
+    "float32": Tolerance(1e-4, 1e-3, 8e-3, 2.0**-23),
     "float16": Tolerance(4e-3, 4e-3, 5e-3),
     "bfloat16": Tolerance(2e-2, 2e-2, 2e-2),
     "float8_e4m3fn": Tolerance(2e-2, 2e-2, 2e-2),
@@ -42,7 +43,6 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 # Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
 # would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
-_PLACE = {"float32": 2.0**-23, "float64": 2.0**-52}  # the last one of 1; of other types none is finer than 2⁻¹⁰
 SLICE = 16  # elements of a slice from which on it is judged by itself
 _PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
@@ -61,6 +61,27 @@ class Mismatch:
     within_widest: bool = False
 
 
+@dataclass(frozen=True)
+class Yardstick:
+    """By what an output is measured.
+
+    `numerics` is what the rewrites claim that are judged: the least precise of them. `least_scale` is a scale known
+    from elsewhere, for values that happen to vanish on these inputs. `precision` is the least precise type of floats in
+    which something on the way to the output is computed, "" where that is its own.
+    """
+
+    numerics: Numerics = "rounding"
+    least_scale: float = 0.0
+    precision: str = ""
+
+    def kind(self, name: str) -> str:
+        """The type whose tolerance counts for elements of a type."""
+        return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
+
+
+USUAL = Yardstick()
+
+
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
     """The tolerance of a type, by what the rewrites claim that are judged: the least precise of them.
 
@@ -71,30 +92,26 @@ def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
     if numerics == "approximate":
         return replace(usual, absolute=usual.widest)
     if numerics == "bitwise" and name in ("float64", "float32"):
-        return Tolerance(usual.absolute / 10, usual.relative / 10, usual.widest)
+        return replace(usual, absolute=usual.absolute / 10, relative=usual.relative / 10)
     return usual
 
 
-def compare(
-    reference: Any, candidate: Any, *, least_scale: float = 0.0, numerics: Numerics = "rounding"
-) -> Mismatch | None:
+def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mismatch | None:
     """None where `candidate` is the same value as `reference`, up to the tolerance of its type.
 
     A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None (empty optional).
-    `least_scale` is a scale known from elsewhere, for values that happen to vanish on these inputs; `numerics` as in
-    tolerance_of.
     """
     if reference is None or candidate is None:
         if reference is candidate:
             return None
         return Mismatch("the reference has no value, the candidate has" if reference is None else "has no value")
     if isinstance(reference, Mapping):
-        return _compare_maps(reference, candidate, least_scale, numerics)
+        return _compare_maps(reference, candidate, yardstick)
     if isinstance(reference, Sequence) and not isinstance(reference, str):
-        return _compare_sequences(reference, candidate, least_scale, numerics)
+        return _compare_sequences(reference, candidate, yardstick)
     if isinstance(candidate, Mapping) or (isinstance(candidate, Sequence) and not isinstance(candidate, str)):
         return Mismatch("is a sequence or a map where the reference gives a tensor")
-    return _compare_arrays(np.asarray(reference), np.asarray(candidate), least_scale, numerics)
+    return _compare_arrays(np.asarray(reference), np.asarray(candidate), yardstick)
 
 
 def largest_magnitude(value: Any) -> float:
@@ -132,19 +149,16 @@ def largest_difference(reference: Any, other: Any) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
 
-def unequal(
-    reference: NDArray[Any], candidate: NDArray[Any], least_scale: float = 0.0, numerics: Numerics = "rounding"
-) -> NDArray[np.bool_]:
-    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type; the rest
-    as in `compare`."""
+def unequal(reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick = USUAL) -> NDArray[np.bool_]:
+    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type."""
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
         return np.asarray(reference != candidate)
     a, b = as_float64(candidate), as_float64(reference)
-    tolerance = tolerance_of(name, numerics)
+    tolerance = tolerance_of(yardstick.kind(name), yardstick.numerics)
     error, slack = _error_and_slack(a, b, tolerance)
     excess = error - slack
-    wrong = excess > _limit(excess, b, name, max(scale_of(b, name), least_scale), tolerance)
+    wrong = excess > _limit(excess, b, name, max(scale_of(b, name), yardstick.least_scale), tolerance)
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -169,9 +183,7 @@ def _usable_magnitudes(values: NDArray[np.float64], name: str) -> NDArray[np.flo
     return np.where(usable & np.isfinite(magnitudes), magnitudes, 0.0)
 
 
-def _compare_maps(
-    reference: Mapping[Any, Any], candidate: Any, least_scale: float, numerics: Numerics
-) -> Mismatch | None:
+def _compare_maps(reference: Mapping[Any, Any], candidate: Any, yardstick: Yardstick) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
         return Mismatch("is not a map, the reference gives one")
     if list(reference) != list(candidate):
@@ -179,20 +191,16 @@ def _compare_maps(
     values = list(reference.values())
     if values and all(isinstance(value, float) for value in values):  # maps hold float32, as Python floats
         found = list(candidate.values())
-        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), least_scale, numerics)
-    return _compare_sequences(values, list(candidate.values()), least_scale, numerics)
+        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), yardstick)
+    return _compare_sequences(values, list(candidate.values()), yardstick)
 
 
-def _compare_sequences(
-    reference: Sequence[Any], candidate: Any, least_scale: float, numerics: Numerics
-) -> Mismatch | None:
+def _compare_sequences(reference: Sequence[Any], candidate: Any, yardstick: Yardstick) -> Mismatch | None:
     if not isinstance(candidate, Sequence) or isinstance(candidate, str):
         return Mismatch("is not a sequence, the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
-    found = [
-        compare(*pair, least_scale=least_scale, numerics=numerics) for pair in zip(reference, candidate, strict=True)
-    ]
+    found = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
     different = [(index, mismatch) for index, mismatch in enumerate(found) if mismatch]
     if not different:
         return None
@@ -202,9 +210,7 @@ def _compare_sequences(
     return Mismatch(f"element {index}: {first.reason}", error, all(mismatch.within_widest for _, mismatch in different))
 
 
-def _compare_arrays(
-    reference: NDArray[Any], candidate: NDArray[Any], least_scale: float, numerics: Numerics
-) -> Mismatch | None:
+def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick) -> Mismatch | None:
     if reference.dtype.name != candidate.dtype.name and not (
         reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"
     ):
@@ -213,11 +219,7 @@ def _compare_arrays(
         return Mismatch(f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}")
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name in TOLERANCES:
-        return (
-            None
-            if same_bits(reference, candidate)
-            else _compare_floats(reference, candidate, name, least_scale, numerics)
-        )
+        return None if same_bits(reference, candidate) else _compare_floats(reference, candidate, name, yardstick)
     unequal = np.asarray(reference != candidate)
     if not unequal.any():
         return None
@@ -234,7 +236,7 @@ def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
 
 
 def _compare_floats(
-    reference: NDArray[Any], candidate: NDArray[Any], name: str, least_scale: float, numerics: Numerics
+    reference: NDArray[Any], candidate: NDArray[Any], name: str, yardstick: Yardstick
 ) -> Mismatch | None:
     a, b = as_float64(candidate), as_float64(reference)
     for what, is_such in _NOT_FINITE:
@@ -245,8 +247,9 @@ def _compare_floats(
                 f"{what} at other places than in the reference ({int(moved.sum())} of {moved.size}), "
                 f"first at {list(place)}: {a[place]:.6g} for {b[place]:.6g}"
             )
-    tolerance = tolerance_of(name, numerics)
-    scale = max(scale_of(b, name), least_scale)
+    kind = yardstick.kind(name)
+    tolerance = tolerance_of(kind, yardstick.numerics)
+    scale = max(scale_of(b, name), yardstick.least_scale)
     error, slack = _error_and_slack(a, b, tolerance)
     excess = error - slack
     limit = _limit(excess, b, name, scale, tolerance)
@@ -255,7 +258,7 @@ def _compare_floats(
         return None
     place = tuple(int(i) for i in np.unravel_index(int(np.where(wrong, excess, -1.0).argmax()), excess.shape))
     return Mismatch(
-        f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {name}, "
+        f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {kind}, "
         f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
         f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value {scale:.3g})",
         float(error[wrong].max()),
@@ -279,7 +282,7 @@ def _limit(
     slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
     """
     usual = tolerance.absolute * scale
-    least = min(usual, max(usual / _PART, _PLACES * _PLACE.get(name, 2.0**-10) * scale))
+    least = min(usual, max(usual / _PART, _PLACES * tolerance.place * scale))
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
         return np.broadcast_to(usual, b.shape)
     limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)

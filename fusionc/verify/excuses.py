@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.protos import reads_of
-from fusionc.verify.compare import Numerics, as_float64, unequal
+from fusionc.verify.compare import Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
@@ -88,46 +88,44 @@ def size_of(value: Any) -> int:
     return value.size if isinstance(value, np.ndarray) else 1
 
 
-def excused_elements(
-    ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, least: float, numerics: Numerics
-) -> Excused:
+def excused_elements(ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick) -> Excused:
     """What is excused of an output on one sample: where it moves within a reach, or, of one that has none there, all
     that differs. The reach of `order` is infinite where the model leaves open what comes: nothing is far off there.
-    `least` and `numerics` are those of the judge."""
+    """
     size = size_of(ours)
     if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
         return Excused(0, size, 0, 0.0)
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return Excused(size, size, 0 if order is not None and np.isinf(order).all() else size, 0.0)
-    wrong = unequal(ours, theirs, least, numerics)
-    far = wrong & unequal(ours, theirs, least, "approximate")
+    wrong = unequal(ours, theirs, yardstick)
+    far = wrong & unequal(ours, theirs, replace(yardstick, numerics="approximate"))
     if order is not None:
         far &= ~np.isinf(order)
     return Excused(int(wrong.sum()), size, int(far.sum()), _farthest(ours, theirs, wrong))
 
 
-def moves_as_a_whole(ours: Any, moved: Any, least: float, numerics: Numerics) -> bool:
+def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
     """Whether most of an output is something else where the model reads inputs and weights that are moved."""
     return (
         isinstance(ours, np.ndarray)
         and isinstance(moved, np.ndarray)
-        and (ours.shape != moved.shape or bool(unequal(ours, moved, least, numerics).mean() > _MOST))
+        and (ours.shape != moved.shape or bool(unequal(ours, moved, yardstick).mean() > _MOST))
     )
 
 
-def reach_moves_whole(ours: Any, reach: Reach | None, least: float, numerics: Numerics) -> bool:
+def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
     """The same of where the order of reductions, and what is on a step, may move it."""
     if not isinstance(ours, np.ndarray) or reach is None:
         return False
-    return bool((~_is_held(ours, reach, least, numerics)).mean() > _MOST)
+    return bool((~_is_held(ours, reach, yardstick)).mean() > _MOST)
 
 
-def _is_held(ours: NDArray[Any], reach: Reach, least: float, numerics: Numerics) -> NDArray[np.bool_]:
+def _is_held(ours: NDArray[Any], reach: Reach, yardstick: Yardstick) -> NDArray[np.bool_]:
     if ours.dtype.kind != "f":
         return np.asarray(reach == 0)
     with np.errstate(all="ignore"):
         moved = (ours + reach).astype(ours.dtype)
-    return ~unequal(ours, moved, least, numerics)
+    return ~unequal(ours, moved, yardstick)
 
 
 def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:

@@ -23,7 +23,7 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.compare import compare
+from fusionc.verify.compare import Yardstick, compare
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
@@ -140,7 +140,7 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None
     a, b = (_from_zero(values) for values in (ours, theirs))
-    if len(ours) > 1 and compare(ours[1], theirs[1], numerics="bitwise") is not None:
+    if len(ours) > 1 and compare(ours[1], theirs[1], Yardstick("bitwise")) is not None:
         return None
     is_same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
+import onnx
+
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, tells_something
+from fusionc.verify.compare import Mismatch, Numerics, Yardstick, compare, largest_magnitude, tells_something
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.excuses import (
     STEPS_ONE_IN,
@@ -29,6 +32,7 @@ from fusionc.verify.model_file import light_model
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
+from fusionc.verify.precision import least_precise
 from fusionc.verify.result import Difference
 
 Outcome = Literal["same", "different", "unstable", "undecided"]
@@ -48,7 +52,8 @@ class Judge:
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self._nowhere: list[Reach | None] = [None] * len(self.names)
-        self._sorted = _sorted(reference)
+        model = _model(reference)
+        self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
         self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
         self.runs = self.left_out = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
@@ -154,7 +159,7 @@ class Judge:
         """What would be excused of each output; `order` are the reaches without those of steps."""
         each = zip(self.names, sample.outputs, found, zip(order, reaches, strict=True), strict=True)
         return {
-            name: excused_elements(ours, theirs, *both, self._least_scale(sample, name), self._numerics)
+            name: excused_elements(ours, theirs, *both, self._yardstick(sample, name))
             for name, ours, theirs, both in each
         }
 
@@ -169,13 +174,13 @@ class Judge:
             return []
         regions = []
         for at, (name, one) in enumerate(excused.items()):
-            value, least = sample.outputs[at], self._least_scale(sample, name)
+            value, yardstick = sample.outputs[at], self._yardstick(sample, name)
             if self.excuses.has_room(name, one) or name in self._sorted:
                 continue
-            if reach_moves_whole(value, reaches[at], least, self._numerics):
+            if reach_moves_whole(value, reaches[at], yardstick):
                 continue
             draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)
-            if any(moves_as_a_whole(value, moved[at], least, self._numerics) for moved in draws):
+            if any(moves_as_a_whole(value, moved[at], yardstick) for moved in draws):
                 continue
             regions.append(Difference(name, sample.label, one.reason))
         return regions
@@ -199,7 +204,7 @@ class Judge:
                 error = left[name].error
                 if error is None or error > times * noise.largest:
                     return False
-                off = elements_off(*settled(ours, theirs, reach), self._least_scale(sample, name), self._numerics)
+                off = elements_off(*settled(ours, theirs, reach), self._yardstick(sample, name))
                 if off is not None and not noise.explains(off, times):
                     return False
         return True
@@ -208,14 +213,15 @@ class Judge:
         """The outputs in which two ways to compute a sample differ, whatever the reason is."""
         names = self.names
         compared = {
-            name: compare(one, other, least_scale=self._least_scale(sample, name), numerics=self._numerics)
+            name: compare(one, other, self._yardstick(sample, name))
             for name, one, other in zip(names, ours, theirs, strict=True)
         }
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
 
-    def _least_scale(self, sample: Sample, name: str) -> float:
+    def _yardstick(self, sample: Sample, name: str) -> Yardstick:
         """On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs."""
-        return self._scales.get(name, 0.0) if sample.edge else 0.0
+        least = self._scales.get(name, 0.0) if sample.edge else 0.0
+        return Yardstick(self._numerics, least, self._precisions.get(name, ""))
 
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
@@ -260,7 +266,8 @@ class Judge:
             return False
         moved = next(self._conditioning.draws(sample.feeds), None)
         if moved is None or any(
-            compare(*pair, numerics="approximate") for pair in zip(sample.outputs, moved, strict=True)
+            compare(one, other, replace(self._yardstick(sample, name), numerics="approximate"))
+            for name, one, other in zip(self.names, sample.outputs, moved, strict=True)
         ):
             return False
         usual = dict(zip(self.names, map(usual_difference, sample.outputs, moved), strict=True))
@@ -321,11 +328,11 @@ def _differences(sample: Sample, mismatches: Mapping[str, Mismatch]) -> list[Dif
     return [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
 
 
-def _sorted(reference: Path) -> frozenset[str]:
+def _model(reference: Path) -> onnx.ModelProto:
     try:
-        return sorted_outputs(light_model(reference)[0])
+        return light_model(reference)[0]
     except RunError:
-        return frozenset()
+        return onnx.ModelProto()
 
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:

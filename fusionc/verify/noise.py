@@ -12,7 +12,7 @@ from fusionc.model.tensors import float_info
 from fusionc.verify.compare import (
     SLICE,
     TOLERANCES,
-    Numerics,
+    Yardstick,
     as_float64,
     largest_difference,
     largest_magnitude,
@@ -90,11 +90,11 @@ def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: fl
     return all(error <= times * noise[name] for name, error in errors.items())
 
 
-def elements_off(ours: Any, theirs: Any, least_scale: float, numerics: Numerics) -> NDArray[np.float64] | None:
+def elements_off(ours: Any, theirs: Any, yardstick: Yardstick) -> NDArray[np.float64] | None:
     """By how much each element is off that is off by more than the tolerance, 0 for others; None of what has none."""
     if not (_is_real(ours) and _is_real(theirs) and ours.shape == theirs.shape and ours.size):
         return None
-    return np.where(unequal(ours, theirs, least_scale, numerics), _difference(ours, theirs), 0.0)
+    return np.where(unequal(ours, theirs, yardstick), _difference(ours, theirs), 0.0)
 
 
 def _is_real(value: Any) -> bool:

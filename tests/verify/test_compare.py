@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal
+from fusionc.verify.compare import Mismatch, Yardstick, compare, largest_difference, largest_magnitude, unequal
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
 # be off (both together), and the share of the largest up to which the tolerance may grow.
@@ -125,11 +125,16 @@ def test_magnitudes_that_stand_for_infinity_hide_nothing(name: str, largest: flo
 def test_a_scale_from_elsewhere() -> None:
     zeros, small = np.zeros(3, np.float32), np.array([0, 0, 0.9e-4], np.float32)
     assert compare(zeros, zeros) is None and compare(zeros, small) is not None
-    assert compare(zeros, small, least_scale=1) is None
-    assert compare([zeros], [small], least_scale=1) is None and compare({1: zeros}, {1: small}, least_scale=1) is None
-    assert compare(zeros, small, least_scale=0.5) is not None
+    assert compare(zeros, small, Yardstick(least_scale=1)) is None
+    assert (
+        compare([zeros], [small], Yardstick(least_scale=1)) is None
+        and compare({1: zeros}, {1: small}, Yardstick(least_scale=1)) is None
+    )
+    assert compare(zeros, small, Yardstick(least_scale=0.5)) is not None
     one = np.array([2, 0], np.float32)
-    assert compare(one, one + np.array([0, 1.9e-4], np.float32), least_scale=1) is None  # the larger of the two
+    assert (
+        compare(one, one + np.array([0, 1.9e-4], np.float32), Yardstick(least_scale=1)) is None
+    )  # the larger of the two
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -159,6 +164,31 @@ def test_each_part_of_a_complex_number_is_a_float(name: str, part: str) -> None:
     found = compare(matrix, other)
     assert found is not None and "worst at [0, 1, 1]: 1 for 0" in found.reason
     assert compare(np.array(1j, name), np.array(1, name)) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "limit"),
+    [
+        ("float32", "float16", 4e-3),
+        ("float32", "bfloat16", 2e-2),
+        ("float64", "float32", 1e-4),
+        ("float64", "float16", 4e-3),
+        ("float16", "float32", 4e-3),
+        ("float32", "float32", 1e-4),
+        ("int32", "float16", 0),
+    ],
+)
+def test_what_was_computed_less_precisely_is_no_more_precise(name: str, precision: str, limit: float) -> None:
+    yardstick = Yardstick(precision=precision)
+    reference = np.array([1, 0], name)
+    assert compare(reference, reference, yardstick) is None
+    for factor, is_accepted in ((0.99, limit > 0), (1.02, False)):
+        other = reference + np.array([0, limit * factor or 1]).astype(name)
+        assert (compare(reference, other, yardstick) is None) is is_accepted
+        assert bool(unequal(reference, other, yardstick).any()) is not is_accepted
+    if limit:
+        found = compare(reference, reference + np.array([0, 1], name), yardstick)
+        assert found is not None and f"the tolerance of {precision if name != 'float16' else name}" in found.reason
 
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -264,7 +294,7 @@ def test_large_values_hide_no_slice_of_small_ones(axis: int, factor: float, is_s
     made = [np.concatenate([boxes, scores * by], 1).astype(np.float32) for by in (1, factor)]
     made = [array if axis == 1 else array.transpose(0, 2, 1) for array in made]
     assert (compare(*made) is None) is is_same
-    assert compare(*made, numerics="approximate") is None
+    assert compare(*made, Yardstick("approximate")) is None
 
 
 def test_what_a_zero_slice_rounds_to_is_accepted() -> None:

@@ -13,6 +13,7 @@ from onnx import numpy_helper
 
 from fusionc.passes.signal import stft_to_conv
 from fusionc.passes.signal.stft_to_conv import StftToConvPass
+from fusionc.verify.compare import USUAL
 from fusionc.verify.excuses import Excused, Excuses, excused_elements, sorted_outputs
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.verification import verify
@@ -99,12 +100,12 @@ def test_what_the_model_leaves_open_is_not_far_off() -> None:
     """A product that overflows in one order only, say; and what moves by no more than the widest tolerance."""
     ours, theirs = array(100, 5, 1, 7, 2), array(100, np.nan, 8, 7.5, 2)
     order = np.array([0, np.inf, 0, 0, 0])
-    found = excused_elements(ours, theirs, order, None, 0.0, "rounding")
+    found = excused_elements(ours, theirs, order, None, USUAL)
     assert found == Excused(3, 5, 1, 7.0)
-    assert excused_elements(ours, theirs, None, None, 0.0, "rounding").far == 2
-    assert excused_elements([ours], [theirs], None, None, 0.0, "rounding") == Excused(0, 1, 0, 0.0)
-    assert excused_elements(ours, theirs[:2], None, None, 0.0, "rounding").far == 5
-    assert excused_elements(ours, theirs[:2], np.full(5, np.inf), None, 0.0, "rounding").far == 0
+    assert excused_elements(ours, theirs, None, None, USUAL).far == 2
+    assert excused_elements([ours], [theirs], None, None, USUAL) == Excused(0, 1, 0, 0.0)
+    assert excused_elements(ours, theirs[:2], None, None, USUAL).far == 5
+    assert excused_elements(ours, theirs[:2], np.full(5, np.inf), None, USUAL).far == 0
 
 
 def test_what_is_put_in_order() -> None:

@@ -12,6 +12,7 @@ from harness import parse
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from fusionc.verify.compare import USUAL, Yardstick
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.verification import verify
 
@@ -96,10 +97,10 @@ def test_as_many_elements_as_have_noise_may_be_off() -> None:
 
 def test_what_is_off_by_less_than_the_tolerance_is_not_off() -> None:
     ours, theirs = np.float32([100, 1, 0]), np.float32([100.05, 1.005, 0.02])
-    assert np.array_equal(elements_off(ours, theirs, 0.0, "rounding"), [0, 0, np.float32(0.02)])
-    assert np.array_equal(elements_off(ours, theirs, 300.0, "rounding"), [0, 0, 0])
+    assert np.array_equal(elements_off(ours, theirs, USUAL), [0, 0, np.float32(0.02)])
+    assert np.array_equal(elements_off(ours, theirs, Yardstick(least_scale=300.0)), [0, 0, 0])
     for other in (np.float32([1, 2]), [ours], np.int32([1, 2, 3])):
-        assert elements_off(ours, other, 0.0, "rounding") is None
+        assert elements_off(ours, other, USUAL) is None
 
 
 def mixed(path: Path, bias: float) -> Path:
@@ -141,7 +142,7 @@ def test_steps_that_rounding_takes_elsewhere_are_no_difference(tmp_path: Path) -
     noise = Noise(value)
     for _ in range(8):
         noise.add(value, stepped())
-    off = elements_off(value, stepped(), 0.0, "rounding")
+    off = elements_off(value, stepped(), USUAL)
     assert off is not None and off.any() and noise.explains(off, ABOUT)
 
 

@@ -15,7 +15,7 @@ from harness import parse
 import fusionc
 from fusionc.cli import main
 from fusionc.verify import verify
-from fusionc.verify.compare import compare
+from fusionc.verify.compare import Yardstick, compare
 from fusionc.verify.output_errors import ErrorTable, OutputErrors
 
 
@@ -101,11 +101,11 @@ def test_it_is_shown_by_verify_and_convert() -> None:
 )
 def test_what_rewrites_claim_decides_how_near_results_are(numerics: Any, accepted: float, refused: float) -> None:
     y = np.float32([1e-3, 1])
-    assert compare(y, y + np.float32([accepted, 0]), numerics=numerics) is None
-    assert compare(y, y + np.float32([refused, 0]), numerics=numerics) is not None
-    assert compare(y, y * np.float32(1.01), numerics=numerics) is not None
+    assert compare(y, y + np.float32([accepted, 0]), Yardstick(numerics)) is None
+    assert compare(y, y + np.float32([refused, 0]), Yardstick(numerics)) is not None
+    assert compare(y, y * np.float32(1.01), Yardstick(numerics)) is not None
 
 
 def test_types_without_room_keep_their_tolerance() -> None:
     y = np.float16([1, 1])
-    assert compare(y, np.nextafter(y, np.float16(2)), numerics="bitwise") is None
+    assert compare(y, np.nextafter(y, np.float16(2)), Yardstick("bitwise")) is None
