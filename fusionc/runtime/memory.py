@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
 _KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
 _GROUPS = Path("/sys/fs/cgroup")
+_PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills with the complement of a byte
 _AGAIN = 1.0  # seconds after which the system is asked again
 _last: tuple[float, int | None] = (-_AGAIN, None)
 
@@ -35,6 +38,13 @@ def limit_growth(most: int | None = None) -> int | None:
     soft = hard if growth is None else held + growth
     resource.setrlimit(resource.RLIMIT_DATA, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
     return growth
+
+
+def fill_allocations(byte: int) -> None:
+    """Let all memory that the C library hands out hold this byte at first; 0 leaves it as it is. Without effect where
+    the library cannot do that."""
+    with suppress(OSError, AttributeError, TypeError):  # Windows, macOS and musl
+        ctypes.CDLL(None).mallopt(_PERTURB, byte and byte ^ 0xFF)
 
 
 def _recently_available() -> int | None:

@@ -17,7 +17,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema,
 
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.measured_session import MeasuredSession, deployed_options, peak_memory
-from fusionc.runtime.memory import limit_growth
+from fusionc.runtime.memory import fill_allocations, limit_growth
 from fusionc.runtime.optimized_by import optimized_by
 from fusionc.runtime.processor_time import processor_time
 from fusionc.runtime.profile_events import Summary, summary_of
@@ -192,6 +192,10 @@ class Sessions:
             session.run(None, dict(feeds))
             shortest = min(shortest, perf_counter() - start)
         return shortest
+
+    def fill_memory(self, byte: int) -> None:
+        """What sessions that are opened from now on find in memory that nobody has written, where that can be."""
+        fill_allocations(byte)
 
     def load_library(self, path: str) -> None:
         """Load a library of custom operators."""

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import onnx
 
 from fusionc.runtime.run_errors import RunError
@@ -34,6 +35,7 @@ from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.precision import least_precise
 from fusionc.verify.result import Difference
+from fusionc.verify.second_run import SecondRun, Unsteady, held_fast
 
 Outcome = Literal["same", "different", "unstable", "undecided"]
 _LOOKS = 3  # draws that show whether an output moves as a whole
@@ -51,6 +53,7 @@ class Judge:
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
+        self._again, self.unsteady = SecondRun(reference, runner), Unsteady()
         self._nowhere: list[Reach | None] = [None] * len(self.names)
         model = _model(reference)
         self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
@@ -66,6 +69,7 @@ class Judge:
         other._grids = self._grids and self._grids.at(level)
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
+        other.unsteady = Unsteady()
         other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
         other.runs = other.left_out = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
@@ -86,10 +90,17 @@ class Judge:
             return self._same(sample, {}, {})
         if not sample.edge and self._is_rounding(sample, found, mismatches):
             return self._same(sample, mismatches, self._excused(sample, found, self._nowhere, self._nowhere))
-        return self._examined(sample, found)
+        yardsticks = [self._yardstick(sample, name) for name in self.names]
+        unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
+        steady = held_fast(sample.outputs, found, unsteady)
+        return self._examined(sample, steady, unsteady)
 
-    def _examined(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
-        order = reaches = self._order.reaches(sample.feeds, sample.outputs)
+    def _examined(
+        self, sample: Sample, found: Sequence[Any], unsteady: Sequence[Reach | None]
+    ) -> tuple[Outcome, list[Difference]]:
+        """The same of what a candidate gives where the reference is a judge."""
+        order = self._order.reaches(sample.feeds, sample.outputs)
+        order = reaches = [farther(*pair) for pair in zip(order, unsteady, strict=True)]
         left = self._unsettled(sample, found, reaches)
         if left and not all(map(is_finite, sample.feeds.values())):
             order = reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
@@ -99,15 +110,16 @@ class Judge:
         if left:
             meaning, left, reaches = self._amplified(sample, found, reaches)
         if meaning != "different":
-            if not left and any(map(is_open, sample.outputs, reaches)):
+            is_seen = [reach is None or not np.isinf(reach).all() for reach in unsteady]
+            if not left and any(map(is_open, compress(sample.outputs, is_seen), compress(reaches, is_seen))):
                 self.left_out += 1
                 return "undecided", []
             excused = self._excused(sample, found, order, reaches)
             meaning, differences = self._weighed(sample, reaches, excused, left, meaning, differences)
         if meaning != "same" and self._are_steps(sample, found):
-            return self._same(sample, {}, {})
+            return self._same(sample, {}, {}, unsteady)
         self.left_out += meaning == "unstable"
-        return self._same(sample, left, excused) if meaning == "same" else (meaning, differences)
+        return self._same(sample, left, excused, unsteady) if meaning == "same" else (meaning, differences)
 
     def _weighed(
         self,
@@ -139,12 +151,17 @@ class Judge:
         return True
 
     def _same(
-        self, sample: Sample, left: Mapping[str, Mismatch], excused: Mapping[str, Excused]
+        self,
+        sample: Sample,
+        left: Mapping[str, Mismatch],
+        excused: Mapping[str, Excused],
+        unsteady: Sequence[Reach | None] = (),
     ) -> tuple[Outcome, list[Difference]]:
         """Count a sample on which the models are the same, up to these mismatches, which are rounding, or to what is
         excused."""
         for name, value in () if sample.edge else zip(self.names, sample.outputs, strict=True):
             self.excuses.take(name, excused.get(name) or Excused(0, size_of(value), 0, 0.0))
+        self.unsteady.add(self.names, unsteady or self._nowhere)
         self._widened.add(excused if left else {})
         self.excuses.add({} if left else excused)
         self.is_undecided &= sample.edge
@@ -235,6 +252,7 @@ class Judge:
         if self._steps.samples:
             counts = f"{self._steps.elements:,} of {self._steps.compared:,} quantized or rounded elements"
             parts.append(f"in {self._steps.samples} of them but for {counts}, which are on the next step")
+        parts += self.unsteady.notes(self.names)
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
         if self.moves and (self._widened.samples or self.left_out):

@@ -103,6 +103,8 @@ def verify(
         return _undecided(runs, same)
     if judge.runs == 0:
         return _impossible(reference, search)
+    if not judge.unsteady.judged:
+        return Verification("impossible", 0, f"nothing is judged: {'; '.join(judge.unsteady.notes(judge.names))}")
     if judge.never_finite == set(judge.names):
         why = f"on all inputs that were compared {reference} computes nothing but NaN and infinities; give others"
         return Verification("impossible", 0, why)
