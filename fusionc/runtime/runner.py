@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import wraps
 from itertools import count
 from pathlib import Path
@@ -47,6 +47,7 @@ _Result = TypeVar("_Result")
 class _State(threading.local):
     opened: list[Runner] | None = None
     runs = 0
+    most: int | None = None  # bytes
 
 
 _state = _State()
@@ -71,6 +72,16 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
 def runs_so_far() -> int:
     """How many runs this thread has asked for, of whatever model."""
     return _state.runs
+
+
+@contextmanager
+def run_memory(most: int | None) -> Iterator[None]:
+    """Let each run inside take at most as many bytes besides those that its process holds; more is OutOfMemory."""
+    before, _state.most = _state.most, most
+    try:
+        yield
+    finally:
+        _state.most = before
 
 
 def fault_of_loading(path: Path, level: str = "disabled", kernels: Path | None = None) -> str | None:
@@ -125,7 +136,7 @@ class Runner:
 
         def run() -> list[Any]:
             self._open()
-            found = request("run", self._number, values, self._raw(), self._is_fresh, only=self._home)
+            found = request("run", self._number, values, self._raw(), self._is_fresh, _state.most, only=self._home)
             return list(map(_received, found))
 
         return insist(run)

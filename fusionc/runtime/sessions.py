@@ -66,9 +66,12 @@ class Sessions:
         ports = [*session.get_inputs(), *session.get_overridable_initializers(), *outputs]
         return [output.name for output in outputs], {port.name: port.type for port in ports}
 
-    def run(self, number: int, feeds: Mapping[str, Any], raw: Collection[str], is_fresh: bool) -> list[Any]:
-        """All outputs. `raw`: the types among those of the ports that numpy has not. `is_fresh`: in a new session."""
-        limit_growth()
+    def run(
+        self, number: int, feeds: Mapping[str, Any], raw: Collection[str], is_fresh: bool, most: int | None = None
+    ) -> list[Any]:
+        """All outputs. `raw`: the types among those of the ports that numpy has not. `is_fresh`: in a new session.
+        `most`: bytes that it may take beyond those that are held."""
+        limit_growth(most)
         opened = self._opened[number]
         if opened.session is None or (is_fresh and opened.is_used):
             opened.session = None  # first, so that there are not two

@@ -177,3 +177,19 @@ def test_what_is_in_front_of_a_choice_among_near_equals_is_compared(
     assert (found.status, found.is_in_part) == (("equal", True) if said else ("impossible", False)), found
     assert found.summary.startswith(f"verified in part: {said}" if said else "on every input that was tried"), found
     assert "the model decides nothing" in found.summary
+
+
+def test_a_run_that_takes_more_than_its_shapes_say_is_left_out(tmp_path: Path) -> None:
+    """On zeros this model makes a value of 4 GB, and a sum of that."""
+    constants = "float many = {1000000}, float least = {0.001}, int64[1] one = {1}"
+    text = (
+        f"g (float[N] x, float speed) => (float[1] y) <{constants}>"
+        """ {
+        a = Abs (speed) b = Max (a, least) m = Div (many, b) i = Cast <to = 7> (m) n = Reshape (i, one)
+        s = ReduceSum <keepdims = 0> (x) e = Expand (s, n) y = ReduceMean (e) }"""
+    )
+    path = saved(text, tmp_path / "m.onnx")
+    found = verify(path, path)
+    assert found.is_in_part and "left out for want of budget: inputs on which a run takes more than" in found.summary
+    held = found.summary.partition("more than ")[2]
+    assert held.startswith("1,024 MiB"), found

@@ -15,7 +15,7 @@ import onnx
 
 from fusionc.model.tensors import numpy_type, to_array
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
-from fusionc.runtime.runner import Runner
+from fusionc.runtime.runner import Runner, run_memory
 from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
 from fusionc.verify.inputs.formulas import Sizes
@@ -28,6 +28,7 @@ from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import Port, overridable, required_inputs
 
 _MOST_PROPOSALS = 200
+_RUN_FOR_ITS_SIZES = 2  # times the bytes that its sizes say are what a run may take: others may depend on values
 _MOST_LOWERED = 16  # proposals that cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
@@ -86,6 +87,7 @@ class InputSearch:
         self.is_refused = False  # whether that error is one of the model's, not of memory or time
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = self._refused = 0
+        self._is_limited = True  # in the memory of a run
 
     @property
     def is_over(self) -> bool:
@@ -97,6 +99,10 @@ class InputSearch:
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
         """
         first = None if self.not_drawn else self._first(seeds[0])
+        if first is None and self.budget.left_out:  # a model that takes more, whatever is drawn, is run once
+            self.budget.left_out.clear()
+            self._is_limited, self._cost = False, 0
+            first = self._first(seeds[0])
         if first is None:
             return
         sizes, style = first.sizes, first.style
@@ -220,16 +226,12 @@ class InputSearch:
         if self.is_over:
             return None
         feeds = self._feeds(sizes, style, seed, is_overriding)
+        most = _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes) if self._is_limited else None
         try:
-            outputs = self._reference.run(feeds)
+            with run_memory(most):
+                outputs = self._reference.run(feeds)
         except RunError as error:
-            cost = _COSTS.get(type(error), 0)
-            if not self.first_error or (cost and not self._cost):
-                self.first_error, self.is_refused = str(error), not cost
-            if cost:
-                self._cost += cost
-                self.left_out.append(str(error))
-            self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
+            self._failed(error, feeds, most)
             return None
         work = self._done(sizes, outputs)
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
@@ -243,6 +245,18 @@ class InputSearch:
             work=work,
             is_overriding=is_overriding,
         )
+
+    def _failed(self, error: RunError, feeds: Mapping[str, Any], most: int | None) -> None:
+        cost = _COSTS.get(type(error), 0)
+        if not self.first_error or (cost and not self._cost):
+            self.first_error, self.is_refused = str(error), not cost
+        if cost:
+            self._cost += cost
+            if most is None or not isinstance(error, OutOfMemory):
+                self.left_out.append(str(error))
+            else:
+                self.budget.left_out.append(f"inputs on which a run takes more than {most >> 20:,} MiB")
+        self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
 
     def _done(self, sizes: Sizes, outputs: Sequence[Any]) -> Work:
         """What a run that gives these has cost: where they are larger than their shapes say, all is thought to be."""
