@@ -18,7 +18,8 @@ from fusionc.passes import PASSES
 from fusionc.shapes.inference import typed_model
 
 ON = [pass_ for pass_ in PASSES if pass_.default != "off"]
-HEAD = """agraph (uint8[1,8,6,6] a, uint8[1,8,6,6] b, uint8[4,16] r, uint8[2,4,16] t, float[4,16] f, bool which) => ({type} y)
+HEAD = """agraph
+(uint8[1,8,6,6] a, uint8[1,8,6,6] b, uint8[4,16] r, uint8[2,4,16] t, float[4,16] f, bool which) => ({type} y)
 <float s = {{0.02}}, uint8 z = {{128}}, float o = {{0.05}}, uint8 n = {{0}}, uint8 m = {{128}},
  int8[8,8,3,3] W, int8[16,12] V, int8 zero = {{0}}, float ws = {{0.01}}, float[12] c, float[8] k, float e = {{0.3}},
  int32[12] qc, float cs = {{0.0002}}, int32 cz = {{0}}, float l = {{0}}, float h = {{12.75}}, float g = {{6}}>

@@ -81,7 +81,7 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
   }
 #if defined(__x86_64__)
 #define GK_AVX2 __attribute__((target("avx2,fma")))
-#define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
 #define GK_FAST_BODIES(name, fast)                                              \
   GK_BODY(name, 0, 0, fast)                                                     \
   GK_AVX2 GK_BODY(name, 1, 1, fast)                                             \

@@ -17,7 +17,8 @@ static int gk_best_body(void) {
   int fused = c >> 12 & 1;
   __asm__ volatile("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
-  int avx2 = b >> 5 & 1, avx512 = (b >> 16 & 1) && (b >> 17 & 1) && (b >> 31 & 1); /* foundation, DQ, VL */
+  int avx2 = b >> 5 & 1;
+  int avx512 = (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1); /* foundation, DQ, BW, VL */
   if ((enabled & 0xE6) == 0xE6 && avx512 && fused) return 2;
   if ((enabled & 6) == 6 && avx2 && fused) return 1;
 #endif

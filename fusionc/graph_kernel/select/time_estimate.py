@@ -24,6 +24,7 @@ from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
 from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.graph_kernel.select.conversion_cost import conversion_cost
 
 _LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
 _DOUBT = 0.05  # of the time of its operators, that a kernel may be off by
@@ -69,7 +70,7 @@ def _both_times(area: Area, sizes: Mapping[str, int]) -> tuple[float, float]:
     """The seconds of the operators one by one, and those of a kernel."""
     sized = with_sizes(area, sizes)
     alone = (_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
-    return sum(alone), _seconds(sized)
+    return sum(alone), _seconds(sized, is_kernel=True)
 
 
 def _alone(
@@ -151,8 +152,11 @@ def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
     return replace(area, values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()})
 
 
-def _seconds(area: Area) -> float:
-    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes longer."""
+def _seconds(area: Area, is_kernel: bool = False) -> float:
+    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes longer.
+
+    `is_kernel` counts what conversions cost in a kernel.
+    """
     info = AreaInfo(area)
     infer_sizes(info)
     total = _LAUNCH
@@ -162,7 +166,8 @@ def _seconds(area: Area) -> float:
         for variable in (*nest.grid, *nest.row):
             elements *= variable.extent.number or 0
         length = prod(variable.extent.number or 0 for variable in text.row)
-        computing = (elements * text.cost - (elements - elements // max(length, 1)) * text.cost_once) / 16e9
+        cost = text.cost + (conversion_cost(text, nest, info) if is_kernel else 0)
+        computing = (elements * cost - (elements - elements // max(length, 1)) * text.cost_once) / 16e9
         moved = sum(elements * info.ctype(access.tensor).bytes for access in text.accesses if access.index.terms)
         total += max(computing, moved * _seconds_per_byte() if moved > _NEAR else 0.0)
     return total

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from time import thread_time
 
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 from areas import CHAIN, NORM, area_of, differences, kernel_model, plain_model, session
 
 from fusionc.graph_kernel.c import source as source_module
-from fusionc.graph_kernel.c.compile import Unit
+from fusionc.graph_kernel.c.compile import FLAGS, Contents, Unit, compiler
 from fusionc.graph_kernel.c.source import kernel_of, reason_against, source, units
 from fusionc.graph_kernel.library.build_library import build, compiled
 
@@ -227,3 +231,19 @@ def test_a_slice_backwards_to_the_largest_end_is_refused(end: int) -> None:
     numbers = f"int64[1] s = {{-1}}, int64[1] e = {{{end}}}, int64[1] a = {{0}}, int64[1] t = {{-1}}"
     area = area_of(f"g (float[N] x) => (float[M] z) <{numbers}> {{ y = Slice(x, s, e, a, t) z = Neg(y) }}")
     assert reason_against(area) == "onnxruntime reads the end of a Slice backwards in a way of its own"
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="its instructions are x86-64's")
+def test_bytes_are_stored_as_vectors_on_every_processor(tmp_path: Path) -> None:
+    """AVX-512 without its instructions for bytes made loops over them scalar: five times as long."""
+    text = "g (float[65536] x) => (int8[65536] z) { a = Add(x, x) b = Abs(a) z = Cast <to = 3>(b) }"
+    unit = Unit(source([area_of(text)]), Contents.LOOPS)
+    command = compiler()
+    (tmp_path / "loops.c").write_text(unit.text)
+    subprocess.run(
+        [*command, *FLAGS, *unit.flags(command), "-S", "-o", tmp_path / "loops.s", tmp_path / "loops.c"], check=True
+    )
+    functions = re.split(r"\n(?=gk_\w+_[0-9]+:\n)", (tmp_path / "loops.s").read_text())
+    fast = [f for f in functions if re.match(r"gk_\w{12}_[12]:", f)]
+    assert len(fast) == 2
+    assert all(re.search("vcvttps2dq.*%[yz]mm", function) for function in fast)

@@ -48,3 +48,16 @@ def test_what_saves_less_than_the_estimate_may_be_off_saves_nothing() -> None:
     small, large = (area_of(text.format(n, n), name=f"of_{n}") for n in (8, 50_000))
     assert seconds_saved(small, {}) > 0 < seconds_saved(large, {})
     assert Savings().of(small) > 0 > Savings().of(large)
+
+
+@pytest.mark.parametrize(
+    ("text", "pays"),
+    [
+        ("g (float16[65536] x) => (float16[65536] z) { a = Tanh(x) b = Sigmoid(a) z = Mul(b, x) }", False),
+        ("g (float[65536] x) => (float16[65536] z) { a = Add(x, x) b = Cast <to = 10>(a) z = Neg(b) }", False),
+        ("g (float[65536] x) => (float[65536] z) { a = Tanh(x) b = Sigmoid(a) z = Mul(b, x) }", True),
+        ("g (float[65536] x) => (int8[65536] z) { a = Add(x, x) b = Round(a) z = Cast <to = 3>(b) }", True),
+    ],
+)
+def test_conversions_to_float16_have_their_price(text: str, pays: bool) -> None:
+    assert (Savings().of(area_of(text)) > 0) == pays

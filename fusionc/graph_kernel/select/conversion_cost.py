@@ -1,0 +1,23 @@
+"""What it costs a kernel that elements lie in memory as float16, and are computed as float32.
+
+onnxruntime casts with instructions for it, at the cost of an addition. Kernels do it by shifts and comparisons.
+"""
+
+from __future__ import annotations
+
+from fusionc.graph_kernel.c.loop_text import LoopNestText
+from fusionc.graph_kernel.lower.area_info import AreaInfo
+from fusionc.graph_kernel.lower.loop_nest import LoopNest
+
+# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, beside reading, writing and rounding.
+_FROM_HALF, _TO_HALF, _ROUNDED_TO_HALF = 7, 30, 15
+_HALF = "uint16_t"  # as C has it in memory
+_ROUND = "gk_round_to_half"
+
+
+def conversion_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
+    """What the conversions of an element cost in a nest of loops."""
+    stored = {store.access for store in nest.stores}
+    halves = [a for a in text.accesses if a.index.terms and info.ctype(a.tensor).stored == _HALF]
+    moved = sum(_TO_HALF if access in stored else _FROM_HALF for access in halves)
+    return moved + _ROUNDED_TO_HALF * sum(_ROUND in step.template for step in nest.steps.made)
