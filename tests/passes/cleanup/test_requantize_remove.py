@@ -24,6 +24,22 @@ MOVED = (
     "d = DequantizeLinear {} t = {} r = QuantizeLinear (t, s, z) y = Max (x, r) }}"
 )
 ONE = "float s = {0.1}, uint8 z = {3}"
+ACTIVATION = (
+    "agraph (uint8[N,2,4,4] x) => (uint8[?,?,?,?] r) <float s = {{0.1}}, uint8 z = {{3}}, float other = {{0.2}}, "
+    "int64[4] n = {{0, 4, 2, 4}}, int64[1] i = {{1}}, int64[1] j = {{2}}, int64[4] twice = {{1, 1, 2, 1}}, "
+    "int64[5] wide = {{2, 1, 1, 1, 1}}> "
+    "{{ q = Transpose <perm = [0, 1, 3, 2]> (x) d = DequantizeLinear (q, s, z) {} r = QuantizeLinear (y, s, z) }}"
+)
+POOL = "y = MaxPool <kernel_shape = [2, 2], pads = [1, 0, 1, 0]> (d)"
+LARGEST = "MaxPool takes integers from opset 12 on, and the largest only of a positive scale"
+MOVES = {
+    "Transpose": "y = Transpose <perm = [0, 2, 3, 1]> (d)",
+    "Reshape": "y = Reshape (d, n)",
+    "Slice": "y = Slice (d, i, j, i)",
+    "Gather": "y = Gather <axis = 1> (d, i)",
+    "Tile": "y = Tile (d, twice)",
+    "MaxPool": POOL,
+}
 
 STAYS = [
     Stays(
@@ -33,10 +49,23 @@ STAYS = [
     ),
     Stays("a sum of constants", MOVED.format(ONE, "(W, s, z)", "Add (d, d)").replace("[4,2]", "[2,4]"), None),
     Stays(
-        "moved, and no constant",
-        "agraph (uint8[2,4] x) => (uint8[4,2] y) <float s = {0.1}, uint8 z = {3}> { "
-        "d = DequantizeLinear (x, s, z) t = Transpose (d) y = QuantizeLinear (t, s, z) }",
+        "moved, with another scale",
+        ACTIVATION.format(MOVES["Transpose"]).replace("(y, s", "(y, other"),
         None,
+    ),
+    Stays(
+        "moved, and used as numbers",
+        ACTIVATION.format(MOVES["Transpose"]).replace(" r)", " r, float[?,?,?,?] y)", 1),
+        "an interior value is a graph output",
+    ),
+    Stays("added", ACTIVATION.format("y = Add (d, d)"), None),
+    Stays("the largest of a negative scale", ACTIVATION.format(POOL).replace("0.1", "-0.1"), LARGEST),
+    Stays("pooled in an old opset", ACTIVATION.format(POOL), LARGEST, opset=11),
+    Stays(
+        "pooled, of a type without a kernel",
+        ACTIVATION.format(POOL).replace("uint8", "int16"),
+        "no CPU kernel for MaxPool of such integers",
+        opset=21,
     ),
     Stays("another scale", graph("float s = {0.1}, float t = {0.2}, uint8 z = {3}", second="(d, t, z)"), None),
     Stays("another zero point", graph("float s = {0.1}, uint8 z = {3}, uint8 o = {4}", second="(d, s, o)"), None),
@@ -79,6 +108,26 @@ STAYS = [
 ]
 
 FIRES = [
+    *(Fires(f"{name} between", ACTIVATION.format(text), ["Transpose", name]) for name, text in MOVES.items()),
+    Fires(
+        "Expand between",
+        ACTIVATION.format("y = Expand (d, wide)").replace("[?,?,?,?]", "[?,?,?,?,?]"),
+        ["Transpose", "Expand"],
+    ),
+    Fires("int8 pooled", ACTIVATION.format(POOL).replace("uint8", "int8"), ["Transpose", "MaxPool"]),
+    Fires(
+        "several between",
+        ACTIVATION.format(POOL.replace("y =", "p =") + " y = Transpose <perm = [0, 2, 3, 1]> (p)"),
+        ["Transpose", "MaxPool", "Transpose"],
+    ),
+    Fires(
+        "moved, of a negative scale", ACTIVATION.format(MOVES["Gather"]).replace("0.1", "-0.1"), ["Transpose", "Gather"]
+    ),
+    Fires(
+        "moved, and what is dequantized used elsewhere",
+        ACTIVATION.format(MOVES["Gather"] + " o = Neg (d)").replace(" r)", " r, float[?,?,?,?] o)", 1),
+        ["Transpose", "DequantizeLinear", "Neg", "Gather"],
+    ),
     Fires("a constant, transposed", MOVED.format(ONE, "(W, s, z)", "Transpose (d)"), ["Transpose", "Max"]),
     Fires(
         "a constant, reshaped",
