@@ -146,7 +146,8 @@ GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
 }
 
 /* Less than 1 unit in the last place off, as 1 + erf(x) is all that is left of a GELU of -5: near 0 as x + x P(x^2 - 1/2),
- * from 1.08 on as 1 - 2^(t Q(t)) with t = |x|, of which the error vanishes as erf(x) comes near 1. */
+ * from 1.08 on as 1 - 2^(t Q(t)) with t = |x|, of which the error vanishes as erf(x) comes near 1. Q gives what onnxruntime
+ * gives, a third of a unit below the truth at 2: of 100 results for 2 and more 99 are the same. */
 GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   float t = gk_at_most(fabsf(x), m.erf_most), v = gk_madd_once(x, x, -0.5f, m.fused);
   float p = gk_madd(v, 7.33448251e-05f, -0.000565449824f, m.fused);
@@ -155,13 +156,13 @@ GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   p = gk_madd(p, v, 0.0794097781f, m.fused);
   p = gk_madd(p, v, -0.281072199f, m.fused);
   p = gk_madd(p, v, -0.034531258f, m.fused);
-  float q = gk_madd(t, 1.13026817e-06f, -4.33003806e-05f, m.fused);
-  q = gk_madd(q, t, 0.000676435709f, m.fused);
-  q = gk_madd(q, t, -0.0060523632f, m.fused);
-  q = gk_madd(q, t, 0.0359460935f, m.fused);
-  q = gk_madd(q, t, -0.155228674f, m.fused);
-  q = gk_madd(q, t, -0.915106654f, m.fused);
-  q = gk_madd_once(q, t, -1.62860954f, m.fused);
+  float q = gk_madd(t, 3.37341561e-07f, -2.94581114e-05f, m.fused);
+  q = gk_madd(q, t, 0.000578403764f, m.fused);
+  q = gk_madd(q, t, -0.00568339787f, m.fused);
+  q = gk_madd(q, t, 0.0351414606f, m.fused);
+  q = gk_madd(q, t, -0.154213428f, m.fused);
+  q = gk_madd(q, t, -0.915790141f, m.fused);
+  q = gk_madd_once(q, t, -1.62842047f, m.fused);
   float shifted = gk_madd(q, t, GK_TO_INTEGER + 127, m.fused), scale = gk_float(gk_exponent(shifted));
   float f = gk_madd_once(q, t, -(shifted - (GK_TO_INTEGER + 127)), m.fused);
   float e = gk_madd(f, 0.00015462884f, 0.00133909844f, m.fused);
