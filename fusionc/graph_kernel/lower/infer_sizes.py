@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import onnx
+
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
+from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
-from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Unsupported
 from fusionc.model.operators import MICROSOFT
 
 
@@ -27,20 +30,34 @@ def infer_sizes(info: AreaInfo) -> None:
             raise Unsupported(f"no kernel computes {node.op_type}")
         for name, found in zip(node.output, OPERATORS[node.op_type].shapes(info, node), strict=False):
             if name:
-                info.shapes[name] = _reconciled(info, name, found)
+                info.shapes[name] = _reconciled(info, node, name, found)
 
 
-def _reconciled(info: AreaInfo, name: str, found: KernelShape) -> KernelShape:
-    """The sizes as the area declares them, checked when the kernel runs where that is not certain."""
+def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelShape) -> KernelShape:
+    """The sizes as the area declares them, checked when the kernel runs where that is not certain; as they come of
+    the operators where nothing enforces what is declared."""
     declared = info.area.values[name].shape
     if len(declared) != len(found):
         raise Unsupported(f"{name} has another rank than the area says")
-    shape = []
+    shape, is_inferred_wrongly = [], not info.wrongly_inferred.isdisjoint(node.input)
     for axis, (dim, size) in enumerate(zip(declared, found, strict=True)):
         known = info.declared(name, axis)
-        if known is not None:
-            info.sizes.equal(size, known, "sizes differ that must be equal")
-        elif isinstance(dim, str):
+        if known is not None and known != size:
+            if is_inferred_wrongly or node.op_type == "PRelu":  # a slope may be larger than what gives the size
+                info.wrongly_inferred.add(name)
+                known = None
+            elif name in info.area.outputs and _is_broadcast(info, node, axis - len(found)):
+                known = None  # what a model says of a result; it counts for nothing else in the area
+            else:
+                info.sizes.equal(size, known, "sizes differ that must be equal")
+        elif known is None and isinstance(dim, str):
             info.symbols[dim] = size
         shape.append(size if known is None else known)
     return tuple(shape)
+
+
+def _is_broadcast(info: AreaInfo, node: onnx.NodeProto, back: int) -> bool:
+    """Whether an operator makes a size, so far from the end, of several that may differ."""
+    shapes = [info.shapes[operand] for operand in node.input if operand]
+    sizes = {shape[back] for shape in shapes if len(shape) >= -back}
+    return node.op_type in ELEMENTWISE and len(sizes - {ONE}) > 1

@@ -129,6 +129,11 @@ def _normalized_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 
 def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shape, axes = info.shapes[node.input[0]], _normalized_axes(info, node)
+    for operand in filter(None, node.input[1:]):
+        if len(info.shapes[operand]) > len(shape):
+            raise Unsupported(f"no kernel computes {node.op_type} with a scale or bias of more axes")
+        for size, whole in zip(reversed(info.shapes[operand]), reversed(shape), strict=False):
+            info.sizes.spread(size, whole)
     small = tuple(ONE if axis in axes else n for axis, n in enumerate(shape))
     return [shape, *[small] * (len(node.output) - 1)]
 

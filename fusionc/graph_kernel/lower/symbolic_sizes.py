@@ -145,6 +145,13 @@ class SizeCode:
         self.check(f"{first} == {second} || {first} == 1 || {second} == 1", message)
         return self.variable(f"{first} == 1 ? {second} : {first}")
 
+    def spread(self, size: Size, whole: Size) -> None:
+        """A size is broadcast to that of a whole, which it does not change. Raises Unsupported if it never can be."""
+        if size not in (ONE, whole):
+            if size.number is not None and whole.number is not None:
+                raise Unsupported("sizes cannot be broadcast")
+            self.check(f"{size} == 1 || {size} == {whole}", "sizes cannot be broadcast")
+
     def unless_one(self, size: Size) -> Size:
         """1, or 0 where `size` is 1: what the stride is multiplied by that may belong to a broadcast."""
         found = self.variable(f"{size} != 1")
