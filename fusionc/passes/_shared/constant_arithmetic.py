@@ -98,6 +98,25 @@ def product(a: Array, b: Array) -> Array:
     return result
 
 
+def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
+    """The products of two factors by which x is multiplied one after the other, constants of the types of `like`.
+
+    Refuses where x times the first one overflows, or loses digits that the second one makes large, at elements for
+    which the result is an ordinary number: 1e30 and then 1e-30 make infinity of all that is above 3e8.
+    """
+    result = product(first, second)
+    if is_integer(result):
+        return result
+    largest = float(min(float_info(array_of(constant).dtype).max for constant in like))
+    far = largest**0.25
+    size, whole = np.abs(first), np.maximum(np.abs(result), 1)
+    if (np.isfinite(first) & (size > far * whole)).any():
+        refuse("the first constant alone may make a number infinite")
+    if ((size < 1) & (np.abs(second) > far)).any():
+        refuse("the first constant alone may make a number too small")
+    return result
+
+
 def inverse(a: Array) -> Array:
     """One over each element. Refuses integers, and infinities: x/∞ is NaN where x is infinite as well."""
     if is_integer(a):

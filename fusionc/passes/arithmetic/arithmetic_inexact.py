@@ -3,7 +3,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.constant_arithmetic import check_fits, negated, numbers, product, rounded
+from fusionc.passes._shared.constant_arithmetic import check_fits, joined_scale, negated, numbers, rounded
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -58,7 +58,9 @@ def _log_times(number: float) -> Build:
 
 
 def _constants(m: Match, new: Tape) -> Result:
-    return new.Mul(new.Mul(m.a, m.b), rounded(new, product(numbers(m.k), numbers(m.q)), m.k, m.q))
+    one, other = numbers(m.k), numbers(m.q)
+    joined_scale(other, one, m.k, m.q)  # either may come first
+    return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(one, other, m.k, m.q), m.k, m.q))
 
 
 def _negative_power(m: Match, new: Tape) -> Result:

@@ -2,7 +2,14 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
-from fusionc.passes._shared.constant_arithmetic import inverse, is_integer, numbers, product, rounded
+from fusionc.passes._shared.constant_arithmetic import (
+    inverse,
+    is_integer,
+    joined_scale,
+    numbers,
+    product,
+    rounded,
+)
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
@@ -32,12 +39,11 @@ def _negative(array: Array) -> Array:
 def _factors(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     first, second = numbers(m.c), numbers(m.d)
-    if m.inner.op == m.outer.op == "Mul":
-        return new.Mul(m.x, rounded(new, product(first, second), m.c, m.d))
-    if m.inner.op == m.outer.op:
-        inverse(first)  # integers are refused there
+    one = inverse(first) if m.inner.op == "Div" else first  # integers are refused there
+    other = inverse(second) if m.outer.op == "Div" else second
+    factor = joined_scale(one, other, m.c, m.d)
+    if m.inner.op == m.outer.op == "Div":
         return new.Div(m.x, rounded(new, product(first, second), m.c, m.d))
-    factor = product(inverse(first), second) if m.inner.op == "Div" else product(first, inverse(second))
     return new.Mul(m.x, rounded(new, factor, m.c, m.d))
 
 
@@ -59,7 +65,7 @@ def _affine(m: Match, new: Tape) -> Result:
     factor = inverse(factor) if m.inner.op == "Div" else factor
     outer = inverse(outer) if m.outer.op == "Div" else outer
     sign, addend = _shift(m.middle, m.d)
-    slope = rounded(new, product(factor if sign > 0 else _negative(factor), outer), m.c, m.e)
+    slope = rounded(new, joined_scale(factor if sign > 0 else _negative(factor), outer, m.c, m.e), m.c, m.e)
     return new.Add(new.Mul(m.x, slope), rounded(new, product(addend, outer), m.d, m.e))
 
 

@@ -1,4 +1,4 @@
-from fusionc.passes._shared.constant_arithmetic import inverse, numbers, product, rounded
+from fusionc.passes._shared.constant_arithmetic import inverse, joined_scale, numbers, rounded
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
@@ -21,7 +21,7 @@ def _quotient(m: Match, new: Tape) -> Result:
 def _constants(m: Match, new: Tape) -> Result:
     require_floats(m.a)
     factor = inverse(numbers(m.q)) if m.outer.op == "Div" else numbers(m.q)
-    return new.Div(rounded(new, product(numbers(m.k), factor), m.k, m.q), m.a)
+    return new.Div(rounded(new, joined_scale(numbers(m.k), factor, m.k, m.q), m.k, m.q), m.a)
 
 
 def _product(m: Match, new: Tape) -> Result:
@@ -40,7 +40,7 @@ class QuotientSimplifyPass(Pass):
     before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with Reciprocal for 1/…
     after    b/a; kq/a; b·a; b/a
     refuses  integers; b of a larger shape than a, of which more numbers would be divided; constants that together would
-             be too large or too small for their type, or larger in size
+             be too large or too small for their type, or larger in size; a k that alone may make the quotient so
     never    (k/a)·b with a k other than 1, which is as many operators in any order
     algebra  of real numbers it is the same; it rounds once instead of twice, and a quotient that would be too large
              on the way no longer is

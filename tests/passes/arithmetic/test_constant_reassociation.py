@@ -48,6 +48,28 @@ STAYS = [
         "runtimes recognize Gelu by its factor",
     ),
     Stays("a constant divided", graph("a = Div (c, x) y = Mul (a, d)", SCALARS), None),
+    *(
+        Stays(
+            f"infinite between: {first} and {second}, {kind}",
+            graph(
+                f"a = {first} (x, c) y = {second} (a, d)", f"{kind} c = {{{c}}}, {kind} d = {{{d}}}", f"{kind}[N,4] x"
+            ),
+            reason,
+        )
+        for first, c, second, d, kind, reason in (
+            ("Mul", "1e30", "Mul", "1e-30", "float", "the first constant alone may make a number infinite"),
+            ("Mul", "-1e30", "Div", "1e30", "float", "the first constant alone may make a number infinite"),
+            ("Div", "1e-30", "Mul", "1e-25", "float", "the first constant alone may make a number infinite"),
+            ("Mul", "1e200", "Mul", "1e-200", "double", "the first constant alone may make a number infinite"),
+            ("Mul", "1e-30", "Mul", "1e30", "float", "the first constant alone may make a number too small"),
+            ("Div", "1e30", "Div", "1e-20", "float", "the first constant alone may make a number too small"),
+        )
+    ),
+    Stays(
+        "infinite between, with an addend",
+        graph(AFFINE, "float c = {1e30}, float d = {2}, float e = {1e-30}"),
+        "the first constant alone may make a number infinite",
+    ),
     Stays(
         "a factor too large",
         graph("a = Mul (x, c) y = Mul (a, d)", "float c = {1e30}, float d = {1e30}"),
@@ -114,7 +136,7 @@ STAYS = [
     ),
     Stays(
         "an addend too large",
-        graph(AFFINE, "float c = {1e-10}, float d = {1e30}, float e = {1e30}"),
+        graph(AFFINE, "float c = {1e-5}, float d = {1e30}, float e = {1e9}"),
         "a constant would overflow in float32",
     ),
     Stays(

@@ -22,6 +22,11 @@ INTEGERS = {
     "constants": "int64 one = {1}, int64 k = {3}",
 }
 STAYS = [
+    Stays(
+        "infinite between",
+        graph("r = Div (k, a) y = Mul (r, e)", constants="float k = {1e30}, float e = {1e-30}"),
+        "the first constant alone may make a number infinite",
+    ),
     Stays("another number over a", graph("r = Div (k, a) y = Mul (r, b)"), None),
     Stays("the other way round", graph("r = Div (a, one) y = Mul (r, b)"), None),
     Stays("a column of inverses", graph(TIMES, a="float[N,1] a"), MORE),
