@@ -207,3 +207,16 @@ def test_a_limit_that_is_too_short_is_no_fault_of_the_model(monkeypatch: pytest.
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
     assert caught.value.what == "onnxruntime is not quick enough: it takes longer than 0.001 s"
     assert caught.value.hint == "give it more seconds" and not Path("out.onnx").exists()
+
+
+def test_the_default_result_can_be_quantized_by_onnxruntime(in_a_folder_of_its_own: None) -> None:
+    """It needs the types behind onnxruntime's own operators, which it does not infer itself."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    model = parse("""agraph (float[N,S,8] x) => (float[N,S,8] y) <float[8,32] W, float[32,8] V> {
+        h = MatMul (x, W) e = Sigmoid (h) k = Mul (h, e) y = MatMul (k, V) }""")
+    onnx.save(model, "model.onnx")
+    fusionc.convert("model.onnx", output="out.onnx")
+    assert "QuickGelu" in [node.op_type for node in onnx.load("out.onnx").graph.node]
+    quantize_dynamic("out.onnx", "quantized.onnx")
+    assert [node.op_type for node in onnx.load("quantized.onnx").graph.node].count("MatMulInteger") == 2

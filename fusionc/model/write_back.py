@@ -6,6 +6,7 @@ Repeated fields are sorted in place and cut, never rebuilt: weights are not copi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -79,10 +80,26 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     for node in nodes:
         _write_edges(node)
         if id(node.proto) not in known:
+            if operators.is_foreign(node) and node.function is None and isinstance(graph.proto, onnx.GraphProto):
+                _declare_outputs(node, graph.proto)
             fields.append(node.proto)
             _rebind(node, fields[-1])
         place[id(node.proto)] = len(place)
     keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
+
+
+def _declare_outputs(node: Node, proto: onnx.GraphProto) -> None:
+    """What onnx does not infer others read there: what quantizes, say. Dimensions that only this conversion has names
+    for stay open."""
+    declared = {info.name for info in (*proto.value_info, *proto.output)}
+    inputs = (info.type.tensor_type.shape.dim for info in node.graph.model.proto.graph.input)
+    names = {dim.dim_param for dims in inputs for dim in dims}
+    for value in node.outputs:
+        if value is not None and value.known_type.elem_type and value.name not in declared:
+            shape = value.known_type.shape
+            dims = shape and tuple(d if isinstance(d, int) or d in names else None for d in shape)
+            known = replace(value.known_type, shape=dims)
+            proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:

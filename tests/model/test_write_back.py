@@ -48,3 +48,22 @@ def test_a_declaration_of_nothing_is_none_of_a_new_value() -> None:
     result, _ = optimize(model, [pass_of("ConstantReassociationPass")])
     (constant,) = result.graph.initializer
     assert constant.name not in {info.name for info in result.graph.value_info}
+
+
+SWISH = """agraph (float[N,S,4] x) => (float[N,M,4] y) { s = Concat <axis = 1> (x, x) e = Sigmoid (s) k = Mul (s, e)
+    y = Neg (k) }"""
+
+
+def test_what_onnx_does_not_infer_is_declared_behind_operators_that_a_pass_has_made() -> None:
+    """Dimensions that only the conversion has a name for stay open."""
+    written, _ = optimize(parse(SWISH), [pass_of("QuickGeluFusionPass")])
+    assert [node.op_type for node in written.graph.node] == ["Concat", "QuickGelu", "Neg"]
+    (info,) = written.graph.value_info
+    assert info == helper.make_tensor_value_info("k", TensorProto.FLOAT, ["N", None, 4])
+    assert optimize(written, [pass_of("QuickGeluFusionPass")])[0] == written
+
+
+def test_what_was_there_is_not_declared() -> None:
+    text = "agraph (float[N,4] x) => (float[N,4] y) { h = com.microsoft.QuickGelu (x) k = Identity (h) y = Neg (k) }"
+    written, _ = optimize(parse(text), [pass_of("IdentityPass")])
+    assert len(written.graph.node) == 2 and not written.graph.value_info
