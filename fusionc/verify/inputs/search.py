@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain, filterfalse, islice
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,8 @@ class InputSearch:
         self._ranges = value_ranges(model, self._ports)
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
-        self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent))
         self._sized = SizedModel(model, self._ports)
+        self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent), self._sized.refuses)
         self._growth = 1, 1  # what the first sample has cost, for what its sizes say
         self._defaults = _defaults(model, folder)
         self.first_error = ""
@@ -120,7 +120,7 @@ class InputSearch:
             yield from self._edge("initializers overridden", sizes, style, base, is_overriding=True)
         if not self._ports:
             return
-        for empty in self._choices.without_past(sizes):
+        for empty in filterfalse(self._sized.refuses, self._choices.without_past(sizes)):
             yield from self._edge("nothing past", empty, style, base)
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
@@ -156,16 +156,19 @@ class InputSearch:
                 yield other
 
     def _first(self, seed: int) -> DrawnSample | None:
-        costly = list[Sizes]()
+        costly, doubtful = list[Sizes](), list[Sizes]()
         for sizes in islice(_distinct(self._choices.first()), _MOST_PROPOSALS):
             if self._refused >= _MOST_REFUSED:
                 return None
-            if not self.budget.is_modest(self._work(sizes)):
+            if self._sized.refuses(sizes):
+                doubtful.append(sizes)
+            elif not self.budget.is_modest(self._work(sizes)):
                 costly.append(sizes)
             elif sample := self._first_at(sizes, seed):
                 return sample
         lower = chain.from_iterable(map(self._choices.lowered, costly[:_MOST_LOWERED]))
-        for sizes in sorted(_distinct((*lower, *costly)), key=self._work):
+        # onnx may refuse what onnxruntime takes
+        for sizes in (*sorted(_distinct((*lower, *costly)), key=self._work), *doubtful):
             if self._refused >= _MOST_REFUSED:
                 return None
             if sample := self._first_at(sizes, seed):
@@ -196,7 +199,10 @@ class InputSearch:
     def _other_sizes(self, kind: int, sizes: Sizes) -> list[Sizes]:
         if kind == 0:
             return []
-        return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
+        others = _distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes))
+        if self._sized.refuses(sizes):
+            return list(others)
+        return [other for other in others if not self._sized.refuses(other)]
 
     def _one(self, sizes: Sequence[Sizes], styles: Sequence[Style], seed: int) -> Iterator[DrawnSample]:
         *others, usual = sizes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import combinations, islice
 
 from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
@@ -33,10 +33,17 @@ class SizeChoices:
     """Proposes sizes for all symbols of the inputs, the most plausible first.
 
     `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the model. A symbol
-    that is a formula over other symbols, such as "past + seq", follows from them.
+    that is a formula over other symbols, such as "past + seq", follows from them. `refuses` says which sizes of some
+    symbols cannot be: one that has to be as large as a weight, say, gets that size.
     """
 
-    def __init__(self, ports: Iterable[Port], fixed: Sizes, likely: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        ports: Iterable[Port],
+        fixed: Sizes,
+        likely: Iterable[int] = (),
+        refuses: Callable[[Sizes], bool] = lambda _: False,
+    ) -> None:
         self._ports = list(ports)
         declared = [dim for port in self._ports for dim in port.dims or () if isinstance(dim, int)]
         self._likely = list(dict.fromkeys([*declared, *likely]))[:_MOST_LIKELY]
@@ -54,9 +61,13 @@ class SizeChoices:
                 if name not in self._axes and name not in fixed:
                     self._axes[name] = (self._ports[0], 0)
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
+        self._refuses = refuses
+        self._forced: dict[str, int] | None = None  # the sizes of symbols that have no choice
 
     def first(self) -> Iterator[Sizes]:
         """Proposals for the first run."""
+        if self._forced is None:
+            self._forced = dict(self._without_choice())
         preferred = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(preferred)
         single = {symbol: 1 if self._is_batch(symbol) else size for symbol, size in preferred.items()}
@@ -77,6 +88,20 @@ class SizeChoices:
         for symbol in self.symbols:
             for size in _RANKS if self._is_rank(symbol) else _LADDER:
                 yield from self._complete({**preferred, symbol: size})
+
+    def _without_choice(self) -> Iterator[tuple[str, int]]:
+        """The symbols of which the usual sizes cannot be, each with the likeliest that can, where there is one."""
+        usual = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
+        self._make_distinct(usual)
+        if not self._refuses({**self._fixed, **usual}):
+            return
+        for symbol, size in usual.items():
+            others = sorted((*self._likely, *_LADDER), key=_is_trivial) if not self._is_rank(symbol) else _RANKS
+            if self._refuses({symbol: size}) and self._refuses({symbol: size + 1}):
+                possible = (other for other in others if not self._refuses({symbol: other}))
+                found = next(possible, None)
+                if found is not None:
+                    yield symbol, found
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
         """Proposals with the usual size in place of a larger one, where a model may need others to be as large."""
@@ -158,6 +183,8 @@ class SizeChoices:
         yield result
 
     def _preferred(self, symbol: str) -> tuple[int, int]:
+        if self._forced is not None and symbol in self._forced:
+            return self._forced[symbol], self._forced[symbol]
         port, axis = self._axes[symbol]
         name = symbol.lower()
         rank = len(port.dims or ())
@@ -184,7 +211,8 @@ class SizeChoices:
         taken: set[int] = set()
         for symbol, size in sizes.items():
             port, axis = self._axes[symbol]
-            if axis < 0 or self._is_batch(symbol) or size >= 64 or len(port.dims or ()) > 4:
+            is_small = size < 64 and len(port.dims or ()) <= 4
+            if axis < 0 or self._is_batch(symbol) or not is_small or symbol in (self._forced or {}):
                 continue
             while size in taken:
                 size += 1
@@ -200,6 +228,11 @@ class SizeChoices:
         if re.search("batch|^bs?z?$|^n$", name):
             return True
         return self._axes[symbol][1] == 0 and not re.search("seq|len|time|tok|past|total|height|width|^[a-z]$", name)
+
+
+def _is_trivial(size: int) -> bool:
+    """Whether swapped and repeated elements do not show at such a size."""
+    return size < 2
 
 
 def _is_past(symbol: str) -> bool:

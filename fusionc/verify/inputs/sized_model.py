@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, shape_inference
 from fusionc.operators.node_work import Dims, node_work
 from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
 from fusionc.verify.budget import Work
-from fusionc.verify.inputs.formulas import Sizes
-from fusionc.verify.inputs.size_choices import shape_at
+from fusionc.verify.inputs.formulas import Sizes, with_sizes
+from fusionc.verify.inputs.size_choices import rank_symbol, shape_at
 from fusionc.verify.interface import Port
 
 _ITEM = 4  # bytes of an element of a type that is not known
@@ -23,6 +23,8 @@ _HELD = 12  # times an input or output is in memory when it is compared, in part
 _MANY_NODES = 20_000  # inference that follows what vectors hold takes seconds for as many
 _MOST_INFERRED = 100_000  # nodes, at all sizes together; at the sizes that follow, work grows as their inputs do
 _MOST_TRIPS = 1 << 20
+_ERRORS = "[ShapeInferenceError] Inference error(s): "
+_WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 _A_CALL = 2_000  # elements that could be computed in the time that it takes to begin with a node
 
 
@@ -46,6 +48,9 @@ class SizedModel:
         self._light: onnx.ModelProto | None = None
         self._known: dict[tuple[tuple[str, int], ...], Work] = {}
         self._left = _MOST_INFERRED
+        self._strict: onnx.ModelProto | None = None
+        self._always: frozenset[str] = frozenset()  # the nodes of which onnx says at all sizes that they cannot be
+        self._refused: dict[tuple[tuple[str, int], ...], bool] = {}
 
     def work(self, sizes: Sizes) -> Work:
         """What one run costs at these sizes."""
@@ -56,6 +61,33 @@ class SizedModel:
             self._left -= nodes
         return self._known[key]
 
+    def refuses(self, sizes: Sizes) -> bool:
+        """Whether onnx says that some node cannot be with these sizes, whatever those of the other symbols are.
+
+        What only nodes inside of a branch or a loop say does not count: such a branch may be the one that is not taken.
+        Of a large model only so many sizes are looked at; then none is refused.
+        """
+        key = tuple(sorted(sizes.items()))
+        if key not in self._refused:
+            nodes = len(self._given.graph.node)
+            if self._left < nodes or nodes > _MANY_NODES:
+                return False
+            self._left -= nodes
+            self._refused[key] = bool(self._contradictions(sizes) - self._always)
+        return self._refused[key]
+
+    def _contradictions(self, sizes: Sizes) -> frozenset[str]:
+        if self._strict is None:
+            self._strict = _unsized(self._given)
+            _drop_empty_operands(self._strict)
+            self._always = self._contradictions({})
+        _declare(self._strict, self._ports, sizes)
+        try:
+            shape_inference.infer_shapes(self._strict, strict_mode=True)
+        except Exception as error:  # onnx's own, protobuf's
+            return frozenset(_nodes_at_fault(str(error)))
+        return frozenset()
+
     def _scaled(self, sizes: Sizes) -> Work:
         old, known = next(iter(self._known.items()))
         return known.scaled(self._fed(sizes), self._fed(dict(old)))
@@ -64,7 +96,10 @@ class SizedModel:
         return sum(prod(shape_at(port, sizes)) for port in self._ports if port.kind == "tensor")
 
     def _inferred(self, sizes: Sizes) -> Work:
-        light = self._sized(sizes)
+        if self._light is None:
+            self._light = _unsized(self._given)
+        light = self._light
+        _declare(light, self._ports, sizes)
         try:
             found = shape_inference.infer_shapes(light) if len(light.graph.node) > _MANY_NODES else with_shapes(light)
         except Exception:  # a model that onnx cannot infer costs what its inputs and outputs say
@@ -80,19 +115,60 @@ class SizedModel:
         names = [*(port.name for port in self._ports), *(value.name for value in graph.output)]
         return _HELD * sum(_bytes(name, known) for name in names)
 
-    def _sized(self, sizes: Sizes) -> onnx.ModelProto:
-        if self._light is None:
-            self._light = without_large_weights(self._given)
-            del self._light.graph.value_info[:]
-            for value in self._light.graph.output:
-                value.type.tensor_type.ClearField("shape")
-        fed = {port.name: port for port in self._ports if port.kind == "tensor" and not port.optional}
-        for value in self._light.graph.input:
-            if value.name in fed:
-                dims = value.type.tensor_type.shape.dim
-                del dims[:]
-                dims.extend(onnx.TensorShapeProto.Dimension(dim_value=d) for d in shape_at(fed[value.name], sizes))
-        return self._light
+
+def _unsized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy without large weights and without what is said of the shapes of values and outputs."""
+    light = without_large_weights(model)
+    del light.graph.value_info[:]
+    for value in light.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return light
+
+
+def _declare(model: onnx.ModelProto, ports: Sequence[Port], sizes: Sizes) -> None:
+    """Give the inputs of a model these sizes; dimensions that they say nothing of are open."""
+    fed = {port.name: port for port in ports if port.kind == "tensor" and not port.optional}
+    for value in model.graph.input:
+        if value.name in fed:
+            _fill(value.type.tensor_type, fed[value.name], sizes)
+
+
+def _fill(kind: onnx.TypeProto.Tensor, port: Port, sizes: Sizes) -> None:
+    kind.ClearField("shape")
+    if port.dims is None and rank_symbol(port) not in sizes:
+        return
+    for dim in shape_at(port, sizes) if port.dims is None else port.dims:
+        known = dim if isinstance(dim, int) else with_sizes(dim, sizes)
+        if isinstance(known, int):
+            kind.shape.dim.add(dim_value=known)
+        else:
+            kind.shape.dim.add(dim_param=known)
+    if not port.dims:
+        kind.shape.SetInParent()
+
+
+def _drop_empty_operands(model: onnx.ModelProto) -> None:
+    """Take the constants out of Concats that have no elements along the axis: onnxruntime looks at no other size of
+    them."""
+    dims = {tensor.name: tensor.dims for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type != "Concat":
+            continue
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+        known = {name: dims[name] for name in node.input if name in dims}
+        empty = {name for name, of in known.items() if -len(of) <= axis < len(of) and not of[axis]}
+        if left := [name for name in node.input if name not in empty]:
+            node.input[:] = left
+
+
+def _nodes_at_fault(said: str) -> Iterator[str]:
+    """The nodes of the main graph that onnx names in an error, without those that hold graphs."""
+    is_inside = False
+    for line in said.removeprefix(_ERRORS).splitlines():
+        node = line.partition("): ")[0]
+        is_inside = bool(line) and (is_inside or node.removeprefix("(op_type:").split(",")[0] in _WITH_BODIES)
+        if node.startswith("(op_type:") and not is_inside:
+            yield node
 
 
 def _note(graph: onnx.GraphProto, known: _Inferred) -> None:
