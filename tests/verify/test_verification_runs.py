@@ -344,3 +344,30 @@ def test_both_branches_meet_the_edges(tmp_path: Path) -> None:
         ):
             found = judge(tmp_path, right, parse(text.format(shape, *branches)))
             assert found.status == "different" and not found.differences[0].run.startswith("seed")
+
+
+OVERFLOW = """agraph (float[40] x, float[40] y) => (float[40] z)
+    <float one = {{1}}, float small = {{1e-36}}> {{ s = Mul (x, small) t = Mul (y, small) {} }}"""
+FORMS = {
+    "the reference": "r = Div (one, s) z = Mul (r, t)",
+    "another form": "z = Div (t, s)",
+    "a wrong form": "a = Abs (s) z = Div (t, a)",
+}
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "status"),
+    [
+        ("the reference", "another form", "equal"),
+        ("another form", "the reference", "different"),
+        ("the reference", "a wrong form", "different"),
+    ],
+)
+def test_what_overflows_between_in_the_reference_alone_is_no_difference(
+    tmp_path: Path, reference: str, candidate: str, status: str
+) -> None:
+    """The reciprocal of a number below 2.9e-39 is infinite."""
+    found = judge(
+        tmp_path, parse(OVERFLOW.format(FORMS[reference])), parse(OVERFLOW.format(FORMS[candidate])), nonfinite=False
+    )
+    assert found.status == status, found.summary
