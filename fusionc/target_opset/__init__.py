@@ -9,13 +9,14 @@ from onnx import ModelProto
 
 from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
-from fusionc.functions import inlined
+from fusionc.functions import inlined, taken_names
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter, types_of
 from fusionc.target_opset.limits import OPTION, cannot, newest_opset
 from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
+from fusionc.target_opset.raised_functions import inline_raised
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
 
 __all__ = ["LostKernel", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
@@ -53,12 +54,13 @@ def raise_opset(
         raise cannot(current, version, "it has information for training")
     model = inlined(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
-    require_same_operators(model, current, version)
+    require_same_operators(model.graph.node, current, version)
     for lost in lost_kernels(model, version, folder):
         tell(lost)
     before = with_hidden_nodes(without_large_weights(model), current)
     types = types_of(before) if current < _NUMPY else {}
-    Converter(model, imports, current, version).graph(model.graph, types)
+    names = taken_names(model)
+    Converter(names, imports, current, version).graph(model.graph, types)
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
@@ -66,6 +68,8 @@ def raise_opset(
     for entry in model.opset_import:
         if not canonical_domain(entry.domain):
             entry.version = version
+    if model.functions:
+        inline_raised(model, version, names)
     model.ir_version = max(
         model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
     )

@@ -14,7 +14,7 @@ import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, is_small, nodes_of, reads_of, with_shapes
+from fusionc.protos import fresh_name, graphs_of, is_small, reads_of, with_shapes
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
 from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
@@ -29,11 +29,10 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
 
 
 class Converter:
-    """One model on its way to another opset."""
+    """Nodes on their way to another opset; `names` are those that are taken in their model."""
 
-    def __init__(self, model: ModelProto, imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int) -> None:
-        self.imports, self.old, self.new = list(imports), old, new
-        self.names = {name: 1 for node in nodes_of(model) for name in [*node.input, *node.output, node.name]}
+    def __init__(self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int) -> None:
+        self.names, self.imports, self.old, self.new = names, list(imports), old, new
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         """Convert the nodes of a graph in place, those of its subgraphs last."""

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto
 
 from fusionc.errors import UsageError
 from fusionc.model.operators import canonical_domain
-from fusionc.protos import bodies_of, nodes_of
+from fusionc.protos import bodies_of
 from fusionc.target_opset.limits import OPTION
 
 HIDDEN = "fusionc.unknown"
@@ -49,9 +49,11 @@ def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
     return light
 
 
-def require_same_operators(model: ModelProto, old: int, new: int) -> None:
+def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
     """Raise UsageError where an operator that nobody but a runtime knows would become another one, of onnx."""
-    for node in nodes_of(model):
+    for node in nodes:
+        for body in bodies_of(node):
+            require_same_operators(body.node, old, new)
         if canonical_domain(node.domain) or node.op_type in EARLY or not is_unknown(node, old):
             continue
         if not is_unknown(node, new):

@@ -1,0 +1,85 @@
+"""Functions of another opset than the model: each call is raised by itself, and then takes its place in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+
+from fusionc.errors import UsageError
+from fusionc.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
+from fusionc.model.operators import canonical_domain, opsets_of
+from fusionc.protos import bodies_of, without_large_weights
+from fusionc.target_opset.converter import Converter, types_of
+from fusionc.target_opset.limits import OPTION, cannot
+from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
+
+
+def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:
+    """Put what is called in the place of the calls that are left in a model that has been raised to this version.
+
+    `names` are those that are taken. Raises UsageError for a function of a newer opset than that.
+    """
+    functions = functions_of(model)
+    while any_calls(model.graph, functions):  # a function may call others
+        types = types_of(with_hidden_nodes(without_large_weights(model), version))
+        _Inliner(functions, opsets_of(model), version, names).graph(model.graph, types)
+    drop_functions(model)
+
+
+def any_calls(graph: GraphProto, functions: Mapping[Key, FunctionProto]) -> bool:
+    """Whether a node of the graph, or one inside of it, calls one of these."""
+    return any(
+        called(node, functions) is not None or any(any_calls(body, functions) for body in bodies_of(node))
+        for node in graph.node
+    )
+
+
+class _Inliner:
+    """One round: the calls that there are, not those in what they call."""
+
+    def __init__(
+        self, functions: Mapping[Key, FunctionProto], opsets: Mapping[str, int], version: int, names: dict[str, int]
+    ) -> None:
+        self.functions, self.opsets, self.version, self.names = functions, opsets, version, names
+
+    def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
+        types = {**outer, **{value.name: value.type for value in (*graph.value_info, *graph.input)}}
+        nodes = list[NodeProto]()
+        for node in graph.node:
+            function = called(node, self.functions)
+            if function is not None:
+                made, constants = self.raised(node, function, types)
+                nodes += made
+                graph.initializer.extend(constants)
+                continue
+            for body in bodies_of(node):
+                self.graph(body, types)
+            nodes.append(node)
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+    def raised(
+        self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
+    ) -> tuple[list[NodeProto], list[TensorProto]]:
+        """The nodes of one call at the version of the model, and the constants that they need."""
+        own = opsets_of(function)
+        old = own.get("", self.version)
+        others = {domain: version for domain, version in self.opsets.items() if domain}
+        if not fits(function, {**others, "": old}):
+            raise cannot(old, self.version, f"the function {function.name} has operators of other versions")
+        body = GraphProto(name=function.name, node=nodes_of_call(call, function, self.names))
+        if old > self.version and not fits(function, self.opsets):
+            raise UsageError(
+                f"the function {function.name} of the model is of opset {old}, and operators in it mean something else "
+                f"at opset {self.version}",
+                where=OPTION,
+                hint=f"give at least {old}",
+                code="E10001",
+            )
+        if old < self.version:
+            require_same_operators(body.node, old, self.version)
+            body.output.extend(ValueInfoProto(name=name) for name in call.output if name)
+            imports = [entry for entry in function.opset_import if canonical_domain(entry.domain)]
+            Converter(self.names, imports, old, self.version).graph(body, types)
+        return list(body.node), list(body.initializer)
