@@ -214,7 +214,7 @@ def test_the_default_result_can_be_quantized_by_onnxruntime(in_a_folder_of_its_o
     from onnxruntime.quantization import quantize_dynamic
 
     model = parse("""agraph (float[N,S,8] x) => (float[N,S,8] y) <float[8,32] W, float[32,8] V> {
-        h = MatMul (x, W) e = Sigmoid (h) k = Mul (h, e) y = MatMul (k, V) }""")
+        h = MatMul (x, W) e = Sigmoid (h) k = Mul (h, e) p = MatMul (k, V) y = Neg (p) }""")
     onnx.save(model, "model.onnx")
     fusionc.convert("model.onnx", output="out.onnx")
     assert "QuickGelu" in [node.op_type for node in onnx.load("out.onnx").graph.node]
