@@ -10,6 +10,7 @@ from fusionc.errors import Defect, FusioncError, said
 from fusionc.report import Plog
 from fusionc.runtime.run_errors import Overdue
 from fusionc.runtime.runner import fault_of_loading
+from fusionc.runtime.system_limits import hint_for_limit
 
 
 @contextmanager
@@ -19,6 +20,8 @@ def explained(source: Path, plog: Plog) -> Iterator[None]:
         yield
     except Exception as error:
         told = _explained(error, source)
+        if isinstance(told, FusioncError) and (hint := hint_for_limit(told.what)):
+            told.hint = hint
         plog.error("Convert", " ".join(f"{told}".split()))
         if isinstance(told, FusioncError):
             told.log_file = plog.file

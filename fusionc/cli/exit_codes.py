@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import click
 
 from fusionc.errors import FusioncError, Terminated, printable, said
+from fusionc.runtime.system_limits import hint_for_limit
 
 EXIT_CODES = """\b
 Exit codes:
@@ -48,10 +49,8 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # whoever read our output has gone: click ends quietly
-        where, hint = (
-            str(error.filename or _command(ctx)),
-            "check the path, its permissions, and the space that is left there",
-        )
+        where = str(error.filename or _command(ctx))
+        hint = hint_for_limit(str(error)) or "check the path, its permissions, and the space that is left there"
         _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
     except Terminated:
         _say_terminated()

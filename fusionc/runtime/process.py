@@ -15,7 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import IO, Any, TypeVar
@@ -26,6 +26,7 @@ from fusionc.runtime.blas import ONE_THREAD
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.system_limits import hint_for_limit
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
 _START_SECONDS = 120.0
@@ -118,19 +119,22 @@ class Process:
     def __init__(self) -> None:
         self._is_ready = False
         self.turn = threading.RLock()  # to ask it, whose requests are of two threads
-        self._printed = printed_file()
         # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
         command = [sys.executable or "", "-P", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
         environment = dict((ONE_THREAD, *os.environ.items()))
         environment.pop("PYTHONPATH", None)
         pipe = subprocess.PIPE
-        try:
-            self._child = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=self._printed, cwd=os.sep, bufsize=0, env=environment
-            )
-        except (OSError, ValueError) as error:
-            raise _unstartable(str(error)) from error
+        with ExitStack() as failed:
+            try:
+                self._printed = printed_file()
+                failed.callback(os.close, self._printed)
+                self._child = subprocess.Popen(
+                    command, stdin=pipe, stdout=pipe, stderr=self._printed, cwd=os.sep, bufsize=0, env=environment
+                )
+            except (OSError, ValueError) as error:
+                raise _unstartable(str(error)) from error
+            failed.pop_all()
         assert self._child.stdin is not None and self._child.stdout is not None
         self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
         self._out, self._in = self._child.stdin.fileno(), self._child.stdout.fileno()
@@ -242,14 +246,13 @@ def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: in
 
 
 def _unstartable(said: str) -> FusioncError:
-    hint = "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
+    hint = hint_for_limit(said, is_start=True) or (
+        "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
+    )
     if said == _KILLED or any(word in said for word in _HUNGER):
         hint = "free some memory, or take a machine with more"
-    return FusioncError(
-        f"the process that runs onnxruntime cannot be started: {said}",
-        where=sys.executable,
-        hint=hint,
-    )
+    what = f"the process that runs onnxruntime cannot be started: {said}"
+    return FusioncError(what, where=sys.executable, hint=hint)
 
 
 class _Unpickler(pickle.Unpickler):

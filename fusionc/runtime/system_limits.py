@@ -1,0 +1,29 @@
+"""Limits of the system that a message is about, and what to do about them: it is not onnxruntime that is at fault."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+_OF_FILES = {  # in this order, as the text of the first one begins with that of the second
+    errno.ENFILE: "too many files are open in the whole system: end other programs, or raise fs.file-max",
+    errno.EMFILE: "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say",
+}
+_OF_PROCESSES = "this user may have no more processes: end others, or allow more with ulimit -u"
+
+
+def hint_for_limit(said: str, *, is_start: bool = False) -> str:
+    """What to do about an error with this text, which may be one of starting a process; "" where no limit is meant."""
+    for number, hint in _OF_FILES.items():
+        if os.strerror(number) in said:
+            return hint.format(limit=_open_files())
+    return _OF_PROCESSES if is_start and os.strerror(errno.EAGAIN) in said else ""
+
+
+def _open_files() -> str:
+    """The limit of open files, as far as the system has one."""
+    try:
+        import resource
+    except ImportError:
+        return "only so many"
+    return f"at most {resource.getrlimit(resource.RLIMIT_NOFILE)[0]:,}"
