@@ -9,9 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from fusionc.runtime.control_groups import groups_around, lines
+
 _KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
-_GROUPS = Path("/sys/fs/cgroup")
 _PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills with the complement of a byte
+_FILES = {  # of a control group: its limit, what it uses, and what of that are files that may go
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+    2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
+}
 _AGAIN = 1.0  # seconds after which the system is asked again
 _last: tuple[float, int | None] = (-_AGAIN, None)
 
@@ -56,39 +61,20 @@ def _recently_available() -> int | None:
 
 
 def _of_machine() -> Iterator[int]:
-    for line in _lines(Path("/proc/meminfo")):
+    for line in lines(Path("/proc/meminfo")):
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
 
 
 def _of_groups() -> Iterator[int]:
-    """What is left of the limit of each control group around this process, in both versions of the interface."""
-    for line in _lines(Path("/proc/self/cgroup")):
-        _, controllers, name = line.split(":", 2)
-        if not controllers:
-            base, files = _GROUPS, ("memory.max", "memory.current", ("inactive_file", "active_file"))
-        elif "memory" in controllers.split(","):
-            base = _GROUPS / "memory"
-            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
-        else:
-            continue
-        own = base / name.strip("/")
-        for group in (own, *own.parents):
-            yield from _left(group, *files)
-            if group == base:
-                break
+    """What is left of the limit of each control group around this process."""
+    for version, group in groups_around("memory"):
+        yield from _left(group, *_FILES[version])
 
 
 def _left(group: Path, most: str, used: str, caches: tuple[str, ...]) -> Iterator[int]:
-    numbers = [next(_lines(group / file), "") for file in (most, used)]
+    numbers = [next(lines(group / file), "") for file in (most, used)]
     if not all(number.isdigit() for number in numbers):  # no such group here, or no limit
         return
-    cached = [int(line.split()[1]) for line in _lines(group / "memory.stat") if line.split()[0] in caches]
+    cached = [int(line.split()[1]) for line in lines(group / "memory.stat") if line.split()[0] in caches]
     yield int(numbers[0]) - int(numbers[1]) + sum(cached)
-
-
-def _lines(file: Path) -> Iterator[str]:
-    try:
-        yield from file.read_text().splitlines()
-    except (OSError, ValueError):
-        return

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fusionc.runtime import memory
+from fusionc.runtime import control_groups, memory
 
 ROOT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -17,11 +17,11 @@ MIB = 1 << 20
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree of control groups with this process in the group that the file `own` says, in a machine that has 1 GiB."""
-    lines = memory._lines
-    places = {Path("/proc/self/cgroup"): tmp_path / "own", Path("/proc/meminfo"): tmp_path / "machine"}
-    (tmp_path / "machine").write_text("MemTotal: 9999999 kB\nMemAvailable: 1048576 kB\n")
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_lines", lambda file: lines(places.get(file, file)))
+    machine = ["MemTotal: 9999999 kB", "MemAvailable: 1048576 kB"]
+    lines, information = memory.lines, Path("/proc/meminfo")
+    monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
+    monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
+    monkeypatch.setattr(memory, "lines", lambda file: iter(machine) if file == information else lines(file))
     monkeypatch.setattr(memory, "_KEPT_FREE", 0)
     return tmp_path
 
