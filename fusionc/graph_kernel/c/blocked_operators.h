@@ -46,6 +46,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   float *out[outputs + 1];
   gb_size sizes[p->storages_count + 1];
   OrtStatus *status = NULL;
+  int fits = 1;
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
     int read = -1;
@@ -53,11 +54,11 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
     if (s->tensor >= 0) read = s->tensor;
     if (read >= 0)
-      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read], (char **)(uintptr_t)&in[read]);
+      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read], (char **)(uintptr_t)&in[read],
+                        &fits);
   }
   if (status) return status;
-  const char *contradiction = gb_sizes(kernel, input_sizes, sizes);
-  if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
+  if (!fits || gb_sizes(kernel, input_sizes, sizes)) return gk_otherwise(kernel, context);
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->op != GB_STORE) continue;

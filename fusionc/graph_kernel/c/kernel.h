@@ -29,6 +29,13 @@ typedef struct {
   int cost;                  /* of an element, in 1/16 ns */
 } gk_form;
 
+/* The operators of an area as a model, whose inputs and outputs are p0, p1, … */
+typedef struct {
+  const char *model;
+  size_t bytes;
+  _Atomic(void *) session; /* that runs them, once there is one */
+} gk_operators_of;
+
 typedef struct {
   const char *name;
   short inputs, outputs, pieces;
@@ -37,6 +44,7 @@ typedef struct {
   const gk_form *forms;
   const void *const *tables;
   const struct gb_program *program; /* of an area in a blocked layout, which has nothing of the four above */
+  gk_operators_of *otherwise; /* for sizes that the kernel was not made for */
 } gk_kernel;
 
 /* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */

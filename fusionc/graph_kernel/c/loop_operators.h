@@ -4,9 +4,6 @@
 __attribute__((visibility("default"))) extern const char fusionc_made_this[];
 const char fusionc_made_this[] = "kernels of areas, made by fusionc";
 
-static OrtApi *gk_api;
-static int gk_has_reference; /* whether that is of GK_API_REFERENCE or newer */
-
 typedef struct {
   OrtCustomOp operator;
   const gk_kernel *kernel;
@@ -45,9 +42,9 @@ static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *di
   return status;
 }
 
-/* Points *sizes to the sizes of an input, which may lie in dims; *data to its data. */
+/* Points *sizes to the sizes of an input, which may lie in dims; *data to its data. Clears *fits where it has another rank. */
 static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, const int64_t **sizes,
-                           char **data) {
+                           char **data, int *fits) {
   const OrtValue *value;
   size_t actual;
   int type;
@@ -57,8 +54,7 @@ static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int6
   *sizes = dims;
   status = gk_has_reference ? GK_ORT_GetShapeReference(gk_api)(value, &type, sizes, &actual)
                             : gk_copied_sizes(value, rank, dims, &actual);
-  if (!status && actual != (size_t)rank)
-    status = GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, "an input has another rank than the kernel was made for");
+  if (!status && actual != (size_t)rank) *fits = 0;
   return status;
 }
 
@@ -71,12 +67,12 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   char *tensors[GK_TENSORS];
   gk_piece pieces[GK_PIECES];
   OrtStatus *status = NULL;
+  int fits = 1;
   for (size_t i = 0; i < inputs && !status; ++i)
-    status = gk_input(context, i, kernel->ranks[i], sizes[i], &in[i], &tensors[i]);
+    status = gk_input(context, i, kernel->ranks[i], sizes[i], &in[i], &tensors[i], &fits);
   if (status) return status;
   for (size_t i = 0; i < outputs; ++i) out[i] = sizes[inputs + i];
-  const char *contradiction = kernel->plan(in, out, pieces);
-  if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
+  if (!fits || kernel->plan(in, out, pieces)) return gk_otherwise(kernel, context);
   for (size_t i = 0; i < outputs && !status; ++i) {
     OrtValue *value;
     status = GK_ORT_GetOutput(gk_api)(context, i, out[i], (size_t)kernel->ranks[inputs + i], &value);

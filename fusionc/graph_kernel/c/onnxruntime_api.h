@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GK_API = 20, GK_API_REFERENCE = 24, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2 };
+enum { GK_API = 20, GK_API_REFERENCE = 24, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2, GK_ERRORS = 3, GK_SILENT = 4 };
 
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtKernelInfo OrtKernelInfo;
@@ -15,6 +15,8 @@ typedef struct OrtValue OrtValue;
 typedef struct OrtShape OrtShape; /* OrtTensorTypeAndShapeInfo */
 typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtDomain OrtDomain; /* OrtCustomOpDomain */
+typedef struct OrtEnv OrtEnv;
+typedef struct OrtSession OrtSession;
 typedef void *const OrtApi;         /* the first entry of the table */
 
 typedef struct {
@@ -23,6 +25,15 @@ typedef struct {
 } OrtApiBase;
 
 #define GK_ORT_CreateStatus(api) ((OrtStatus * (*)(int code, const char *message))(api)[0])
+#define GK_ORT_CreateEnv(api) ((OrtStatus * (*)(int level, const char *name, OrtEnv **)) (api)[3])
+#define GK_ORT_CreateSession(api) \
+  ((OrtStatus * (*)(const OrtEnv *, const void *model, size_t bytes, const OrtSessionOptions *, OrtSession **)) (api)[8])
+#define GK_ORT_Run(api)                                                                                               \
+  ((OrtStatus * (*)(OrtSession *, const void *options, const char *const *inputs, const OrtValue *const *, size_t count, \
+                    const char *const *outputs, size_t outputs_count, OrtValue **)) (api)[9])
+#define GK_ORT_CreateOptions(api) ((OrtStatus * (*)(OrtSessionOptions **)) (api)[10])
+#define GK_ORT_SetSeverity(api) ((OrtStatus * (*)(OrtSessionOptions *, int)) (api)[22])
+#define GK_ORT_SetThreads(api) ((OrtStatus * (*)(OrtSessionOptions *, int)) (api)[24])
 #define GK_ORT_CreateDomain(api) ((OrtStatus * (*)(const char *name, OrtDomain **)) (api)[26])
 #define GK_ORT_AddOperator(api) ((OrtStatus * (*)(OrtDomain *, const OrtCustomOp *)) (api)[27])
 #define GK_ORT_AddDomain(api) ((OrtStatus * (*)(OrtSessionOptions *, OrtDomain *)) (api)[28])
@@ -33,6 +44,9 @@ typedef struct {
 #define GK_ORT_GetInput(api) ((OrtStatus * (*)(const OrtKernelContext *, size_t, const OrtValue **)) (api)[90])
 #define GK_ORT_GetOutput(api) \
   ((OrtStatus * (*)(OrtKernelContext *, size_t, const int64_t *, size_t rank, OrtValue **)) (api)[91])
+#define GK_ORT_ReleaseSession(api) ((void (*)(OrtSession *))(api)[95])
+#define GK_ORT_ReleaseValue(api) ((void (*)(OrtValue *))(api)[96])
+#define GK_ORT_ReleaseOptions(api) ((void (*)(OrtSessionOptions *))(api)[100])
 #define GK_ORT_ReleaseShape(api) ((void (*)(OrtShape *))(api)[99])
 #define GK_ORT_GetConstant(api) \
   ((OrtStatus * (*)(const OrtKernelInfo *, size_t, int *is_constant, const OrtValue **)) (api)[249])

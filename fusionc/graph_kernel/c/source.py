@@ -15,6 +15,7 @@ from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, running
 from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
+from fusionc.graph_kernel.c.operators_as_model import operators_as_model, text_of
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import ctype_of, table
 from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
@@ -137,9 +138,11 @@ def _ports(area: Area) -> str:
 def _entry(kernel: Kernel, area: Area) -> str:
     f = kernel.function
     how = f"NULL, NULL, NULL, &{f}_program" if kernel.is_program else f"{f}_plan, {f}_forms, {f}_tables, NULL"
+    model = operators_as_model(area)
     return (
+        f"static gk_operators_of {kernel.name}_otherwise = {{{text_of(model)}, {len(model)}}};\n"
         f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
-        f" {kernel.nests}, {f}_types, {f}_ranks, {how}}};\n"
+        f" {kernel.nests}, {f}_types, {f}_ranks, {how}, &{kernel.name}_otherwise}};\n"
     )
 
 
@@ -180,7 +183,7 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     programs = [kernel for kernel in known_kernels if kernel.is_program]
     families = frozenset[StepFamily]().union(*(kernel.families or () for kernel in programs))
     widths = width_texts(families) if programs else []
-    ends = [header("onnxruntime_api.h"), header("runtime.h"), header("loop_operators.h")]
+    ends = [header(f"{name}.h") for name in ("onnxruntime_api", "runtime", "otherwise", "loop_operators")]
     if programs:
         ends += [running_text(families), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
     if most is None:

@@ -101,7 +101,7 @@ class CProgram:
 def programs_in(text: str) -> dict[str, CProgram]:
     """The programs of a C text by the names of their operators."""
     found = {}
-    entry = r"gk_kernel op_(\w+) = \{[^{}]*&(\w+)_program\}"
+    entry = r"gk_kernel op_(\w+) = \{[^{}]*&(\w+)_program,"
     for name, function in re.findall(entry, text):
         rows = {
             what: _numbers(re.search(rf"{function}_{what}\[\] = \{{(.*?)\}};", text, re.DOTALL)[1])

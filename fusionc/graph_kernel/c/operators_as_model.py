@@ -1,0 +1,48 @@
+"""The operators of an area as a model, which its kernel runs for sizes that it was not made for."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import helper
+
+from fusionc.graph_kernel.area import Area
+from fusionc.model.operators import MICROSOFT
+from fusionc.model.tensors import to_proto
+
+_IR_VERSION = 8  # for these opsets onnxruntime asks for no other one
+
+
+def operators_as_model(area: Area) -> bytes:
+    """The model: no sizes are declared, and no name is that of a value of the area.
+
+    Inputs and outputs are p0, p1, … in their order, so that equal areas make equal models.
+    """
+    names: dict[str, str] = {}
+    for name in (*area.inputs, *area.outputs):
+        names[name] = f"p{len(names)}"
+    protos = [_renamed(node, names) for node in area.nodes]
+    graph = onnx.GraphProto(name="operators", node=protos)
+    for field, ends in ((graph.input, area.inputs), (graph.output, area.outputs)):
+        for name in ends:
+            elem_type = area.values[name].dtype
+            field.add(name=names[name]).type.tensor_type.elem_type = elem_type
+    for name, array in area.constants.items():
+        if name in names:
+            graph.initializer.append(to_proto(array, names[name]))
+    opsets = [helper.make_opsetid("", area.opset), helper.make_opsetid(MICROSOFT, 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+    serialized: bytes = model.SerializeToString(deterministic=True)
+    return serialized
+
+
+def _renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
+    made = onnx.NodeProto(op_type=node.op_type, domain=node.domain, attribute=node.attribute)
+    made.input.extend(name and names.setdefault(name, f"v{len(names)}") for name in node.input)
+    made.output.extend(name and names.setdefault(name, f"v{len(names)}") for name in node.output)
+    return made
+
+
+def text_of(data: bytes) -> str:
+    """The C text of a string of bytes."""
+    plain = {*range(ord("0"), ord("9") + 1), *range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)}
+    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data) + '"'
