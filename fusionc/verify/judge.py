@@ -29,6 +29,7 @@ from fusionc.verify.excuses import (
 )
 from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.inputs.search import DrawnSample
 from fusionc.verify.model_file import light_model
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.optimizer_dependence import OptimizerDependence
@@ -104,7 +105,7 @@ class Judge:
 
         Where (1 / x) * y overflows between, y / x need not; what does, a rewrite that rounds may change.
         """
-        if not sample.edge or self._numerics == "bitwise" or not all(map(is_finite, sample.feeds.values())):
+        if self._numerics == "bitwise" or not isinstance(sample, DrawnSample) or sample.style.floats != "mixed":
             return False
         return not self.mismatches(sample, sample.outputs, list(map(_where_finite, sample.outputs, found)))
 
