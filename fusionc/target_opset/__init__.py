@@ -13,15 +13,14 @@ from fusionc.functions import inlined, taken_names
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
-from fusionc.target_opset.converter import Converter, types_of
+from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot, newest_opset
 from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
 from fusionc.target_opset.raised_functions import inline_raised
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
+from fusionc.target_opset.value_types import drop_contradictions
 
 __all__ = ["LostKernel", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
-
-_NUMPY = 7  # before, how operands are aligned depends on their ranks
 
 
 def raise_opset(
@@ -58,7 +57,7 @@ def raise_opset(
     for lost in lost_kernels(model, version, folder):
         tell(lost)
     before = with_hidden_nodes(without_large_weights(model), current)
-    types = types_of(before) if current < _NUMPY else {}
+    types = drop_contradictions(model.graph, before)
     names = taken_names(model)
     Converter(names, imports, current, version).graph(model.graph, types)
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
@@ -73,7 +72,15 @@ def raise_opset(
     model.ir_version = max(
         model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
     )
-    fault = fault_of(with_hidden_nodes(without_large_weights(model), version))
+    fault = _fault_of(model, version)
     if fault is not None and fault_of(before) is None:
         raise cannot(current, version, fault)
     return model
+
+
+def _fault_of(raised: ModelProto, version: int) -> str | None:
+    """What onnx says against the raised model, without the types in it that contradict what it infers."""
+    light = with_hidden_nodes(without_large_weights(raised), version)
+    if fault_of(light) is not None:  # where onnx infers more at the newer opset
+        drop_contradictions(raised.graph, light)
+    return fault_of(light)

@@ -7,25 +7,16 @@ without large weights; what it leaves as it was stays the original node, what it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 
 import onnx
 import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, is_small, reads_of, with_shapes
+from fusionc.protos import fresh_name, graphs_of, is_small, reads_of
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
 from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
-
-
-def types_of(model: ModelProto) -> dict[str, TypeProto]:
-    """What onnx infers of the values of the graph; nothing where it gives up on the model."""
-    with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
-        graph = with_shapes(model).graph
-        return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
-    return {}
 
 
 class Converter:
@@ -62,12 +53,19 @@ class Converter:
                     self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
-        """What onnx makes of the graph by itself, without its large weights.
+        """What onnx makes of the graph by itself.
 
         It builds all tables of its converter anew for each graph, so that one in which nothing changes goes without.
         """
         if not any(map(self.changes, graph.node)):
             return graph
+        try:
+            return onnx.version_converter.convert_version(self.alone(graph, types), self.new).graph
+        except Exception as error:  # onnx raises many types, RuntimeError among them
+            raise cannot(self.old, self.new, error) from error
+
+    def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
+        """The graph as a model, without its large weights, and with an output for all that changes."""
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(t for t in graph.initializer if is_small(t))
@@ -76,17 +74,14 @@ class Converter:
         given = {name for node in graph.node for name in reads_of(node)} | outputs
         given -= _made(graph.node) | held
         alone.input.extend(_value(name, types) for name in sorted(given | {v.name for v in graph.input} - held))
-        alone.output.extend(graph.output)
+        alone.output.extend(_value(value.name, types) for value in graph.output)
         # What its converter writes anew loses its name otherwise.
         changing = _made(node for node in graph.node if self.changes(node))
         alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
         hide(alone.node, self.old)
         model = ModelProto(ir_version=10, graph=alone)
         model.opset_import.extend([onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()])
-        try:
-            return onnx.version_converter.convert_version(model, self.new).graph
-        except Exception as error:  # onnx raises many types, RuntimeError among them
-            raise cannot(self.old, self.new, error) from error
+        return model
 
     def changes(self, node: NodeProto) -> bool:
         """Whether the operator of a node is another one at the new opset. What onnx does not know is none of it."""

@@ -10,9 +10,10 @@ from fusionc.errors import UsageError
 from fusionc.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import bodies_of, without_large_weights
-from fusionc.target_opset.converter import Converter, types_of
+from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
+from fusionc.target_opset.value_types import types_of
 
 
 def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:

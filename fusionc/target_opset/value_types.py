@@ -1,0 +1,44 @@
+"""What is known of the values of a model before it is raised, and what it says wrongly itself.
+
+Types of inner values are no part of a model's interface: onnx gives up on what contradicts its inference.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import onnx
+from onnx import GraphProto, ModelProto, TypeProto
+
+from fusionc.protos import with_shapes
+
+
+def types_of(model: ModelProto) -> dict[str, TypeProto]:
+    """What onnx infers of the values of the graph; nothing where it gives up on the model."""
+    with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
+        graph = with_shapes(model).graph
+        return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+    return {}
+
+
+def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
+    """What onnx infers for the graph, of which `light` is a copy; what both say otherwise of inner values goes."""
+    del light.graph.value_info[:]
+    found = types_of(light)
+    kept = [v for v in graph.value_info if v.name not in found or not _contradict(v.type, found[v.name])]
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
+    light.graph.value_info.extend(kept)
+    return found
+
+
+def _contradict(declared: TypeProto, found: TypeProto) -> bool:
+    """Whether two types of one value cannot both be right."""
+    one, other = declared.tensor_type, found.tensor_type
+    if one.elem_type and other.elem_type and one.elem_type != other.elem_type:
+        return True
+    if not one.HasField("shape") or not other.HasField("shape"):
+        return False
+    pairs = list(zip(one.shape.dim, other.shape.dim, strict=False))
+    known = [(a.dim_value, b.dim_value) for a, b in pairs if a.HasField("dim_value") and b.HasField("dim_value")]
+    return len(one.shape.dim) != len(other.shape.dim) or any(a != b for a, b in known)
