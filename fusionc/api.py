@@ -161,7 +161,7 @@ def why(
 
     if pass_name is None and expected is None:
         raise UsageError("neither a pass nor an expected model", hint="give one of them", code="E10001")
-    asked = options_for(model, {**options, "enable_graph_kernel": False})
+    asked = options_for(model, options)
     return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
 
 

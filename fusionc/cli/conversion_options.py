@@ -91,6 +91,30 @@ _WHICH_REWRITES = (  # what runs, on which model
         help="Raise the model to opset N first, for operators that older ones do not have. Default: its own.",
     ),
 )
+_KERNELS = (  # which areas are made
+    click.option(
+        "--enable_graph_kernel",
+        metavar="[true|false]",
+        callback=atc_bool,
+        is_flag=False,
+        flag_value="true",
+        help="Make one operator of those that fit together, with a kernel in <output>.kernels.so.",
+    ),
+    click.option(
+        "--graph_kernel_flags",
+        metavar='"--K=V …"',
+        help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all but --enable_pass and --disable_pass "
+        "switch it on. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, keeps these out of "
+        "kernels.",
+    ),
+    click.option(
+        "--jit_level",
+        type=click.Choice(["O0", "O1", "O2"]),
+        default="O0",
+        show_default=True,
+        help="O1 is MindSpore's word for --enable_graph_kernel.",
+    ),
+)
 _OPTIONS = (
     *_WHICH_REWRITES,
     click.option(
@@ -116,28 +140,7 @@ _OPTIONS = (
     runtime_level_option,
     verify_budget_option,
     timeout_option,
-    click.option(
-        "--enable_graph_kernel",
-        metavar="[true|false]",
-        callback=atc_bool,
-        is_flag=False,
-        flag_value="true",
-        help="Make one operator of those that fit together, with a kernel in <output>.kernels.so.",
-    ),
-    click.option(
-        "--graph_kernel_flags",
-        metavar='"--K=V …"',
-        help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all but --enable_pass and --disable_pass "
-        "switch it on. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, keeps these out of "
-        "kernels.",
-    ),
-    click.option(
-        "--jit_level",
-        type=click.Choice(["O0", "O1", "O2"]),
-        default="O0",
-        show_default=True,
-        help="O1 is MindSpore's word for --enable_graph_kernel.",
-    ),
+    *_KERNELS,
     click.option(
         "--trust_kernels",
         is_flag=True,
@@ -152,8 +155,8 @@ def conversion_options(command: _Decorated) -> _Decorated:
 
 
 def rewrite_options(command: _Decorated) -> _Decorated:
-    """Those of them that say which passes run, on which model."""
-    return _with(command, _WHICH_REWRITES)
+    """Those of them that say which passes run, on which model, and which areas are made."""
+    return _with(command, (*_WHICH_REWRITES, *_KERNELS))
 
 
 def _with(command: _Decorated, options: Sequence[Callable[[_Decorated], _Decorated]]) -> _Decorated:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from fusionc.graph_kernel.area import Area, KernelKind
@@ -48,6 +48,16 @@ _COMBINER_PASS = "SameInputMatMulPass"
 SWITCHED_OFF = "it is switched off by --disable_areas"
 
 
+@dataclass(frozen=True)
+class NoArea:
+    """Operators of a graph that became no area of a pass, or of any where `pass_name` is empty, and why."""
+
+    pass_name: str
+    graph_id: int
+    nodes: tuple[str, ...]
+    reason: str
+
+
 @dataclass
 class Fused:
     """What graph kernel fusion did.
@@ -55,7 +65,8 @@ class Fused:
     `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
     pattern of split, `plans` is what became of each cluster. `unwanted` are the names of passes that are off, once for
     each area that they would have made. `raised_ir` is the IR version that the model needed for the areas, 0 where it
-    had it.
+    had it. `refused` are the areas that were not made; each of `outside` says of the operators of a graph why they are
+    in none.
     """
 
     areas: list[Area] = field(default_factory=list)
@@ -64,6 +75,8 @@ class Fused:
     plans: list[Plan] = field(default_factory=list)
     unwanted: list[str] = field(default_factory=list)
     raised_ir: int = 0
+    refused: list[NoArea] = field(default_factory=list)
+    outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
 
 
 def always_pays(area: Area) -> float:
@@ -117,6 +130,7 @@ class GraphKernelFusion:
             failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
         for graph, locations in judged.items():
             built = [(location, reason or failed.get(location.area.name)) for location, reason in locations]
+            fused.refused += [_refused(graph, location, reason) for location, reason in built if reason is not None]
             for name in dict.fromkeys(pass_of(location) for location, _ in locations):
                 own = [(location, reason) for location, reason in built if pass_of(location) == name]
                 fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
@@ -142,7 +156,9 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        left = computed_at_load(graph) | in_groups(graph)
+        reasons = dict.fromkeys(in_groups(graph), _IN_INTEGERS) | dict.fromkeys(computed_at_load(graph), _AT_LOAD)
+        fused.outside.append(partial(_outside, graph, reasons, expander, supported))
+        left = set(reasons)
         if not self.flags.enable_stitch_fusion:  # else a kernel has all of a normalization in it
             left |= normalizations(graph, self.registry)
 
@@ -228,6 +244,28 @@ def fusion_of(
         observer=observer,
         has_programs=has_kernels,
     )
+
+
+def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
+    return NoArea(pass_of(location), graph.id, tuple(node.label() for node in location.nodes), reason)
+
+
+_AT_LOAD = "it needs nothing but constants: onnxruntime computes it when it loads the model"
+_IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
+
+
+def _outside(
+    graph: Graph, reasons: Mapping[Node, str], expander: Expander, supported: SupportedOperators
+) -> Iterator[NoArea]:
+    """Why the operators that a graph has now are in no area; of some the reason is known."""
+    for node in (node for node in graph.nodes if node.domain != KERNELS):
+        if node in reasons:
+            reason = reasons[node]
+        elif expander.takes(node) or supported.of_node(node) is None:
+            reason = "a kernel could hold it, but no area with its neighbours was made"
+        else:
+            reason = supported.of_node(node) or ""
+        yield NoArea("", graph.id, (node.label(),), f"{node.op}: {reason}")
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:

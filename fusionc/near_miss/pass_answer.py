@@ -11,6 +11,7 @@ from onnx import FunctionProto
 from fusionc.errors import quote
 from fusionc.model.graph import Model
 from fusionc.model.operators import short_name
+from fusionc.near_miss.area_places import notes_on_areas, places_without_area
 from fusionc.near_miss.nearest import Reason, reasons_of
 from fusionc.near_miss.pass_places import Place, places_of, roots_of
 from fusionc.near_miss.watched_conversion import Converted
@@ -60,7 +61,7 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     """What there is to say of a pass; `near` are nodes of which a place has to have one, None for all places."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
-    places = list(places_of(model, pass_))
+    places = list(places_without_area(pass_, done.fused) if isinstance(pass_, AreaPass) else places_of(model, pass_))
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
@@ -117,7 +118,7 @@ def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_other
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
-        yield "it takes effect in conversions with --enable_graph_kernel: their reports count areas, and say why not"
+        yield from notes_on_areas(pass_, done.fused, is_idle=not reasons and not has_others)
         return
     there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
     searching = [pattern for pattern in pass_.patterns if pattern.find is not None]

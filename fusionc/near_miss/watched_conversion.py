@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import onnx
 
@@ -21,16 +22,20 @@ from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import raise_opset
 
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.fusion import Fused
+
 
 @dataclass(frozen=True)
 class Converted:
     """A model before and after its conversion, with the rewrites that took effect, and what those who are asked
-    matched meanwhile."""
+    matched meanwhile. `fused` is what became of areas, where graph kernels are on."""
 
     before: Model
     after: Model
     commits: Sequence[Commit]
     watched: Mapping[str, Watched]
+    fused: Fused | None = None
 
     def nodes(self) -> list[str]:
         """The names of all nodes, those before and those after."""
@@ -53,6 +58,8 @@ def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Conv
     watched = {p.name: Watched(p) for p in asked}
     wanted = {p.name for p in (*job.passes, *asked)}
     job.passes = [watched[p.name].running if p.name in watched else p for p in registry if p.name in wanted]
+    if job.fusion is not None:
+        job.fusion = replace(job.fusion, enabled=job.fusion.enabled | watched.keys())
     commits: list[Commit] = []
 
     def note(commit: Commit, *_: object) -> None:
@@ -63,7 +70,7 @@ def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Conv
     if job.options.target_opset is not None:
         original = raise_opset(original, job.options.target_opset, os.fspath(job.options.source.parent))
     before, after = (_typed(proto, job.options) for proto in (original, done.proto))
-    return Converted(before, after, commits, watched)
+    return Converted(before, after, commits, watched, done.fused)
 
 
 def _typed(proto: onnx.ModelProto, options: Options) -> Model:

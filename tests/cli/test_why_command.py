@@ -63,3 +63,21 @@ def test_exit_codes(run: Any, gelu: str) -> None:
     assert run("why", "--model", "nothing.onnx", "GeluFusionPass").exit_code == 2
     Path("no.onnx").write_text("no model")
     assert run("why", "--model", "no.onnx", "GeluFusionPass").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--enable_graph_kernel"],
+        ["--enable_graph_kernel=true"],
+        ["--jit_level=O1"],
+        ["--graph_kernel_flags=--opt_level=2"],
+    ],
+    ids="".join,
+)
+def test_options_of_graph_kernels(run: Any, gelu: str, options: list[str]) -> None:
+    words = ["why", "--model", gelu, "TbeEltwiseFusionPass", "--target", "onnx"]
+    switched_off = ["--optimization_switch", "GeluFusionPass:off"]
+    assert "note  it takes effect with --enable_graph_kernel" in run(*words).stdout
+    lines = run(*words, *switched_off, *options).stdout.splitlines()
+    assert any(line.startswith("fired ") and "pattern area" in line for line in lines), lines

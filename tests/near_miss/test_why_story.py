@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from harness import parse
 
+import fusionc
 from fusionc.api import why
 from fusionc.errors import UsageError
 from fusionc.near_miss.pass_answer import PassAnswer
@@ -252,3 +254,53 @@ def test_what_another_optimizer_fused() -> None:
     assert not why("in.onnx", expected="in.onnx").expected
     with pytest.raises(UsageError, match="neither a pass nor"):
         why("in.onnx")
+
+
+CHAIN = """agraph (float[N,4] x, int64[2] s) => (float[N,4] y, float[P,Q] z, float[N,4] w) {
+    [a] a = Exp (x) [b] b = Neg (a) [c] c = MatMul (b, m) [y] y = Sqrt (c)
+    [d] d = Abs (x) [z] z = Reshape (d, s) [w] w = Sin (x) }"""
+KERNELS = {"enable_graph_kernel": True, "target": "onnx"}  # areas without kernels, which need no compiler
+
+
+def ask_of_areas(name: str, **options: object) -> PassAnswer:
+    model = parse(CHAIN)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "m"))
+    onnx.save(model, "in.onnx")
+    (answer,) = why("in.onnx", name, **{**KERNELS, **options}).passes
+    return answer
+
+
+def test_areas_that_are_made_and_operators_that_are_in_none() -> None:
+    answer = ask_of_areas("TbeEltwiseFusionPass")
+    assert [commit.nodes for commit in answer.fired] == [("a", "b")]
+    texts = {reason.root: reason.text for reason in answer.reasons}
+    assert texts["c"] == "MatMul: MatMul is not in the list of operators for clusters"
+    assert texts["y"] == "Sqrt: a kernel could hold it, but no area with its neighbours was made"
+    assert not any(reason.is_match or reason.is_near for reason in answer.reasons)
+    assert [reason.root for reason in ask_of_areas("TbeEltwiseFusionPass", node="c").reasons] == ["c"]
+
+
+def test_areas_that_are_refused() -> None:
+    (commit,) = ask_of_areas("TbeEltwiseFusionPass").fired
+    assert commit.nodes == ("a", "b")
+    fusionc.convert("in.onnx", output="out.onnx", verify=False, **KERNELS)
+    (name,) = {function.name for function in onnx.load("out.onnx").functions}
+    answer = ask_of_areas("TbeEltwiseFusionPass", graph_kernel_flags=f"--disable_areas={name}")
+    (reason,) = answer.reasons
+    assert not answer.fired and reason.is_match and not reason.would_fire and reason.root == "a"
+    assert reason.text == "it is switched off by --disable_areas"
+
+
+def test_areas_of_a_pass_that_is_off_are_looked_at_as_if_it_were_on() -> None:
+    answer = ask_of_areas("TbeEltwiseFusionPass", optimization_switch="TbeEltwiseFusionPass:off")
+    assert answer.state.startswith("off; ") and [commit.nodes for commit in answer.fired] == [("a", "b")]
+
+
+@pytest.mark.parametrize("name", ["BlockedConvolutionFusionPass", "TbeReduceElemwiseFusionPass"])
+def test_areas_of_which_there_are_none(name: str) -> None:
+    answer = ask_of_areas(name)
+    assert not answer.fired and not any(reason.is_match for reason in answer.reasons)
+    if name.startswith("Blocked"):
+        assert answer.notes == (
+            f'nothing here could be such an area: "fusionc passes {name}" says of what it makes one',
+        )
