@@ -132,12 +132,16 @@ def bisect(
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
-    """Convert with the first `limit` rewrites only, write the result unverified, and return what the last one was."""
+    """Convert with the first `limit` rewrites only, write the result unverified, and return what the last one was, and
+    whether there are no more."""
     from fusionc.bisection import bisection_story
     from fusionc.report.rewrite_text import described
 
     last = bisection_story.convert_up_to(options_for(model, options), limit)
-    return "no rewrite took effect" if last is None else described(last)
+    count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
+    if count < limit:
+        said += f"; the conversion has no more rewrites, {count} for a limit of {limit}: this is its whole result"
+    return said
 
 
 def why(

@@ -134,6 +134,16 @@ def test_a_limit_stops_behind_a_rewrite() -> None:
     assert onnx.load("none.onnx") == onnx.load("model.onnx")
 
 
+def test_a_limit_beyond_the_last_rewrite_says_so() -> None:
+    onnx.save(parse("agraph (float[2,2] x) => (float[2,2] y) { [a] a = Identity (x) [y] y = Relu (a) }"), "model.onnx")
+    assert "more rewrites" not in convert_up_to("model.onnx", 1, output="one.onnx")
+    said = convert_up_to("model.onnx", 7, output="all.onnx")
+    assert said.startswith("rewrite 1, ") and "has no more rewrites, 1 for a limit of 7" in said
+    assert onnx.load("all.onnx") == onnx.load("one.onnx")
+    said = convert_up_to("all.onnx", 3, output="same.onnx")
+    assert said.startswith("no rewrite took effect; ") and "0 for a limit of 3" in said
+
+
 def test_an_output_is_converted_that_a_rewrite_makes() -> None:
     """It is named as the model has it, in which a node makes it that is gone then."""
     chain = "agraph (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}, float[2] b = {1,2}>"
