@@ -15,6 +15,11 @@ import numpy as np
 Shape = tuple["int | str | None", ...]
 _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
+_STEPS = 8  # as far as readers are looked for
+_OF_CHANNELS = """AveragePool Clip Elu Gelu GlobalAveragePool HardSigmoid HardSwish Identity LeakyRelu MaxPool Mish
+    QuickGelu Relu Sigmoid Softplus Tanh"""
+_KEEPS_CHANNELS = frozenset(_OF_CHANNELS.split())
+
 
 class ValueLike(Protocol):
     """What a call reads."""
@@ -147,6 +152,9 @@ def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
 
 def _channels_of(reader: NodeLike) -> int | None:
     """How many channels an operator takes, which onnxruntime enforces."""
+    if reader.op == "Split" and reader.attr("axis", 0) == 1:
+        parts = reader.attr("split") or numbers(reader, 1)
+        return sum(parts) if parts else None
     weight = reader.inputs[1] if len(reader.inputs) > 1 else None
     shape = None if weight is None or weight.constant() is None else weight.shape
     if reader.op in ("Conv", "FusedConv"):
@@ -156,10 +164,14 @@ def _channels_of(reader: NodeLike) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _is_taken(call: NodeLike, axis: int, size: int | str | None) -> bool:
-    """Whether a run that is not refused has this size there, since an operator that reads the value takes no other."""
-    readers = [user for user in call.outputs[0].outputs if user.graph is call.graph and axis == 1]
-    return any(user.inputs[0] is call.outputs[0] and _channels_of(user) == size for user in readers)
+def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _STEPS) -> bool:
+    """Whether a run that is not refused has so many channels there, since an operator behind takes no other number."""
+    for reader in value.outputs if steps else ():
+        if reader.graph is graph and reader.inputs[0] is value:
+            made = reader.outputs[0] if reader.op in _KEEPS_CHANNELS else None
+            if _channels_of(reader) == channels or (made is not None and _is_taken(made, graph, channels, steps - 1)):
+                return True
+    return False
 
 
 def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
@@ -173,7 +185,7 @@ def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
         [a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True)] if full is None else full
     )
     axis %= len(shape)
-    is_certain = joins_all(shapes, axis) or _is_taken(call, axis, shape[axis])
+    is_certain = joins_all(shapes, axis) or (axis == 1 and _is_taken(call.outputs[0], call.graph, shape[axis]))
     joined = shape[axis] if is_certain else None
     return tuple(joined if at == axis else dim for at, dim in enumerate(dims))
 

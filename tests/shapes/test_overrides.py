@@ -168,6 +168,22 @@ CASES = [
         "float[1,4,1] W",
     ),
     Case(
+        "channels that a convolution further away takes",
+        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) a = Relu (h) "
+        "m = MaxPool <kernel_shape = [1]> (a) t = Conv (m, W)",
+        "N,2,M",
+        ("N", 4, None),
+        "float[1,4,1] W",
+    ),
+    Case(
+        "channels that a Split takes",
+        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) "
+        "t, u = Split <axis = 1> (h, W)",
+        "N,2,M",
+        ("N", 4, None),
+        "int64[2] W = {1, 3}",
+    ),
+    Case(
         "channels that no convolution takes",
         "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) t = Conv (r, W)",
         "N,2,M",

@@ -31,8 +31,8 @@ def operators_as_model(area: Area) -> bytes:
             graph.initializer.append(to_proto(array, names[name]))
     opsets = [helper.make_opsetid("", area.opset), helper.make_opsetid(MICROSOFT, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
-    serialized: bytes = model.SerializeToString(deterministic=True)
-    return serialized
+    data: bytes = model.SerializeToString(deterministic=True)
+    return data
 
 
 def _renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
