@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fusionc.verify.joints import Joint, blocks_of
+
 Numerics = Literal["bitwise", "rounding", "approximate"]
 
 
@@ -73,10 +75,21 @@ class Yardstick:
     numerics: Numerics = "rounding"
     least_scale: float = 0.0
     precision: str = ""
+    joints: tuple[Joint, ...] = ()
 
     def kind(self, name: str) -> str:
         """The type whose tolerance counts for elements of a type."""
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
+
+    def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        """The scale of the elements of an array of a type: of all of them, or of each its part's."""
+        whole = max(scale_of(values, name), self.least_scale)
+        if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
+            return np.asarray(whole)
+        scales = np.empty(values.shape)
+        for block in blocks:
+            scales[block] = max(scale_of(values[block], name), TOLERANCES[name].place * whole)
+        return scales
 
 
 USUAL = Yardstick()
@@ -158,7 +171,7 @@ def unequal(reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardsti
     tolerance = tolerance_of(yardstick.kind(name), yardstick.numerics)
     error, slack = _error_and_slack(a, b, tolerance)
     excess = error - slack
-    wrong = excess > _limit(excess, b, name, max(scale_of(b, name), yardstick.least_scale), tolerance)
+    wrong = excess > _limit(excess, b, name, yardstick.scale(b, name), tolerance)
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -249,7 +262,7 @@ def _compare_floats(
             )
     kind = yardstick.kind(name)
     tolerance = tolerance_of(kind, yardstick.numerics)
-    scale = max(scale_of(b, name), yardstick.least_scale)
+    scale = yardstick.scale(b, name)
     error, slack = _error_and_slack(a, b, tolerance)
     excess = error - slack
     limit = _limit(excess, b, name, scale, tolerance)
@@ -257,10 +270,11 @@ def _compare_floats(
     if not wrong.any():
         return None
     place = tuple(int(i) for i in np.unravel_index(int(np.where(wrong, excess, -1.0).argmax()), excess.shape))
+    largest = float(np.broadcast_to(scale, b.shape)[place])
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {kind}, "
         f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
-        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value {scale:.3g})",
+        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value {largest:.3g})",
         float(error[wrong].max()),
         not bool((error > tolerance.widest * scale + slack).any()),
     )
@@ -274,7 +288,7 @@ def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> 
 
 
 def _limit(
-    excess: NDArray[np.float64], b: NDArray[np.float64], name: str, scale: float, tolerance: Tolerance
+    excess: NDArray[np.float64], b: NDArray[np.float64], name: str, scale: NDArray[np.float64], tolerance: Tolerance
 ) -> NDArray[np.float64]:
     """By how much each element may be off besides what the relative tolerance allows; `excess` is by how much it is.
 
@@ -282,7 +296,7 @@ def _limit(
     slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
     """
     usual = tolerance.absolute * scale
-    least = min(usual, max(usual / _PART, _PLACES * tolerance.place * scale))
+    least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
         return np.broadcast_to(usual, b.shape)
     limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)

@@ -30,10 +30,12 @@ from fusionc.verify.excuses import (
 from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample
+from fusionc.verify.joints import blocks_of
 from fusionc.verify.model_file import light_model
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
+from fusionc.verify.output_parts import joints_of
 from fusionc.verify.precision import least_precise
 from fusionc.verify.result import Difference
 from fusionc.verify.second_run import SecondRun, Unsteady, held_fast
@@ -58,6 +60,7 @@ class Judge:
         self._nowhere: list[Reach | None] = [None] * len(self.names)
         model = _model(reference)
         self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
+        self._joints = joints_of(model)
         self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
         self.runs = self.left_out = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
@@ -236,7 +239,8 @@ class Judge:
                 if error is None or error > times * noise.largest:
                     return False
                 off = elements_off(*settled(ours, theirs, reach), self._yardstick(sample, name))
-                if off is not None and not noise.explains(off, times):
+                parts = blocks_of(self._joints.get(name, ()), np.shape(ours))
+                if off is not None and not noise.explains(off, times, parts):
                     return False
         return True
 
@@ -252,7 +256,7 @@ class Judge:
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
         """On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs."""
         least = self._scales.get(name, 0.0) if sample.edge else 0.0
-        return Yardstick(self._numerics, least, self._precisions.get(name, ""))
+        return Yardstick(self._numerics, least, self._precisions.get(name, ""), self._joints.get(name, ()))
 
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""

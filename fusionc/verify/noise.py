@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from fusionc.verify.compare import (
     largest_magnitude,
     unequal,
 )
+from fusionc.verify.joints import Block
 
 ABOUT = 4  # times the noise, up to which an error is of its size …
 # … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than weights. Of a long
@@ -53,16 +54,18 @@ class Noise:
         last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
         return self.largest > _AMPLIFIED * last_place
 
-    def explains(self, off: NDArray[np.float64], times: float) -> bool:
+    def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
         """Of an output that is off by no more than so many times its noise: are no more elements off by much than have
         much noise, here and there? That some amplify, all of one channel, say, is no excuse for others.
 
         Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so in few draws. More
-        than a few of them that are off where nothing moves are a region.
+        than a few of them that are off where nothing moves are a region. Of `parts` each has noise of its own.
         """
         if self._moves is None:
             return True
         limit = times * _FEW
+        if any(off[part].max(initial=0.0) > times * self._moves[part].max(initial=0.0) for part in parts):
+            return False
         if (np.sort(off, None) > limit * np.sort(self._moves, None)).any():
             return False
         if (off > limit * self._moves).sum() > 1 + off.size // ONE_IN:

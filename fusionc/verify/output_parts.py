@@ -1,0 +1,105 @@
+"""Parts of an output that the model puts together: boxes up to 640 and scores up to 1 in one tensor.
+
+Each is judged as if it were an output of its own: one tolerance for both would let anything pass in the small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+import onnx.inliner
+
+from fusionc.model.operators import canonical_domain
+from fusionc.protos import with_shapes, without_large_weights
+from fusionc.verify.interface import tensor_dims
+from fusionc.verify.joints import Dim, Joint
+
+_DEEPEST = 64  # nodes of a way from an output
+_SAME = ("Identity", "Cast")
+_LAID_OUT = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+_Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis that is put together
+
+
+def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
+    """Of each output that ends in Concat, or in what moves elements behind it, along which axes it is put together."""
+    if not any(node.op_type == "Concat" for node in _nodes(model)):
+        return {}
+    try:
+        light = without_large_weights(onnx.inliner.inline_local_functions(model) if model.functions else model)
+        graph = with_shapes(light).graph
+    except Exception:  # a model that onnx cannot infer is judged in one piece
+        return {}
+    ways = _Ways(graph)
+    found = {value.name: ways.cuts(value.name) for value in graph.output}
+    return {name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts}
+
+
+def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    return [*model.graph.node, *(node for function in model.functions for node in function.node)]
+
+
+@dataclass
+class _Ways:
+    graph: onnx.GraphProto
+    _makers: dict[str, onnx.NodeProto] = field(init=False)
+    _dims: dict[str, tuple[Dim, ...] | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._makers = {name: node for node in self.graph.node for name in node.output}
+        values = (*self.graph.input, *self.graph.value_info, *self.graph.output)
+        self._dims = {value.name: tensor_dims(value) for value in values}
+        self._dims |= {tensor.name: tuple(tensor.dims) for tensor in self.graph.initializer}
+
+    def cuts(self, name: str, deep: int = 0) -> _Cuts:
+        """The sizes of what a value is put together of, by axis."""
+        node, dims = self._makers.get(name), self._dims.get(name)
+        if node is None or canonical_domain(node.domain) or deep > _DEEPEST or not dims:
+            return {}
+        if node.op_type == "Concat":
+            return self._joined(node, dims, deep + 1)
+        if node.op_type not in (*_SAME, *_LAID_OUT, "Transpose"):
+            return {}
+        behind = self.cuts(node.input[0], deep + 1)
+        if node.op_type in _SAME or not behind:
+            return behind
+        before = self._dims.get(node.input[0]) or ()
+        places = _order(node, len(before)) if node.op_type == "Transpose" else _kept(before, dims)
+        return {places[axis]: sizes for axis, sizes in behind.items() if axis in places}
+
+    def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
+        """Of a Concat: along its axis, and along others where all that it joins are put together alike."""
+        axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
+        each = [self.cuts(name, deep) for name in node.input]
+        sizes: list[Dim] = []
+        for name, cuts in zip(node.input, each, strict=True):
+            inner, own = cuts.get(axis, ()), self._dims.get(name)
+            size = own[axis] if own and axis < len(own) else name
+            sizes += inner if inner and all(isinstance(one, int) for one in inner) else [size]
+        found: dict[int, tuple[Dim, ...]] = {axis: tuple(sizes)}
+        for other in each[0].keys() - {axis}:
+            if all(cuts.get(other) == each[0][other] for cuts in each):
+                found[other] = each[0][other]
+        return found
+
+
+def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
+    """Where each axis is behind a Transpose."""
+    order = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(rank))[::-1])
+    return {axis: place for place, axis in enumerate(order)}
+
+
+def _kept(before: Sequence[Dim], dims: Sequence[Dim]) -> dict[int, int]:
+    """Where each axis is that stays as it is where elements are laid out in another shape: the first and the last
+    ones, as far as they are the same."""
+    places = dict[int, int]()
+    for here, there in zip(range(len(before)), range(len(dims)), strict=False):
+        if before[here] != dims[there]:
+            break
+        places[here] = there
+    for here, there in zip(range(len(before))[::-1], range(len(dims))[::-1], strict=False):
+        if before[here] != dims[there] or here in places:
+            break
+        places[here] = there
+    return places
