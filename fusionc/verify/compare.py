@@ -47,6 +47,7 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 SLICE = 16  # elements of a slice from which on it is judged by itself
 _PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
+_LIKE, _FEW = 8, 4  # times as large as the next smaller column one is of another kind; elements of columns of one kind
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 
@@ -294,6 +295,7 @@ def _limit(
 
     The largest values of an output, corners of boxes, say, would hide slices of small ones, the scores beside them: in
     slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
+    Of a few rows, columns of like size are one slice.
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
@@ -303,7 +305,27 @@ def _limit(
     for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
+    for axis in range(max(b.ndim - 2, 0), b.ndim):
+        if b.shape[axis] > 1 and 1 < b.size // b.shape[axis] < SLICE:
+            limit = np.minimum(limit, tolerance.widest * _of_like_columns(magnitudes, axis))
     return np.asarray(np.maximum(limit, least))
+
+
+def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """For the columns of an axis, the largest value of those that are about as large; infinity where these are too few
+    to tell."""
+    others = tuple(other for other in range(magnitudes.ndim) if other != axis)
+    sizes = magnitudes.max(others, keepdims=True)
+    order = np.argsort(sizes, axis=None, kind="stable")
+    ranked = sizes.reshape(-1)[order]
+    begins = np.flatnonzero(ranked[1:] > _LIKE * ranked[:-1]) + 1
+    largest = np.full(ranked.shape, np.inf)
+    for group in np.split(np.arange(ranked.size), begins):
+        if group.size * (magnitudes.size // ranked.size) >= _FEW:
+            largest[group] = ranked[group[-1]]
+    found = np.empty_like(largest)
+    found[order] = largest
+    return found.reshape(sizes.shape)
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

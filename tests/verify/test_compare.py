@@ -297,6 +297,27 @@ def test_large_values_hide_no_slice_of_small_ones(axis: int, factor: float, is_s
     assert compare(*made, Yardstick("approximate")) is None
 
 
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "by", "is_same"), [(5, 0.02, False), (5, 0.001, True), (2, 0.02, False), (1, 0.02, True)]
+)
+def test_of_a_few_rows_columns_of_like_size_are_judged(rows: int, by: float, is_same: bool, is_last: bool) -> None:
+    """Four corners, and two scores; of one row there are too few to tell."""
+    y = np.float32([[[630, 320, 310, 640, 0.9, 0.8]] * rows])
+    other = y + np.float32([0, 0, 0, 0, by, 0])
+    pair = (y, other) if is_last else (y.transpose(0, 2, 1), other.transpose(0, 2, 1))
+    assert (compare(*pair) is None) is is_same
+    assert compare(y, y + np.float32([0.6, 0, 0, 0, 0, 0])) is None
+
+
+def test_columns_of_all_sizes_are_one_slice() -> None:
+    """None is much smaller than the next larger one."""
+    y = np.float32([[4.0**-k for k in range(10)]] * 3)
+    assert compare(y, y + np.float32([0] * 9 + [0.9e-4])) is None
+    y[:, 8:] /= 100
+    assert compare(y, y + np.float32([0] * 9 + [0.9e-4])) is not None
+
+
 def test_what_a_zero_slice_rounds_to_is_accepted() -> None:
     values = np.random.default_rng(0).uniform(-9, 9, (2, 4, 50)).astype(np.float32)
     values[:, 0] = 0
