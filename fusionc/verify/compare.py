@@ -299,28 +299,30 @@ def _limit(
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
+    if scale.ndim:  # of a part that is next to nothing beside the others, slices tell nothing
+        least = np.minimum(usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max()))
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
         return np.broadcast_to(usual, b.shape)
     limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)
     for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
-    for axis in range(max(b.ndim - 2, 0), b.ndim):
+    for axis in () if scale.ndim else range(max(b.ndim - 2, 0), b.ndim):
         if b.shape[axis] > 1 and 1 < b.size // b.shape[axis] < SLICE:
             limit = np.minimum(limit, tolerance.widest * _of_like_columns(magnitudes, axis))
     return np.asarray(np.maximum(limit, least))
 
 
 def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """For the columns of an axis, the largest value of those that are about as large; infinity where these are too few
-    to tell."""
+    """For the columns of an axis, the largest value of those that are about as large; infinity of the largest ones, and
+    where they are too few to tell."""
     others = tuple(other for other in range(magnitudes.ndim) if other != axis)
     sizes = magnitudes.max(others, keepdims=True)
     order = np.argsort(sizes, axis=None, kind="stable")
     ranked = sizes.reshape(-1)[order]
     begins = np.flatnonzero(ranked[1:] > _LIKE * ranked[:-1]) + 1
     largest = np.full(ranked.shape, np.inf)
-    for group in np.split(np.arange(ranked.size), begins):
+    for group in np.split(np.arange(ranked.size), begins)[:-1]:
         if group.size * (magnitudes.size // ranked.size) >= _FEW:
             largest[group] = ranked[group[-1]]
     found = np.empty_like(largest)

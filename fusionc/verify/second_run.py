@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,9 @@ class SecondRun:
             if known is feeds:  # another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        for again in self._again(feeds):
-            moved = map(_moved, outputs, again, yardsticks)
+        # What lay in memory the first time may be as large as to hide all else: the others differ in what they found.
+        for one, other in pairwise([outputs, *self._again(feeds)]):
+            moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
         self._last.append((feeds, found))
         return found
