@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.protos import reads_of
-from fusionc.verify.compare import Yardstick, as_float64, unequal
+from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
@@ -51,12 +51,14 @@ class Excuses:
     """What was excused: in total on the samples where there was any, and of each output on those that are ordinary."""
 
     one_in: int = ONE_IN
+    one_each: bool = False  # besides, one on each sample that is no tiny one
     samples: int = 0
     elements: int = 0
     compared: int = 0
     farthest: float = 0.0
     _far: Counter[str] = field(default_factory=Counter)
     _sizes: Counter[str] = field(default_factory=Counter)
+    _large: Counter[str] = field(default_factory=Counter)
 
     def add(self, excused: Mapping[str, Excused]) -> None:
         """Note what is excused of the outputs on one sample."""
@@ -72,10 +74,11 @@ class Excuses:
         """Count what was compared of an output on an ordinary sample."""
         self._far[name] += excused.far
         self._sizes[name] += excused.size
+        self._large[name] += self.one_each and excused.size >= SLICE
 
     def has_room(self, name: str, excused: Excused) -> bool:
         """Whether so many elements are excused, with those of the samples before."""
-        most = 1 + (self._sizes[name] + excused.size) // self.one_in
+        most = 1 + (self._sizes[name] + excused.size) // self.one_in + self._large[name]
         return not excused.far or self._far[name] + excused.far <= most
 
     def __str__(self) -> str:

@@ -61,7 +61,7 @@ class Judge:
         model = _model(reference)
         self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
         self._joints = joints_of(model)
-        self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
+        self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
         self.runs = self.left_out = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
@@ -74,7 +74,7 @@ class Judge:
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
         other.unsteady = Unsteady()
-        other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
+        other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
         other.runs = other.left_out = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other

@@ -82,6 +82,18 @@ def test_the_share_is_of_all_that_was_compared() -> None:
     assert excuses.has_room("y", Excused(7, 8, 0, 1.0)), "what is near is amplified rounding, judged elsewhere"
 
 
+def test_of_a_grid_one_element_of_each_sample_may_be_on_the_next_step() -> None:
+    steps = Excuses(500, one_each=True)
+    for _ in range(6):
+        assert steps.has_room("q", Excused(1, 20, 1, 1.0)) and not steps.has_room("q", Excused(2, 20, 2, 1.0))
+        steps.take("q", Excused(1, 20, 1, 1.0))
+    for one in (Excused(1, 20, 1, 1.0), *[Excused(1, 4, 1, 1.0)] * 2):
+        is_first = steps.has_room("r", one)
+        steps.take("r", one)
+    assert not is_first, "of a tiny one it is one in all"
+    assert steps.has_room("q", Excused(7, 3000, 7, 1.0)) and not steps.has_room("q", Excused(9, 3000, 9, 1.0))
+
+
 def test_what_was_excused_is_said() -> None:
     excuses = Excuses()
     excuses.add({"y": Excused(0, 8, 0, 0.0)})
