@@ -19,16 +19,17 @@ from fusionc.verify.joints import Dim, Joint
 _DEEPEST = 64  # nodes of a way from an output
 _SAME = ("Identity", "Cast")
 _LAID_OUT = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+_MOVES = (*_SAME, *_LAID_OUT, "Transpose")
 _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis that is put together
 
 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     """Of each output that ends in Concat, or in what moves elements behind it, along which axes it is put together."""
-    if not any(node.op_type == "Concat" for node in _nodes(model)):
-        return {}
     try:
-        light = without_large_weights(onnx.inliner.inline_local_functions(model) if model.functions else model)
-        graph = with_shapes(light).graph
+        flat = onnx.inliner.inline_local_functions(model) if model.functions else model
+        if not _ends_in_concat(flat.graph):
+            return {}
+        graph = with_shapes(without_large_weights(flat)).graph
     except Exception:  # a model that onnx cannot infer is judged in one piece
         return {}
     ways = _Ways(graph)
@@ -36,8 +37,16 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     return {name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts}
 
 
-def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
-    return [*model.graph.node, *(node for function in model.functions for node in function.node)]
+def _ends_in_concat(graph: onnx.GraphProto) -> bool:
+    """Whether an output does: to infer all shapes of a large model takes some time."""
+    makers = {name: node for node in graph.node for name in node.output}
+    for value in graph.output:
+        node = makers.get(value.name)
+        while node is not None and node.op_type in _MOVES:
+            node = makers.get(node.input[0])
+        if node is not None and node.op_type == "Concat":
+            return True
+    return False
 
 
 @dataclass
@@ -59,7 +68,7 @@ class _Ways:
             return {}
         if node.op_type == "Concat":
             return self._joined(node, dims, deep + 1)
-        if node.op_type not in (*_SAME, *_LAID_OUT, "Transpose"):
+        if node.op_type not in _MOVES:
             return {}
         behind = self.cuts(node.input[0], deep + 1)
         if node.op_type in _SAME or not behind:

@@ -52,6 +52,7 @@ class SecondRun:
         found = list[list[Any]]()
         with suppress(RunError):
             found.append(self._runner.run(feeds))
+            self._runner.close()  # one session of the model at a time is in memory; it opens again when it is needed
             for byte in _FILLS:
                 with filled_memory(byte):
                     runner = ModelFile(self._path).runner()
