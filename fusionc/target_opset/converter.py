@@ -36,7 +36,7 @@ class Converter:
         meanings.write_out([*used, *(value.name for value in graph.output)], self.fresh)
         originals = {tuple(node.output): node for node in graph.node} | originals
         converted = self.converted(graph, types)
-        meanings.complete(converted.node)
+        meanings.complete(converted, self.fresh)
         nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
         renamed = {name: self.fresh(name) for name in _made(nodes) - _made(graph.node)}
         for node in nodes:

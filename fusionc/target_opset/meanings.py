@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto, TypeProto
+from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, TypeProto
 
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
 from fusionc.protos import is_external
 from fusionc.target_opset.limits import cannot
-from fusionc.target_opset.unknown import EARLY
+from fusionc.target_opset.unknown import EARLY, HIDDEN
 
 # The opsets since which they mean what they do now.
-_NUMPY, _SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 7, 9, 11, 12, 13, 21
+_NUMPY, _SCAN, _RESIZE, _INPUTS, _DROPOUT, _ONE_AXIS, _ALLOW_ZERO, _GROUPS = 7, 9, 11, 11, 12, 13, 14, 21
+_LARGEST = float(np.finfo(np.float32).max)  # what Clip takes for a bound that it is not given
+# Attributes that are inputs by then, and what they are where they are not given.
+_OF_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "Clip": {"min": -_LARGEST, "max": _LARGEST},
+    "Pad": {"pads": [], "value": 0.0},
+}
 
 
 class Meanings:
@@ -24,6 +31,7 @@ class Meanings:
     def __init__(self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int) -> None:
         self._graph, self._types, self._old, self._new = graph, types, old, new
         self._implied: dict[str, dict[str, int | float | str]] = {}  # attributes to come, by a node's first output
+        self._may_be_empty = set[str]()  # made by operators whose replacement ends in a Reshape
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
         """Write by other operators what would lose its meaning; FusioncError where that cannot be.
@@ -33,33 +41,83 @@ class Meanings:
         nodes, needed = list(self._graph.node), set(used)
         del self._graph.node[:]
         for node in nodes:
-            written = [node]
+            self._require_meaning(node, needed)
             self._keep_defaults(node)
-            if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
-                written = self._aligned(node, fresh)
-            if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(node, "is_test", 0):
-                raise cannot(self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}")
-            if self._changes(node, _SCAN, "Scan"):
-                raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
-            if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
-                raise cannot(self._old, self._new, f"the mask of Dropout is false before opset {_DROPOUT}, then true")
             if self._changes(node, _RESIZE, "Resize", "Upsample"):
                 self._implied[node.output[0]]["nearest_mode"] = self._nearest_mode(node, nodes)
-            if self._changes(node, _HARDMAX, "Hardmax"):
-                written = _by_one_axis(node, fresh)
-            if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
-                written = _of_one_type(node, [self._element_type(name) for name in node.input[:2]], fresh)
-            if self._changes(node, _GROUPS, "GroupNormalization"):
-                written = _by_channel(node, fresh)
-            self._graph.node.extend(written)
+            self._graph.node.extend(self._written(node, fresh))
 
-    def complete(self, nodes: Iterable[NodeProto]) -> None:
-        """Give what the converter has made the attributes that say what was implied before."""
-        for node in nodes:
-            implied = self._implied.get(node.output[0], {}) if node.output else {}
+    def _require_meaning(self, node: NodeProto, needed: set[str]) -> None:
+        """Raise FusioncError for what cannot be said in the newer opset."""
+        if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(node, "is_test", 0):
+            raise cannot(self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}")
+        if self._changes(node, _SCAN, "Scan"):
+            raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
+        if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
+            raise cannot(self._old, self._new, f"the mask of Dropout is false before opset {_DROPOUT}, then true")
+
+    def _written(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+        """What stands for a node when the converter comes."""
+        written = [node]
+        if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
+            written = self._aligned(node, fresh)
+        is_float = self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
+        if self._changes(node, _INPUTS, *_OF_ATTRIBUTES) and not is_float:
+            node.domain = HIDDEN  # the converter makes constants of float
+        if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
+            written = self._by_one_axis(node, fresh)
+        if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
+            written = _of_one_type(node, [self._element_type(name) for name in node.input[:2]], fresh)
+        if self._changes(node, _GROUPS, "GroupNormalization"):
+            written = _by_channel(node, fresh)
+        return written
+
+    def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+        """A Hardmax by the newer one; of the others the converter does that.
+
+        An empty dimension says "as in the input" to the Reshape that is behind it, unless that is told otherwise.
+        """
+        dims = self._dims(node.input[0])
+        if dims is not None and any(dim.HasField("dim_value") and not dim.dim_value for dim in dims):
+            return [onnx.helper.make_node("Identity", node.input, node.output, node.name)]
+        if self._new >= _ALLOW_ZERO and (dims is None or not all(dim.dim_value for dim in dims)):
+            self._may_be_empty.add(node.output[0])
+        return _by_one_axis(node, fresh) if node.op_type == "Hardmax" else [node]
+
+    def complete(self, converted: GraphProto, fresh: Callable[[str], str]) -> None:
+        """Give what the converter has made the attributes that say what was implied before.
+
+        What it was not shown gets constants in place of attributes.
+        """
+        for node in converted.node:
+            implied = dict(self._implied.get(node.output[0], {})) if node.output else {}
+            if node.op_type == "Reshape" and node.output[0] in self._may_be_empty:
+                implied["allowzero"] = 1
             written = {attribute.name for attribute in node.attribute}
             left = {name: value for name, value in implied.items() if name not in written}
             node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in left.items())
+            if node.op_type in _OF_ATTRIBUTES and node.domain == HIDDEN:
+                node.domain = ""
+                converted.initializer.extend(self._constants(node, fresh))
+
+    def _constants(self, node: NodeProto, fresh: Callable[[str], str]) -> list[TensorProto]:
+        """What a Clip or a Pad of attributes takes as inputs from now on, in the type of its elements.
+
+        A Clip gets both bounds, as those of float were there for all types.
+        """
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
+        given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        defaults = _OF_ATTRIBUTES[node.op_type]
+        kept = [attribute for attribute in node.attribute if attribute.name not in defaults]
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        made = []
+        for name, default in defaults.items():
+            node.input.append(fresh(f"{node.output[0]}_{name}"))
+            with np.errstate(over="ignore"):
+                array = np.array(given.get(name, default)).astype(np.int64 if name == "pads" else dtype)
+            made.append(onnx.numpy_helper.from_array(array, node.input[-1]))
+        return made
 
     def _keep_defaults(self, node: NodeProto) -> None:
         """Note what attributes mean that a node leaves out, where that is something else in its newer version."""
@@ -94,14 +152,18 @@ class Meanings:
         axes = list(range(second, first - axis))
         return [onnx.helper.make_node("Unsqueeze", [operand], [node.input[1]], axes=axes), node]
 
-    def _rank(self, name: str) -> int | None:
+    def _dims(self, name: str) -> Sequence[TensorShapeProto.Dimension] | None:
         tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
-        return len(tensor.shape.dim) if tensor.HasField("shape") else None
+        return list(tensor.shape.dim) if tensor.HasField("shape") else None
+
+    def _rank(self, name: str) -> int | None:
+        dims = self._dims(name)
+        return None if dims is None else len(dims)
 
     def _is_one(self, name: str) -> bool:
         """Whether a value has one element."""
-        dims = self._types[name].tensor_type.shape.dim if self._rank(name) is not None else ()
-        return self._rank(name) is not None and all(dim.dim_value == 1 for dim in dims)
+        dims = self._dims(name)
+        return dims is not None and all(dim.dim_value == 1 for dim in dims)
 
     def _element_type(self, name: str) -> int:
         """The element type of a value; 0 where it is unknown."""
