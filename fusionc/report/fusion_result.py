@@ -95,6 +95,7 @@ def _budget(budget: Budget) -> dict[str, str]:
         "most_elements": str(budget.elements),
         "bytes": str(budget.most_bytes),
         "most_bytes": str(budget.bytes),
+        "compared": str(budget.compared),
         "left_out": "; ".join(budget.left_out),
     }
 

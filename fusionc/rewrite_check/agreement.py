@@ -29,22 +29,26 @@ from fusionc.rewrite_check.sample_values import (
     draw_several,
     likely_sizes,
 )
-from fusionc.rewrite_check.side_by_side import elements, fewest_elements, stacked
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import compare
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
+from fusionc.verify.side_by_side import (
+    A_FEW,
+    ENOUGH,
+    MOST_DRAWN,
+    MOST_MORE,
+    MOST_READ,
+    elements,
+    fewest_elements,
+    stacked,
+)
 
 _LARGEST = 1 << 30  # bytes of a model that is handed over in one piece
 _NOT_RUN = "onnxruntime cannot run what it replaces"
 _APPROXIMATE = 0.01
 _HALF = ("float16", "bfloat16")  # onnxruntime computes them in float32, and rounds between nodes as it likes
-_ENOUGH = 4096  # elements of an output that are compared, where that is cheap
-_MOST_MORE = 512  # inputs that are drawn for that
-_A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
-_MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
-_MOST_READ = 1 << 31  # bytes of constants that they are computed with
 _FIRST_MORE = 1000  # the seed of the first of them
 _MOST_MUTANTS = 12  # of which one has to be seen
 _FAILS = "what it replaces runs, the replacement does not"
@@ -199,14 +203,14 @@ class _Pair:
             return []
         most = max(ordinary, key=lambda sample: fewest_elements(sample.outputs))
         fewest = fewest_elements(most.outputs)
-        missing = _ENOUGH - sum(fewest_elements(sample.outputs) for sample in ordinary)
+        missing = ENOUGH - sum(fewest_elements(sample.outputs) for sample in ordinary)
         if missing <= 0 or not fewest:
             return []
         drawn = sum(map(elements, (*most.feeds.values(), *most.outputs)))
         read = sum(map(byte_size, self._models.before.graph.initializer))
-        affordable = min(_MOST_MORE, _MOST_DRAWN // drawn, _MOST_READ // max(read, 1))
+        affordable = min(MOST_MORE, MOST_DRAWN // drawn, MOST_READ // max(read, 1))
         number = min(ceil(missing / fewest), affordable)
-        first = self._like(before, most, min(number, _A_FEW), _FIRST_MORE)
+        first = self._like(before, most, min(number, A_FEW), _FIRST_MORE)
         pairs = [pair for s in first for pair in zip(most.outputs, s.outputs, strict=True)]
         if all(_same(*pair) for pair in pairs):
             return first

@@ -129,6 +129,11 @@ class Runner:
         self.types: dict[str, str] = {}
         insist(self._open)
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether every run gets a new session."""
+        return self._is_fresh
+
     def run(self, feeds: Feeds) -> list[Any]:
         """The value of every output, in the order of `outputs`. Raises RunError."""
         _state.runs += 1
@@ -151,7 +156,7 @@ class Runner:
 
         def run() -> list[tuple[list[Any] | None, str]]:
             self._open()
-            ran = request("run_each", self._number, values, self._raw(), only=self._home)
+            ran = request("run_each", self._number, values, self._raw(), _state.most, only=self._home)
             return [(None if found is None else list(map(_received, found)), why) for found, why in ran]
 
         return insist(run)

@@ -87,13 +87,13 @@ class Sessions:
         return [_from_ort(value, raw) for value in opened.session.run_with_ort_values(None, values, quiet)]
 
     def run_each(
-        self, number: int, several: Sequence[Mapping[str, Any]], raw: Collection[str]
+        self, number: int, several: Sequence[Mapping[str, Any]], raw: Collection[str], most: int | None = None
     ) -> list[tuple[list[Any] | None, str]]:
-        """All outputs for each of several inputs; where onnxruntime fails, None and what it says."""
+        """All outputs for each of several inputs; where onnxruntime fails, None and what it says. `most`: as in run."""
         found: list[tuple[list[Any] | None, str]] = []
         for feeds in several:
             try:
-                found.append((self.run(number, feeds, raw, is_fresh=False), ""))
+                found.append((self.run(number, feeds, raw, is_fresh=False, most=most), ""))
             except Exception as error:  # onnxruntime's exceptions share no base class
                 found.append((None, str(error)))
         return found

@@ -53,6 +53,7 @@ class Budget:
     bytes: int
     spent: int = 0
     most_bytes: int = 0  # that a sample has needed
+    compared: int = 0  # elements of the smallest output, in all samples of ordinary values
     left_out: list[str] = field(default_factory=list)  # what there was no room for
 
     def is_modest(self, work: Work) -> bool:

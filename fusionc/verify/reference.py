@@ -52,7 +52,7 @@ class Reference:
     def run(self, nonfinite: bool = True) -> None:
         """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity among them."""
         room, begin = MOST_KEPT, monotonic()
-        self._rest = self.search.samples(self._seeds, nonfinite)
+        self._rest = self.search.samples(self._seeds, nonfinite, has_more=True)
         for sample in self._rest:
             self._kept.append(sample)
             room -= bytes_of(sample)

@@ -20,8 +20,11 @@ from fusionc.verify.judge import Judge, Outcome
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
+from fusionc.verify.side_by_side import Outputs, fewest_elements, stacked
 
 _PATIENCE = 300.0  # seconds of loops and the like, whose work no size says; then one run is enough
+_FAILS = "the reference runs, the candidate does not"
+_MOST_JUDGED = 4  # of many samples: the worst ones
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
@@ -59,7 +62,46 @@ class SampleRuns:
             outcome, differences = self._on(sample)
             if outcome == "different":
                 return differences
-        return ()
+        return self._on_more()
+
+    def _on_more(self) -> Sequence[Difference]:
+        """The same on many samples that were drawn alike, compared together; those that differ most are judged."""
+        more = self.search.more
+        if not more or self._is_late("many inputs"):
+            return ()
+        self.progress(f"{len(more)} more like {more[0].label}")
+        try:
+            ran = self.candidate.run_each([sample.feeds for sample in more])
+        except OutOfMemory as error:
+            raise too_large(self.path, error) from error
+        except RunError as error:
+            return [Difference("", more[0].label, f"{_FAILS}: {error}")]
+        for sample, (found, why) in zip(more, ran, strict=True):
+            if found is None:
+                return [Difference("", sample.label, f"{_FAILS}: {why}")]
+        pairs = [(sample.outputs, found or []) for sample, (found, _) in zip(more, ran, strict=True)]
+        self._budget.compared += sum(fewest_elements(sample.outputs) for sample in more)
+        if not any(self.judge.mismatches(more[0], *values) for values in stacked(pairs)):
+            return ()
+        return self._most_different([_as_edge(sample) for sample in more], pairs)
+
+    def _most_different(
+        self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> Sequence[Difference]:
+        """What the judge says of those samples of which outputs are off most. Of many, one or the other meets a number
+        that rounding takes over a step in a way that the judge does not see: most of those that it looks at decide."""
+        errors = dict[int, float]()
+        for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
+            if mismatches := self.judge.mismatches(sample, *values):
+                errors[at] = max(inf if one.error is None else one.error for one in mismatches.values())
+        found = list[Sequence[Difference]]()
+        worst = sorted(errors, key=lambda at: -errors[at])[:_MOST_JUDGED]
+        for at in worst:
+            runs = runs_so_far()
+            outcome, differences = self.judge.outcome(samples[at], pairs[at][1])
+            self._budget.spend(samples[at].work, runs_so_far() - runs)
+            found += [differences] if outcome == "different" else []
+        return found[0] if 2 * len(found) > len(worst) else ()
 
     def again(self) -> Iterator[Sample]:
         """The samples on which the models were the same. The reference has no session while one is used."""
@@ -124,14 +166,22 @@ class SampleRuns:
         except OutOfMemory as error:
             raise too_large(self.path, error) from error
         except RunError as error:
-            return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
+            return "different", [Difference("", sample.label, f"{_FAILS}: {error}")]
         runs = runs_so_far()
         outcome, differences = self.judge.outcome(sample, outputs)
         if isinstance(sample, DrawnSample):
             self._budget.spend(sample.work, runs_so_far() - runs)
+        if outcome == "same" and not sample.edge:
+            self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":
             self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
         return outcome, differences
+
+
+def _as_edge(sample: DrawnSample) -> DrawnSample:
+    """One of many samples of few elements, as it is judged: by the scale of the ordinary ones, and as one in which
+    numbers are met that others do not hold."""
+    return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:

@@ -122,6 +122,7 @@ def test_rounding_is_seen_without_a_look_at_the_order_of_reductions(
         return reaches(self, feeds, outputs)
 
     monkeypatch.setattr(OrderDependence, "reaches", noted)
+    monkeypatch.setattr("fusionc.verify.inputs.search.ENOUGH", 0)
     amplified = judge(tmp_path, cancelling(12345.7), exact())
     assert "in 3 of them within the rounding" in amplified.summary
     assert not any(0 < value < 10 for value in largest), "those of the seeds are normal"
@@ -371,3 +372,48 @@ def test_what_overflows_between_in_the_reference_alone_is_no_difference(
         tmp_path, parse(OVERFLOW.format(FORMS[reference])), parse(OVERFLOW.format(FORMS[candidate])), nonfinite=False
     )
     assert found.status == status, found.summary
+
+
+# -- outputs of few elements -------------------------------------------------------------------------------------------
+
+
+RARE = """agraph (float[N,8] x) => (float[N,8] y) <float lo = {2}, float hi = {2.1}> {
+    a = Greater (x, lo) b = Less (x, hi) c = And (a, b) n = Neg (x) y = Where (c, n, x) }"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("agraph (float[N,8] x) => (float[N,8] y) { y = Identity (x) }", RARE),
+        ("agraph (float[8] x) => (float[8] y) { y = Identity (x) }", RARE.replace("[N,8]", "[8]")),
+    ],
+)
+def test_few_elements_are_drawn_until_some_thousand_were_compared(tmp_path: Path, right: str, wrong: str) -> None:
+    """One element in 500 is wrong, and a sample has eight or sixteen."""
+    assert judge(tmp_path, parse(right), parse(right)).summary.startswith("equal in ")
+    found = judge(tmp_path, parse(right), parse(wrong))
+    assert found.status == "different" and "seed 100" in found.differences[0].run, found
+
+
+def test_outputs_that_stay_the_same_are_not_drawn_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = list[int]()
+    run_each = Runner.run_each
+
+    def counting(self: Runner, several: Sequence[Any]) -> Any:
+        drawn.append(len(several))
+        return run_each(self, several)
+
+    monkeypatch.setattr(Runner, "run_each", counting)
+    constant = parse("agraph (float[N,8] x) => (float[2] y) <float[2] c = {1, 2}> { z = Neg (x) y = Identity (c) }")
+    judge(tmp_path, constant, constant)
+    assert drawn == [8, 8], "eight show it, and the candidate runs on them"
+    drawn.clear()
+    moving = parse("agraph (float[N,8] x) => (float[N,8] y) { y = Neg (x) }")
+    judge(tmp_path, moving, moving)
+    assert sum(drawn[:-1]) == drawn[-1] > 100
+    drawn.clear()
+    large = parse("agraph (float[N,8000] x) => (float[N,8000] y) { y = Neg (x) }")
+    judge(tmp_path, large, large)
+    assert not drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
@@ -68,6 +68,32 @@ def make_feeds(
     if style.integers == "batch":
         feeds.update(_with_batch(every, ranges, sizes, feeds))
     return feeds
+
+
+def make_several(
+    ports: Iterable[Port],
+    ranges: Mapping[str, ValueRange],
+    sizes: Sizes,
+    style: Style,
+    like: Mapping[str, Any],
+    seed: int,
+    several: int,
+) -> list[dict[str, Any]]:
+    """So many feeds like these, drawn at once. Values that decide on sizes, or which nodes run, stay as they are.
+
+    There are none where all values stay.
+    """
+    drawn: dict[str, NDArray[Any]] = {}
+    for number, port in enumerate(ports):
+        allowed = ranges[port.name]
+        is_fixed = allowed.fit is not None or allowed.shape or allowed.least or _is_switch(port, sizes)
+        if port.kind == "tensor" and not port.optional and not is_fixed:
+            stacked = replace(port, dims=(several, *shape_at(port, sizes)))
+            drawn[port.name] = _tensor(stacked, allowed, sizes, style, np.random.default_rng((seed, number)))
+    return [
+        {**like, **{name: np.asarray(values[at]) for name, values in drawn.items()}}
+        for at in range(several if drawn else 0)
+    ]
 
 
 def _with_batch(

@@ -6,26 +6,44 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, filterfalse, islice
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from fusionc.model.tensors import numpy_type, to_array
+from fusionc.model.tensors import byte_size, numpy_type, to_array
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner, run_memory
 from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
-from fusionc.verify.inputs.random_inputs import Style, are_guessed, fits_numpy, has_choice, has_floats, make_feeds
+from fusionc.verify.inputs.random_inputs import (
+    Style,
+    are_guessed,
+    fits_numpy,
+    has_choice,
+    has_floats,
+    make_feeds,
+    make_several,
+)
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.sized_model import SizedModel
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import Port, overridable, required_inputs
+from fusionc.verify.side_by_side import (
+    A_FEW,
+    ENOUGH,
+    MOST_DRAWN,
+    MOST_MORE,
+    MOST_READ,
+    elements,
+    fewest_elements,
+    same_bits,
+)
 
 _MOST_PROPOSALS = 200
 _RUN_FOR_ITS_SIZES = 2  # times the bytes that its sizes say are what a run may take: others may depend on values
@@ -33,6 +51,8 @@ _MOST_LOWERED = 16  # proposals that cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
+_FIRST_MORE = 1000  # the seed of the first samples of which there are many
+_MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
@@ -55,6 +75,15 @@ class DrawnSample(Sample):
     seed: int
     work: Work  # of a run
     is_overriding: bool = False  # initializers that a caller may override
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """How to draw a sample, and how many elements its smallest output and all of it have."""
+
+    sample: DrawnSample
+    fewest: int
+    elements: int
 
 
 class InputSearch:
@@ -88,15 +117,19 @@ class InputSearch:
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = self._refused = 0
         self._is_limited = True  # in the memory of a run
+        self._weights = model.graph.initializer
+        self.more: list[DrawnSample] = []
 
     @property
     def is_over(self) -> bool:
         """Whether no more inputs are tried, because the reference took too long or crashed on some."""
         return self._cost >= _PATIENCE
 
-    def samples(self, seeds: Sequence[int], nonfinite: bool) -> Iterator[DrawnSample]:
+    def samples(self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False) -> Iterator[DrawnSample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
+
+        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if `has_more`.
         """
         first = None if self.not_drawn else self._first(seeds[0])
         if first is None and self.budget.left_out:  # a model that takes more, whatever is drawn, is run once
@@ -105,7 +138,7 @@ class InputSearch:
             first = self._first(seeds[0])
         if first is None:
             return
-        sizes, style = first.sizes, first.style
+        sizes, style, ordinary = first.sizes, first.style, [_without_outputs(first)]
         self._growth = first.work.elements, self._sized.work(sizes).elements
         self.budget.spend(first.work)
         yield first
@@ -114,7 +147,11 @@ class InputSearch:
             return
         for number, seed in enumerate(seeds[1:], start=1):
             other = self._other_sizes(number % 3, sizes)
-            yield from self._one([*other, sizes], [style, *_NARROWER], seed)
+            for sample in self._one([*other, sizes], [style, *_NARROWER], seed):
+                ordinary.append(_without_outputs(sample))
+                yield sample
+        if has_more:
+            self._draw_more(ordinary)
         base = seeds[0]
         if self._defaults:
             yield from self._edge("initializers overridden", sizes, style, base, is_overriding=True)
@@ -125,6 +162,40 @@ class InputSearch:
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
                 yield from self._edge(label, sizes, edge, seed)
+
+    def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
+        """Draw until enough elements of each output are compared; a few where all outputs stay the same."""
+        most = max(ordinary, key=lambda counted: counted.fewest)
+        missing = ENOUGH - sum(counted.fewest for counted in ordinary)
+        like, work = most.sample, most.sample.work
+        if missing <= 0 or not most.fewest or self.is_over or self._reference.is_fresh:
+            return
+        read = sum(map(byte_size, self._weights))
+        affordable = min(MOST_DRAWN // max(most.elements, 1), MOST_READ // max(read, 1), _MORE_WORK // work.elements)
+        enough = A_FEW if work.guessed else MOST_MORE  # nobody knows what runs cost whose sizes depend on values
+        number = min(ceil(missing / most.fewest), enough, affordable)
+        if not self.budget.has_room(work.scaled(number, 1)):
+            return
+        first = self._like(like, min(number, A_FEW), _FIRST_MORE)
+        is_alike = all(same_bits(sample.outputs, first[0].outputs) for sample in first)
+        self.more = first if is_alike else [*first, *self._like(like, number - len(first), _FIRST_MORE + 1)]
+        self.budget.spend(work.scaled(len(self.more), 1))
+
+    def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
+        """So many samples of the same style and sizes, as far as the reference runs on them."""
+        like = self._feeds(sample.sizes, sample.style, sample.seed, is_overriding=False)
+        feeds = make_several(self._ports, self._ranges, sample.sizes, sample.style, like, seed, several)
+        try:
+            with run_memory(self._most(sample.sizes)):
+                ran = self._reference.run_each(feeds) if feeds else []
+        except RunError as error:
+            self._failed(error, {}, None)
+            return []
+        return [
+            replace(sample, label=f"{sample.label}, seed {seed}/{at}", feeds=values, outputs=found)
+            for at, (values, (found, _)) in enumerate(zip(feeds, ran, strict=True))
+            if found is not None
+        ]
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
         """How values at the edges are drawn, by what to call them."""
@@ -232,7 +303,7 @@ class InputSearch:
         if self.is_over:
             return None
         feeds = self._feeds(sizes, style, seed, is_overriding)
-        most = _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes) if self._is_limited else None
+        most = self._most(sizes)
         try:
             with run_memory(most):
                 outputs = self._reference.run(feeds)
@@ -252,6 +323,10 @@ class InputSearch:
             is_overriding=is_overriding,
         )
 
+    def _most(self, sizes: Sizes) -> int | None:
+        """The bytes that a run may take."""
+        return _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes) if self._is_limited else None
+
     def _failed(self, error: RunError, feeds: Mapping[str, Any], most: int | None) -> None:
         cost = _COSTS.get(type(error), 0)
         if not self.first_error or (cost and not self._cost):
@@ -268,6 +343,11 @@ class InputSearch:
         """What a run that gives these has cost: where they are larger than their shapes say, all is thought to be."""
         made = sum(value.size for value in outputs if isinstance(value, np.ndarray))
         return self._sized.work(sizes).with_outputs(made)
+
+
+def _without_outputs(sample: DrawnSample) -> _Counted:
+    values = (*sample.feeds.values(), *sample.outputs)
+    return _Counted(replace(sample, feeds={}, outputs=[]), fewest_elements(sample.outputs), sum(map(elements, values)))
 
 
 def _why_not_drawn(port: Port) -> str:

@@ -9,6 +9,11 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
+ENOUGH = 4096  # elements of an output that are compared, where that is cheap: a draw of eight proves little
+MOST_MORE = 512  # inputs that are drawn for that
+A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
+MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
+MOST_READ = 1 << 31  # bytes of constants that they are computed with
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
@@ -28,6 +33,14 @@ def elements(value: Any) -> int:
     if isinstance(value, dict):
         value = list(value.values())
     return sum(map(elements, value)) if isinstance(value, list) else int(np.size(value))
+
+
+def same_bits(one: Outputs, other: Outputs) -> bool:
+    """Whether two runs give the same arrays, bit by bit."""
+    pairs = list(zip(one, other, strict=True))
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for pair in pairs for value in pair):
+        return False
+    return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
 def fewest_elements(outputs: Outputs) -> int:
