@@ -19,6 +19,7 @@ from fusionc.batch.record import clear_records, ingredients_of, read_record, wri
 from fusionc.errors import FusioncError, VerificationError, said
 from fusionc.job import job_of, running
 from fusionc.report import Report
+from fusionc.target_opset import NewerAlready
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:
@@ -61,7 +62,7 @@ def _outcome(task: ConversionTask) -> Outcome:
         arguments = task.own_arguments()
         for folder in (task.destination.parent, *_folders_of_pages(arguments)):
             folder.mkdir(parents=True, exist_ok=True)
-        report = api.convert(task.source, output=task.destination, **arguments)
+        report = _converted(task, arguments)
     except FusioncError as error:
         state, log = DIFFERENT if isinstance(error, VerificationError) else FAILED, error.log_file
         return Outcome(task.name, str(task.source), state, error=str(error), log=None if log is None else str(log))
@@ -72,6 +73,18 @@ def _outcome(task: ConversionTask) -> Outcome:
         told = FusioncError(said(error), where=str(task.source), hint=hint)
         return Outcome(task.name, str(task.source), FAILED, error=str(told))
     return _success(task, report)
+
+
+def _converted(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
+    """The conversion of the model. One of a newer opset than the one that all get keeps its own."""
+    try:
+        return api.convert(task.source, output=task.destination, **arguments)
+    except NewerAlready as error:
+        clear_records(task)
+        report = api.convert(task.source, output=task.destination, **{**arguments, "target_opset": None})
+        wanted = arguments["target_opset"]
+        report.notices = [f"{error.what}: --target_opset {wanted} leaves it as it is", *report.notices]
+        return report
 
 
 def _folders_of_pages(arguments: Mapping[str, Any]) -> list[Path]:

@@ -14,13 +14,13 @@ from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
-from fusionc.target_opset.limits import OPTION, cannot, newest_opset
+from fusionc.target_opset.limits import OPTION, NewerAlready, cannot, newest_opset
 from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
 from fusionc.target_opset.raised_functions import inline_raised
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
 from fusionc.target_opset.value_types import drop_contradictions
 
-__all__ = ["LostKernel", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
+__all__ = ["LostKernel", "NewerAlready", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
 
 
 def raise_opset(
@@ -36,8 +36,8 @@ def raise_opset(
     if version == current or not current:
         return model
     if version < current:
-        raise UsageError(
-            f"the model's opset is {current} already: it can be raised, not lowered",
+        raise NewerAlready(
+            f"the model's opset is {current} already, and can be raised, not lowered",
             where=OPTION,
             hint=f"give {current} to {newest_opset()}, or leave the option out",
             code="E10001",

@@ -7,7 +7,7 @@ from functools import cache
 import onnx
 from onnx import TensorProto
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 
@@ -28,6 +28,10 @@ def newest_opset() -> int:
             continue
         return version
     raise FusioncError("onnxruntime runs no model at all", hint="install it again: pip install onnxruntime")
+
+
+class NewerAlready(UsageError):
+    """The model is of a newer opset than the one to raise it to."""
 
 
 def cannot(old: int, new: int, why: object) -> FusioncError:

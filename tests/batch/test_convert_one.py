@@ -11,7 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import onnx
 import pytest
+from harness import parse
 from many_models import content, write_model, write_with_weights
 
 from fusionc import api, surroundings
@@ -170,3 +172,20 @@ def test_what_goes_wrong_is_told(
     assert answer["state"] == state and told in answer["error"] and answer["output"] is None
     noted = json.loads((task.records / "outcome.json").read_text())["outcome"]
     assert noted["state"] == state and noted["error"] == answer["error"]
+
+
+def test_a_model_that_is_newer_than_the_opset_for_all_keeps_its_own(task: ConversionTask) -> None:
+    text = "agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x)  y = Softmax (a) }"
+    for opset, kept in ((17, 20), (20, 20), (23, 23)):
+        onnx.save(parse(text, opset), task.source)
+        answer = convert_one(replace(task, arguments={"target_opset": 20}, run=str(opset)))
+        assert answer["state"] == "converted" and answer["verification"].startswith("equal")
+        assert onnx.load(task.destination).opset_import[0].version == kept
+        said = "the model's opset is 23 already, and can be raised, not lowered: --target_opset 20 leaves it as it is"
+        assert list(answer["notices"]) == ([said] if opset == 23 else [])
+        assert not list(task.records.glob("debug/plog/*.log"))  # nothing is logged where no pass matches
+
+
+def test_an_opset_that_cannot_be_is_an_error_for_newer_models_too(task: ConversionTask) -> None:
+    answer = convert_one(replace(task, arguments={"target_opset": 999}))
+    assert answer["state"] == "failed" and "runs models up to opset" in answer["error"]
