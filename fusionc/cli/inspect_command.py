@@ -30,10 +30,11 @@ Exit codes:
 @click.option("--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all places.")
 @log_debug_option
 def command(model: Path, as_json: bool) -> None:
-    """Look a model over, without running or changing it.
+    """Look a model over, without changing it.
 
-    What is looked for: subnormal numbers and dead filters in the weights, weights that are stored twice, operators
-    without a fast kernel on a CPU, open sizes. Each is shown with what to do about it.
+    What is looked for: operators without a fast kernel on a CPU, convolutions of integers, signed activations, unrolled
+    recurrences, subnormal numbers and dead filters in the weights, weights that are stored twice, open sizes. Each is
+    shown with what to do about it; what a conversion does about it the passes say, in a dry run.
     """
     with held_back():
         from fusionc.inspection.inspect_model import inspect

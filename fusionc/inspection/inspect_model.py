@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fusionc.disk.load import load
-from fusionc.inspection import kernels, sizes, weights
+from fusionc.inspection import integers, kernels, recurrences, sizes, weights
+from fusionc.inspection.dry_run import dry_run
 from fusionc.inspection.finding import Finding
 from fusionc.report.model_info import information
 from fusionc.shapes.inference import typed_model
@@ -28,9 +29,19 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Look a model over without running or changing it. Raises FusioncError where the file is no model."""
+    """Look a model over without changing it, and ask the passes what they would do.
+
+    Raises FusioncError where the file is no model.
+    """
     proto = load(path)
     facts = information(proto)
     model = typed_model(proto, os.fspath(path.parent))
-    found = (*kernels.findings(model), *weights.findings(model), *sizes.findings(model))
+    dry = dry_run(path)
+    found = (
+        *kernels.findings(model, dry),
+        *integers.findings(model, dry),
+        *recurrences.findings(model),
+        *weights.findings(model, dry),
+        *sizes.findings(model),
+    )
     return Inspection(path, facts, found)

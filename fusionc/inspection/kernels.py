@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from fusionc.inspection.dry_run import DryRun
 from fusionc.inspection.finding import Finding
 from fusionc.model.graph import Model, Node
 from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
 _BY_STEPS = ("Loop", "Scan")
+_OVER_TWO_AXES = "Conv1dToConv2dPass"
 
 
-def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of the nodes of all graphs, by what onnxruntime would do with each."""
+def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
+    """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what passes do."""
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     for node in nodes:
@@ -39,10 +41,11 @@ def findings(model: Model) -> Iterator[Finding]:
             "correct the names; for operators of your own, --custom_op_library takes the library that has them",
             _labels(foreign),
         )
-    if written := found.get("parts"):
+    if written := [node for node in found.get("parts", ()) if node.label() in dry.left]:
         yield Finding(
             "written out when the model is loaded",
-            f"no kernel of their own: {_counted(written)}; onnxruntime runs the operators that they are made of",
+            f"no kernel of their own, and no pass takes them: {_counted(written)}; onnxruntime runs the operators that "
+            "they are made of",
             "convert with --enable_graph_kernel, which generates one kernel for each",
             _labels(written),
         )
@@ -57,9 +60,19 @@ def findings(model: Model) -> Iterator[Finding]:
         yield Finding(
             "convolutions over one axis",
             f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
-            "convert: Conv1dToConv2dPass makes those of float32 convolutions over two axes",
+            _over_two_axes(_labels(flat), dry),
             _labels(flat),
         )
+
+
+def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
+    """What the pass says that makes convolutions over two axes of them."""
+    taken, reason = dry.takes(_OVER_TWO_AXES, places), dry.reason(_OVER_TWO_AXES)
+    because = f" because {reason}" if reason else "; fusionc why says why"
+    if not taken:
+        return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
+    rest = "" if taken == len(places) else f", and leaves the others{because}"
+    return f"convert: {_OVER_TWO_AXES} makes {taken:,} of {len(places):,} convolutions over two axes{rest}"
 
 
 def _way(node: Node) -> str:

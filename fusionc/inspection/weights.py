@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fusionc.inspection.dry_run import DryRun
 from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.tensors import Array, element_digest, float_info
@@ -18,7 +19,7 @@ _FLOATS = ("float32", "float64")
 _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
 
 
-def findings(model: Model) -> Iterator[Finding]:
+def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     """What is to say of the constants of all graphs, of which one is read at a time."""
     subnormal: dict[str, int] = {}
     copies: _Copies = {}
@@ -38,12 +39,20 @@ def findings(model: Model) -> Iterator[Finding]:
         yield Finding(
             "subnormal numbers",
             f"{count} below the smallest normal number; many processors take up to a hundred times as long for such",
-            "convert: SubnormalToZeroPass makes them 0 where that cannot show; for those that come up while the model "
-            "runs, set session.set_denormal_as_zero to 1",
+            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for those that come up "
+            "while the model runs, set session.set_denormal_as_zero to 1",
             tuple(subnormal),
         )
     yield from _dead_outputs(model)
-    yield from _copies(copies, turned)
+    yield from _copies(copies, turned, dry)
+
+
+def _by_pass(dry: DryRun, name: str, what: str) -> str:
+    """What a pass does, if it does."""
+    if dry.effected[name]:
+        return f"convert: {name} {what}"
+    reason = dry.reason(name)
+    return f"a conversion leaves them as they are: {name} takes no effect{f', because {reason}' if reason else ''}"
 
 
 def _constants(model: Model) -> Iterator[Edge]:
@@ -87,14 +96,14 @@ def _axis_of_outputs(node: Node) -> int | None:
     return _OUTPUTS.get(node.op) if node.domain == "" else None
 
 
-def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
+def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
     equal = [group for group in copies.values() if len(group) > 1]
     if equal:
         wasted = sum(size for group in equal for _, size in group[1:])
         yield Finding(
             "weights stored twice",
             f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
-            "convert: RemoveSameConstPass keeps one of each",
+            _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
     pairs: dict[frozenset[Edge], int] = {}  # with their bytes; of what is stored several times, one stands for all

@@ -12,6 +12,8 @@ import pytest
 from harness import parse
 from onnx import TensorProto, numpy_helper
 
+from fusionc.errors import FusioncError
+from fusionc.inspection import dry_run
 from fusionc.inspection.inspect_model import Inspection, inspect
 
 CONV = "agraph (float[2,3,4,4] x) => (float[2,4,4,4] y) <float[4,3,1,1] W> { y = Conv (x, W) }"
@@ -51,16 +53,16 @@ def test_subnormal_numbers_are_counted(tmp_path: Path) -> None:
 
 
 def test_large_weights_are_looked_at_without_copies_of_them(tmp_path: Path) -> None:
-    weights = np.ones((1 << 12, 1 << 11), np.float32)
-    weights[-1] = 1e-40
-    model = parse("agraph (float[2,4096] x) => (float[2,2048] y) <float[4096,2048] W> { y = MatMul (x, W) }")
+    weights = np.ones((1 << 11, 1 << 10), np.float32)
+    weights[:, 3] = 0
+    model = parse("agraph (float[2,2048] x) => (float[2,1024] y) <float[2048,1024] W> { y = MatMul (x, W) }")
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "W"))
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True)
     tracemalloc.start()
     (found,) = inspect(tmp_path / "m.onnx").findings
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found.text.startswith("2,048 elements of 1 constant below")
+    assert found.text.startswith("1 output of 1 operator")
     assert most < 1.5 * weights.nbytes
 
 
@@ -179,3 +181,83 @@ def test_strings_and_other_types_are_no_trouble(tmp_path: Path) -> None:
     model.graph.initializer.append(onnx.helper.make_tensor("s", TensorProto.STRING, [2000], [b"abc"] * 2000))
     model.graph.initializer.append(onnx.helper.make_tensor("e", TensorProto.FLOAT, [0], []))
     assert topics(model, tmp_path) == []
+
+
+def test_what_passes_take_is_not_said_to_be_written_out(tmp_path: Path) -> None:
+    """Where they leave it, it is."""
+    alone = "agraph (float[2,4] x) => (float[2,4] y) { y = HardSwish (x) }"
+    (found,) = inspected(parse(alone), tmp_path).findings
+    assert found.topic == "written out when the model is loaded" and "1 HardSwish" in found.text
+    assert topics(parse("agraph (float[2,4] x) => (float[2,4] y) { a = Mish (x) y = Abs (x) }"), tmp_path) == []
+
+
+def flat(channels: int, length: int, times: int = 1) -> onnx.ModelProto:
+    weights = ", ".join(f"float[{channels},{channels},9] w{k}" for k in range(times))
+    body = " ".join(f"v{k + 1} = Conv <pads = [4, 4]> (v{k}, w{k})" for k in range(times))
+    sizes = f"1,{channels},{length}"
+    return parse(f"agraph (float[{sizes}] v0) => (float[{sizes}] v{times}) <{weights}> {{ {body} }}")
+
+
+def test_the_pass_says_of_convolutions_over_one_axis_how_many_it_takes(tmp_path: Path) -> None:
+    (large,) = inspected(flat(64, 512, 3), tmp_path).findings
+    assert large.to_do == "convert: Conv1dToConv2dPass makes 3 of 3 convolutions over two axes"
+    (small,) = inspected(flat(2, 5), tmp_path).findings
+    assert small.to_do.startswith("nothing needs to be done: Conv1dToConv2dPass leaves them as they are")
+
+
+CELL = "m{k} = MatMul (h{k}, R) g{k} = Add (m{k}, x) s{k} = Sigmoid (g{k}) h{n} = Mul (s{k}, g{k})"
+
+
+def unrolled(steps: int) -> onnx.ModelProto:
+    body = " ".join(CELL.format(k=k, n=k + 1) for k in range(steps))
+    return parse(f"agraph (float[1,8] h0, float[1,8] x) => (float[1,8] h{steps}) <float[8,8] R> {{ {body} }}")
+
+
+def test_a_recurrence_that_is_unrolled(tmp_path: Path) -> None:
+    (found,) = inspected(unrolled(6), tmp_path).findings
+    assert found.topic == "an unrolled recurrence" and "up to 6 times: 6 products" in found.text
+    assert found.places[0] == "MatMul:m0" and len(found.places) == 6
+    assert topics(unrolled(3), tmp_path) == []
+
+
+def test_one_weight_on_many_values_is_no_recurrence(tmp_path: Path) -> None:
+    body = " ".join(f"y{k} = MatMul (x{k}, R)" for k in range(6))
+    inputs = ", ".join(f"float[1,8] x{k}" for k in range(6))
+    outputs = ", ".join(f"float[1,8] y{k}" for k in range(6))
+    assert topics(parse(f"agraph ({inputs}) => ({outputs}) <float[8,8] R> {{ {body} }}"), tmp_path) == []
+
+
+def test_convolutions_of_integers(tmp_path: Path) -> None:
+    model = parse(
+        "agraph (uint8[1,3,8,8] x) => (int32[1,4,6,6] y) { y = ConvInteger (x, W) }",
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 3, 3, 3), np.int8), "W"))
+    (found,) = inspected(model, tmp_path).findings
+    assert found.topic == "convolutions of integers" and found.places == ("ConvInteger:y",)
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("int8", ["signed activations"]), ("uint8", [])])
+def test_activations_with_a_sign(kind: str, expected: list[str], tmp_path: Path) -> None:
+    model = parse(f"""agraph (float[2,4] x, float[2,4] z) => (float[2,4] y) <float s = {{0.25}}, {kind} o = {{0}}> {{
+        q = QuantizeLinear (x, s, o) d = DequantizeLinear (q, s, o) y = Add (d, z) }}""")
+    assert topics(model, tmp_path) == expected
+
+
+def test_what_the_passes_leave_is_not_promised(tmp_path: Path) -> None:
+    """Subnormal numbers that show in the result stay as they are."""
+    model = with_weights("agraph (float[2] x) => (float[2] y) <float[2] c> { y = Add (x, c) }", c=np.full(2, 1e-40))
+    (found,) = inspected(model, tmp_path).findings
+    assert found.topic == "subnormal numbers"
+    assert "a conversion leaves them as they are: SubnormalToZeroPass takes no effect" in found.to_do
+
+
+def test_a_model_that_cannot_be_converted_is_looked_over_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise FusioncError("the passes undo each other", hint="")
+
+    monkeypatch.setattr(dry_run, "run", fail)
+    weights = np.ones((4, 3, 1, 1))
+    weights[0] = 0
+    assert topics(with_weights(CONV, W=weights), tmp_path) == ["dead filters"]

@@ -1,0 +1,64 @@
+"""What a conversion would do with a model: the passes are asked, nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fusionc.disk.load import load
+from fusionc.errors import FusioncError
+from fusionc.passes import PASSES
+from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
+from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """`left` are the nodes that no pass takes, by their labels; `taken` says of others which passes do; `effected`
+    how often each pass takes effect, `refused` with which reasons it does not, and how often."""
+
+    left: frozenset[str] = frozenset()
+    taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    effected: Counter[str] = field(default_factory=Counter)
+    refused: Mapping[str, Counter[str]] = field(default_factory=dict)
+
+    def takes(self, pass_name: str, labels: Iterable[str]) -> int:
+        """How many of these nodes a pass takes."""
+        return sum(pass_name in self.taken.get(label, ()) for label in labels)
+
+    def reason(self, pass_name: str) -> str:
+        """Why a pass leaves most of what it looks for as it is; empty where it found nothing to refuse."""
+        reasons = self.refused.get(pass_name)
+        return reasons.most_common(1)[0][0] if reasons else ""
+
+
+def dry_run(path: Path) -> DryRun:
+    """The passes that a conversion runs by default, on a model of its own; nothing known where it fails."""
+    model = typed_model(load(path), os.fspath(path.parent))
+    commits: list[Commit] = []
+
+    def note(commit: Commit, *_: object) -> None:
+        commits.append(commit)
+
+    try:
+        counts = run(model, [p for p in PASSES if p.default != "off"], RewriteLog(examine=note))
+    except FusioncError:  # which a conversion tells
+        return DryRun()
+    taken: dict[str, set[str]] = {}
+    for commit in commits:
+        for label in commit.nodes:
+            taken.setdefault(label, set()).add(commit.pass_name)
+    left = frozenset(node.label() for graph in model.graphs for node in graph.nodes)
+    return DryRun(left, {label: frozenset(names) for label, names in taken.items()}, *_summed(counts))
+
+
+def _summed(counts: Iterable[PatternCount]) -> tuple[Counter[str], dict[str, Counter[str]]]:
+    effected, refused = Counter[str](), dict[str, Counter[str]]()
+    for count in counts:
+        effected[count.pass_name] += count.effected
+        refused.setdefault(count.pass_name, Counter()).update(count.refused)
+    return effected, refused
