@@ -7,7 +7,7 @@ agree, but for a few steps to the next number, and behind it up to the usual tol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -23,12 +23,15 @@ from fusionc.model.tensors import byte_size
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.compare import Yardstick, compare
+from fusionc.verify.compare import Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
 
 _GRIDS = ("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil")
+# These have one inside, of what they read first: with the same numbers to read, both must compute the same.
+_INSIDE = [("com.microsoft", name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits")]
+_EXACT = Yardstick("bitwise")
 _DOMAINS = ("", "com.microsoft")
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
@@ -63,27 +66,26 @@ class GridSteps:
         grids of which both have the values, or one of them is off by more than a step."""
         try:
             model, folder = light_model(self.reference)
-            grids = [list(filter(None, grid.output)) for grid in _grids(model)]
-            if not 0 < len(grids) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
+            grids, read = _grids(model), _read_inside(model)
+            if not 0 < len(grids) + len(read) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
                 return None
-            theirs = self._values(list(chain.from_iterable(grids)), feeds, found)
-            held = {name: value for name, value in theirs.items() if _can_be_fed(value)}
+            theirs = self._values([*chain.from_iterable(grids), *read], feeds, found)
+            grids = [grid for grid in grids if all(_can_be_fed(theirs.get(name)) for name in grid)]
+            read = [name for name in read if _can_be_fed(theirs.get(name))]
+            held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
             outputs = [value.name for value in model.graph.output]
             kept = _cut(model, held)
             results = seeded_runner(model, folder).run({**feeds, **held})
         except (RunError, OSError, ValueError):
             return None
         computed = dict(zip(kept, results[len(outputs) :], strict=True))
-        made = dict[str, Excused]()
-        for grid in grids:
-            if not set(grid) <= held.keys():
-                continue
-            excused = _steps_of(*([values[name] for name in grid] for values in (computed, held)))
-            if excused is None:
-                return None
-            made[grid[0]] = excused
+        if any(compare(computed[name], held[name], _EXACT) is not None for name in read):
+            return None
+        made = [_steps_of(*([values[name] for name in grid] for values in (computed, held))) for grid in grids]
+        steps = {grid[0]: excused for grid, excused in zip(grids, made, strict=True) if excused is not None}
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
-        return Stepped(shown, made) if any(excused.elements for excused in made.values()) else None
+        is_moved = any(not same_bits(computed[name], held[name]) for name in held)
+        return Stepped(shown, steps) if is_moved and len(steps) == len(grids) else None
 
     def _values(self, names: Sequence[str], feeds: Feeds, found: Sequence[Any]) -> dict[str, Any]:
         """What the candidate has under these names, as far as it has them. Raises RunError."""
@@ -99,11 +101,22 @@ class GridSteps:
         return {name: values[name] for name in shown} if is_same else {}
 
 
-def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+def _grids(model: onnx.ModelProto) -> list[list[str]]:
+    """What the nodes that have a grid make of it."""
+    found = list[list[str]]()
     for node in model.graph.node:
         is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
         if canonical_domain(node.domain) in _DOMAINS and (node.op_type in _GRIDS or is_cast):
-            yield node
+            found.append(list(filter(None, node.output)))
+    return found
+
+
+def _read_inside(model: onnx.ModelProto) -> list[str]:
+    """What nodes read that have a grid inside, where nodes make it and no grid."""
+    own = {name for grid in _grids(model) for name in grid}
+    made = {name for node in model.graph.node for name in node.output} - own
+    read = (node.input[0] for node in model.graph.node if (node.domain, node.op_type) in _INSIDE)
+    return list(dict.fromkeys(name for name in read if name in made))
 
 
 def _can_be_fed(value: Any) -> bool:
@@ -140,7 +153,7 @@ def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> E
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None
     a, b = (_from_zero(values) for values in (ours, theirs))
-    if len(ours) > 1 and compare(ours[1], theirs[1], Yardstick("bitwise")) is not None:
+    if len(ours) > 1 and compare(ours[1], theirs[1], _EXACT) is not None:
         return None
     is_same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):

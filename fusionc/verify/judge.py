@@ -62,7 +62,7 @@ class Judge:
         self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
         self._joints = joints_of(model)
         self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
-        self.runs = self.left_out = 0
+        self.runs = self.left_out = self._inside = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
         self.never_finite = set(self.names)  # the outputs of which nothing but NaN and infinities has been compared
@@ -75,7 +75,7 @@ class Judge:
         other._scales = {}
         other.unsteady = Unsteady()
         other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
-        other.runs = other.left_out = 0
+        other.runs = other.left_out = other._inside = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
 
@@ -163,6 +163,7 @@ class Judge:
         if self.mismatches(sample, stepped.outputs, found):
             return False
         self._steps.add(stepped.steps)
+        self._inside += not any(one.elements for one in stepped.steps.values())
         for name, one in stepped.steps.items():
             self._steps.take(name, one)
         return True
@@ -270,6 +271,8 @@ class Judge:
         if self._steps.samples:
             counts = f"{self._steps.elements:,} of {self._steps.compared:,} quantized or rounded elements"
             parts.append(f"in {self._steps.samples} of them but for {counts}, which are on the next step")
+        if self._inside:
+            parts.append(f"in {self._inside} of them but for steps that are taken inside of quantized operators")
         parts += self.unsteady.notes(self.names)
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")

@@ -60,12 +60,14 @@ def model(kind: str, moved: NDArray[np.float64], behind: float = 0.0) -> onnx.Mo
 
 
 @closes_runners
-def judged(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto) -> tuple[str, str]:
+def judged(
+    tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, x: NDArray[np.float32] | None = None
+) -> tuple[str, str]:
     """What the judge makes of one sample, and what is said of it."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, proto in zip(paths, (reference, candidate), strict=True):
         onnx.save(proto, path)
-    x = X
+    x = X if x is None else x
     ours, theirs = map(Runner, paths)
     judge = Judge(paths[0], ours, grids=GridSteps(paths[0], ModelFile(paths[1])))
     outcome, _ = judge.outcome(Sample(label="x", feeds={"x": x}, outputs=ours.run({"x": x})), theirs.run({"x": x}))
@@ -117,3 +119,32 @@ def test_steps_count_from_the_zero_point() -> None:
     same = _steps_of([rounded], [rounded])
     assert same is not None and same.elements == 0
     assert _steps_of([rounded], [np.array([1, 0, np.inf], np.float32)]) is None
+
+
+def inside(factor: float, name: str = "m") -> onnx.ModelProto:
+    """Numbers that lie half way between two steps of a quantization inside of the operator, times a factor."""
+    made = parse(f"""agraph (float[N,{COLUMNS}] x) => (float[N,M] y) {{
+        {name} = Mul (x, factor) y = com.microsoft.DynamicQuantizeMatMul ({name}, w, scale) }}""")
+    weights = {
+        "w": np.random.default_rng(0).integers(-127, 128, (COLUMNS, COLUMNS)).astype(np.int8),
+        "scale": np.array([0.01], np.float32),
+        "factor": np.where(np.arange(COLUMNS) < 2, 1, factor).astype(np.float32),
+    }
+    made.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in weights.items())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("candidate", "expected"),
+    [(inside(1 - 1e-6), "same"), (inside(0.99), "different"), (inside(1 - 1e-6, "other"), "different")],
+    ids=["last places", "wrong", "another name"],
+)
+def test_an_operator_with_a_grid_inside_reads_the_same_numbers(
+    candidate: onnx.ModelProto, expected: str, tmp_path: Path
+) -> None:
+    scale = np.float32(9 / 255)
+    half_steps = (np.random.default_rng(1).integers(-90, 90, (ROWS, COLUMNS)) + 0.5) * scale
+    half_steps[:, :2] = 4.5, -4.5
+    outcome, summary = judged(tmp_path, inside(1 + 1e-6), candidate, half_steps.astype(np.float32))
+    assert outcome == expected, summary
+    assert ("inside of quantized operators" in summary) == (expected == "same")
