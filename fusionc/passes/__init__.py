@@ -94,6 +94,7 @@ _ORDER = (
     "data_movement.gather_fusion",  # after the Slices that become a Split
     "data_movement.upstream_gather",
     "data_movement.trans_op_symmetry_elimination",
+    "data_movement.trans_function_symmetry_elimination",
     "data_movement.dim1_transpose_to_squeeze",
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",

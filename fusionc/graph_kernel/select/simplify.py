@@ -19,7 +19,8 @@ from fusionc.rewrite.pipeline import run
 # What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
 _TIDY = ("IdentityPass", "CastRemovePass", "DimensionComputePass", "ConstantFoldingPass", "NoUseReshapeRemovePass")
 EXACT_RULES, INEXACT_RULES = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
-_EQUAL, _TURNED = "CommonSubexpressionEliminationPass", "TransOpSymmetryEliminationPass"
+_EQUAL = "CommonSubexpressionEliminationPass"
+_TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPass")
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
     passes = {
         SIMPLIFY: tuple(_with_rules(rules, flags)),
         CSE: (registry[_EQUAL],),
-        TRANSFORM_OPS: (registry[_TURNED],),
+        TRANSFORM_OPS: tuple(registry[name] for name in _TURNED),
     }
     running = {stage_pass: found for stage_pass, found in passes.items() if stages.runs(stage_pass)}
     return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)

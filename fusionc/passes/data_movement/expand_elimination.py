@@ -8,6 +8,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import to_array
+from fusionc.operators.same_everywhere import is_same_everywhere
 from fusionc.passes._shared.elementwise_operators import is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
@@ -75,9 +76,10 @@ class ExpandEliminationPass(Pass):
     before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that the Expand makes;
              also with Tile of dimensions 1, and with ConstantOfShape of a number x
     after    f(x, y)
-    refuses  dimensions that no other operand is known to have; an Expand that raises the rank; many repeated runs of
-             less than 512 bytes, by which the operator becomes slower than the Expand was; a Tile of more than single
-             elements
+    refuses  Pow, Max, Min and others of floating-point numbers of which the last bit, or the sign of a zero, depends on
+             what is repeated; dimensions that no other operand is known to have; an Expand that raises the rank; many
+             repeated runs of less than 512 bytes, by which the operator becomes slower than the Expand was; a Tile of
+             more than single elements
     never    an operator that takes the expanded value twice, or stands in a subgraph
     algebra  broadcasting repeats the elements as Expand does
     source   what other optimizers of ONNX models do with Expand
@@ -89,6 +91,8 @@ class ExpandEliminationPass(Pass):
         (expanded,), x = m.source.outputs, _unrepeated(m.source, new)
         if m.user.op == "PRelu" and m.user.inputs[0] is expanded:
             refuse("PRelu broadcasts its slope only")
+        if not is_same_everywhere(m.user.op, m.user.outputs[0].elem_type):
+            refuse("the last bit of the result depends on what is repeated")
         small, full = [] if m.source.op == "ConstantOfShape" else _dims(x), _dims(expanded)
         if any(part not in (1, size) for part, size in zip(small, full, strict=False)):
             refuse("more is repeated than single elements")

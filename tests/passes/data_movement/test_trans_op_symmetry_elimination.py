@@ -140,6 +140,9 @@ STAYS = [
         "{ b = Relu (a) u = Transpose (b) }, else_branch = e () => (float[2,3,4] v) { v = Relu (x) }> }",
         None,
     ),
+    Stays("a function", sunk(f"a = {TURN} (x) b = Log (a) y = {BACK} (b)"), None),
+    Stays("a function and arithmetic", sunk(f"a = {TURN} (x) b = Exp (a) c = Neg (b) y = {BACK} (c)"), None),
+    Stays("the larger of zeros", sunk(f"a = {TURN} (x) b = Max (k, a) y = {BACK} (b)"), None),
     Stays("a value twice", sunk(f"a = {TURN} (x) y = Add (a, a)"), None),
     Stays("parted in another order", grouped(parted="3,2,5,N"), NOT_PARTED),
     Stays("parted into other axes", grouped(x="4,3,N,5", parted="2,6,5,N"), NOT_PARTED),
@@ -438,11 +441,6 @@ FIRES = [
         ["Add", "Transpose"],
     ),
     Fires("two into none", sunk(f"a = {TURN} (x) b = {TURN} (w) c = Add (a, b) y = {BACK} (c)", TWO), ["Add"]),
-    Fires(
-        "Swish between them",
-        sunk(f"a = {TURN} (x) b = Sigmoid (a) c = Mul (a, b) y = {BACK} (c)"),
-        ["Sigmoid", "Mul"],
-    ),
     Fires(
         "three into one",
         sunk(
