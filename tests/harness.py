@@ -284,7 +284,7 @@ def assert_same_numbers(
         feeds = make_feeds(called_like or a, {**{"": 2 + seed % 2}, **sizes}, seed)
         compare(sessions, feeds, numerics)
         if edge_values:
-            compare(sessions, {name: _with_edges(value) for name, value in feeds.items()}, numerics)
+            compare(sessions, {name: _with_edges(value, numerics) for name, value in feeds.items()}, numerics)
 
 
 def session(model: ModelProto, *, has_arena: bool = True) -> onnxruntime.InferenceSession:
@@ -328,12 +328,16 @@ def make_feeds(model: ModelProto, sizes: dict[str, int], seed: int) -> dict[str,
     return feeds
 
 
-def _with_edges(array: np.ndarray) -> np.ndarray:
+def _with_edges(array: np.ndarray, numerics: str = "rounding") -> np.ndarray:
     if array.dtype.kind != "f" or not array.size:
         return array
     edges = array.copy()
     flat = edges.reshape(-1)
-    flat[:: max(1, flat.size // 5)] = 0
+    step = max(1, flat.size // 5)
+    flat[::step] = 0
+    flat[1::step] = -0.0
+    if numerics == "bitwise":  # other arithmetic has no precision there
+        flat[2::step] = np.finfo(array.dtype).smallest_subnormal
     for position, value in ((0, np.nan), (flat.size // 2, np.inf), (flat.size - 1, -np.inf)):
         flat[position] = value
     return edges
@@ -342,6 +346,11 @@ def _with_edges(array: np.ndarray) -> np.ndarray:
 def compare(sessions: Sequence[onnxruntime.InferenceSession], feeds: dict[str, Any], numerics: str) -> None:
     expected, actual = (_outputs(s, feeds) for s in sessions)
     _assert_close(actual, expected, numerics)
+
+
+def _signs(array: np.ndarray) -> np.ndarray:
+    """Which numbers are negative, −0 too; of NaN the sign says nothing."""
+    return np.signbit(array) & ~np.isnan(array)
 
 
 def _outputs(session: onnxruntime.InferenceSession, feeds: dict[str, Any]) -> list[Any]:
@@ -359,6 +368,8 @@ def _assert_close(actual: Sequence[Any], expected: Sequence[Any], numerics: str)
         is_half = want.dtype == np.float16  # onnxruntime computes it in float32 and rounds between nodes as it likes
         if want.dtype.kind != "f" or (numerics == "bitwise" and not is_half):
             np.testing.assert_array_equal(got, want)
+            if want.dtype.kind == "f":
+                np.testing.assert_array_equal(_signs(got), _signs(want), "the signs of zeros differ")
             continue
         finite = np.abs(want[np.isfinite(want)].astype(np.float64))
         scale = float(finite.max()) if finite.size else 0.0

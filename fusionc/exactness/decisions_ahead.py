@@ -19,13 +19,24 @@ from onnx import TensorProto
 from fusionc.exactness.borders import values_in_front
 from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Edge, Graph, Model, Node
-from fusionc.operators.deciding_operators import CONTINUOUS, JUMPS, STRAIGHT, SUMS, TURNS, ZEROS, is_real
+from fusionc.operators.deciding_operators import (
+    CONTINUOUS,
+    DIVISORS,
+    JUMPS,
+    KEEPS_ZEROS,
+    STRAIGHT,
+    SUMS,
+    TURNS,
+    ZEROS,
+    is_real,
+)
 
 JUMP = "jump"  # the last bit decides
 CANCELS = "cancels"  # what is left of the value in a sum decides by its sign
 ZERO = "zero"  # where the value is near 0, its sign decides
+SIGN = "sign"  # where the value is 0, the sign of that zero decides
 TURN = "turn"  # where the value is 0, its last bit may turn an angle round
-_KINDS = (JUMP, CANCELS, ZERO, TURN)
+_KINDS = (JUMP, CANCELS, ZERO, SIGN, TURN)
 
 
 @dataclass
@@ -101,17 +112,21 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
             yield from ((JUMP, node) for node in nodes if is_cast or operator in JUMPS)
             yield from ((ZERO, node) for node in nodes if operator in ZEROS)
+            yield from ((SIGN, node) for node in nodes if operator in DIVISORS)
             yield from ((TURN, node) for node in nodes if operator in TURNS)
 
 
 def _decides(node: Node, value: Edge, kind: str) -> bool:
     """Whether a node decides by a value that it reads, in this way."""
+    places: tuple[int, ...] | None = ()
     if kind == ZERO:
-        places: tuple[int, ...] | None = () if _is_smooth(node) else ZEROS.get(node.operator, ())
+        places = () if _is_smooth(node) else ZEROS.get(node.operator, ())
     elif kind == JUMP:
         places = (0,) if _cuts_off(node) else JUMPS.get(node.operator, ())
-    else:
-        places = TURNS.get(node.operator, ()) if kind == TURN else ()
+    elif kind == SIGN:
+        places = () if _is_product(node) else DIVISORS.get(node.operator, ())
+    elif kind == TURN:
+        places = TURNS.get(node.operator, ())
     return any(read is value and (places is None or at in places) for at, read in enumerate(node.inputs))
 
 
@@ -121,6 +136,12 @@ def _is_smooth(node: Node) -> bool:
         return False
     exponent = node.inputs[1].constant()
     return exponent is not None and bool((exponent >= 1).all() and not (exponent % 1).any())
+
+
+def _is_product(node: Node) -> bool:
+    """Whether a node is a power that divides nothing: its exponents are 0 or more."""
+    exponent = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
+    return exponent is not None and bool((exponent >= 0).all())
 
 
 def _cuts_off(node: Node) -> bool:
@@ -135,6 +156,8 @@ def _kinds_in_front(node: Node, kind: str) -> tuple[str, ...]:
     """How what a node reads is decided by, where what it makes is decided by in this way."""
     if node.domain != "" or _cuts_off(node):
         return ()
+    if kind == SIGN:
+        return (kind,) if node.op in KEEPS_ZEROS else ()
     if kind in (JUMP, TURN):
         return (kind,) if node.op in CONTINUOUS else ()
     if kind == ZERO and node.op in SUMS:

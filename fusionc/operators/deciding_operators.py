@@ -40,6 +40,12 @@ ZEROS: dict[tuple[str, str], tuple[int, ...]] = {
     **dict.fromkeys((("", "Reciprocal"), ("", "Log"), ("", "Sqrt"), ("", "Pow")), FIRST),
 }
 
+# The inputs at which the sign of a zero decides, as between ∞ and −∞. A power does so but for exponents of 0 and more.
+DIVISORS: dict[tuple[str, str], tuple[int, ...]] = {
+    ("", "Div"): (1,),
+    **dict.fromkeys((("", "Reciprocal"), ("", "Pow")), FIRST),
+}
+
 # Behind a quotient this is an angle: where the numerator is 0, the last bit says whether it is π or −π.
 TURNS: dict[tuple[str, str], tuple[int, ...]] = {("", "Atan"): FIRST}
 
@@ -59,6 +65,11 @@ _SCALES = SUMS | {
     "PRelu", "ReduceMax", "ReduceMin", "Relu",
 }  # fmt: skip
 STRAIGHT = MOVES | _SCALES
+# What makes of a zero a zero with the same sign, or with the other one.
+KEEPS_ZEROS = MOVES | {
+    "Cast", "CastLike", "Ceil", "Clip", "Div", "Floor", "HardSwish", "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg",
+    "PRelu", "Relu", "Round", "Sin", "Sqrt", "Tan", "Tanh",
+}  # fmt: skip
 ARITHMETIC = STRAIGHT | {"HardSigmoid", "HardSwish", "Pow", "Reciprocal", "Shrink", "Sqrt", "ThresholdedRelu"}
 # What computes each element from one element of each input, or the mean and the sum of a few.
 CONTINUOUS = ARITHMETIC | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import parse, with_function
 
-from fusionc.exactness.decisions_ahead import CANCELS, JUMP, ZERO, decider_of
+from fusionc.exactness.decisions_ahead import CANCELS, JUMP, SIGN, ZERO, decider_of
 from fusionc.shapes.inference import typed_model
 
 
@@ -131,3 +131,24 @@ def test_the_sign_near_zero_decides(body: str, kinds: set[str]) -> None:
 def test_integers_are_not_rounded() -> None:
     text = "agraph (int32[4] x, int32[4] z) => (bool y) { a = Mul (x, z) y = Greater (a, z) }"
     assert deciders(text)[JUMP] == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "decider"),
+    [
+        ("y = Div (z, x)", "Div"),
+        ("y = Div (x, z)", ""),
+        ("a = Sqrt (x) y = Reciprocal (a)", "Reciprocal"),
+        ("a = Log (x) b = Neg (x) y = Div (a, b)", "Div"),  # that Log reads it, too, hides nothing
+        ("a = Transpose (x) b = Max (a, z) y = Div (z, b)", "Div"),
+        ("a = Abs (x) y = Div (z, a)", ""),  # of 0 and of −0 it is 0
+        ("a = Add (x, z) y = Div (z, a)", ""),
+        ("e = Constant <value_float = 2.0> () y = Pow (x, e)", ""),
+        ("e = Constant <value_float = -2.0> () y = Pow (x, e)", "Pow"),
+        ("y = Pow (x, z)", "Pow"),
+    ],
+)
+def test_the_sign_of_a_zero_decides_where_it_divides(body: str, decider: str) -> None:
+    text = f"agraph (float[4,4] x, float[4,4] z) => (float y) {{ {body} }}"
+    graph = typed_model(parse(text, 21), "", "onnxruntime-cpu").main
+    assert decider_of(graph.values["x"], SIGN) == decider

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import TensorProto
 
+from fusionc.exactness.decisions_ahead import SIGN, decider_of
 from fusionc.model.graph import Constant, Edge
 from fusionc.model.tensors import Array, float_info, to_proto
 from fusionc.passes._shared.constants import array_of, would_double
@@ -163,6 +164,12 @@ def zeros(new: Tape, x: Edge) -> Edge:
     size = new.const(np.array(shape, np.int64)) if is_static(shape) else new.Shape(x)
     zero = to_proto(np.zeros(1, x.dtype), "value")
     return new.ConstantOfShape(size, value=zero)
+
+
+def check_zeros(m: Match) -> None:
+    """Refuses another sign of a zero where something is divided by what is made of it."""
+    if any(decider_of(value, SIGN) for value in m.outputs):
+        refuse("what is divided by a zero depends on its sign")
 
 
 def check_power(m: Match) -> None:

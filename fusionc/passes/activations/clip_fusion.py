@@ -1,8 +1,7 @@
 import numpy as np
 
-from fusionc.model.graph import Node
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
-from fusionc.passes._shared.constant_arithmetic import require_attribute
+from fusionc.passes._shared.constant_arithmetic import check_zeros, require_attribute
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -17,34 +16,6 @@ def _limited(value: Formula, name: str) -> Formula:
     )
 
 
-# The operands that are divided by, and operators of which the result has the sign of a zero that goes in.
-_DIVISORS = {"Reciprocal": 0, "Pow": 0, "Div": 1}
-_KEEP_SIGNS = frozenset({
-    "Cast", "Ceil", "Clip", "Concat", "Div", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND",
-    "Identity", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad", "Relu", "Reshape", "Round", "Slice", "Split", "Sqrt",
-    "Squeeze", "Tanh", "Tile", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
-_MOST = 50  # values that are followed
-
-
-def _check_divisors(m: Match) -> None:
-    """Refuses where something is divided by the result: there the sign of a zero counts, and Max and Relu differ."""
-    pending = list(m.outputs)
-    for value in pending:
-        for user in value.outputs:
-            place = _DIVISORS.get(user.op) if user.domain == "" else None
-            if place is not None and user.inputs[place] is value and not _is_power(user):
-                refuse("what is divided by a zero depends on its sign")
-            pending += [made for made in user.outputs if made is not None] if user.op in _KEEP_SIGNS else []
-        if len(pending) > _MOST:
-            refuse("so many values come from it that a division by one may be overlooked")
-
-
-def _is_power(node: Node) -> bool:
-    exponent = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
-    return exponent is not None and bool((exponent >= 0).all())
-
-
 class ClipFusionPass(Pass):
     """Limits that follow each other become one Clip or Relu.
 
@@ -55,13 +26,14 @@ class ClipFusionPass(Pass):
              limits of 0 of what is divided by; a Clip before opset 6, and before opset 11 beside doubles numbers that a
              float32 does not hold
     algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
-             number
+             number; of 0 and −0 Max and Min take their constant, Relu and Clip the other
     source   onnxscript's min_max_to_clip and fuse_relus_clips
     """
 
+    numerics = "rounding"
     patterns = (
-        Pattern("Limits", _limited(_limited(var("x"), "first"), "second")),
-        Pattern("MaxZero", op.Max(var("x"), const("first_limit", 0.0), _as="first")),
+        Pattern("Limits", _limited(_limited(var("x"), "first"), "second"), is_exact=True),
+        Pattern("MaxZero", op.Max(var("x"), const("first_limit", 0.0), _as="first"), is_exact=True),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
@@ -73,7 +45,7 @@ class ClipFusionPass(Pass):
             if node is not None:
                 limits = limits.then(interval_of(node, limit))
         if 0 in (limits.low, limits.high) and (m.x.dtype is None or m.x.dtype.kind not in "iu"):
-            _check_divisors(m)
+            check_zeros(m)
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:

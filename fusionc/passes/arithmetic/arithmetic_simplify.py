@@ -59,6 +59,20 @@ def _select(m: Match, new: Tape) -> Result:
     return m.x
 
 
+def _exact_square(m: Match, new: Tape) -> Result:
+    """x · x where onnxruntime computes the power in this way, too: with one exponent for several elements in a row."""
+    last = m.x.shape[-1] if m.x.shape else 1
+    is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
+    if not is_multiplied and (m.x.dtype is None or m.x.dtype.kind == "f"):
+        refuse("a power that onnxruntime may compute as any other one")
+    return square(m, new)
+
+
+def _adds_nothing(m: Match) -> bool:
+    """Whether all axes that a ReduceSum reduces are known to have one element, which is no −0: of that it makes 0."""
+    return reduces_nothing(m) and (_of_integers(m) or is_never_negative(m.x))
+
+
 def _sum_of_negatives(m: Match, new: Tape) -> Result:
     return new.Neg(new.node("ReduceSum", [m.x, *m.axes], like=m.sum))
 
@@ -75,6 +89,9 @@ def _undoes(m: Match) -> bool:
     return [first[axis] for axis in second] == sorted(first)
 
 
+_OF_ONE_ELEMENT = (("ReduceSum", _adds_nothing), ("ReduceMin", reduces_nothing), ("ReduceMax", reduces_nothing))
+
+
 class ArithmeticSimplifyPass(Pass):
     """The exact rules of graph kernel fusion; every pattern has the number of its rule.
 
@@ -83,13 +100,14 @@ class ArithmeticSimplifyPass(Pass):
              Reduce over axes of size 1; Transposes or Reshapes one after the other, Slice of everything, Cast to the
              same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
-    refuses  what may enlarge the result; a large constant that is used elsewhere; a square of which the mean is taken,
-             or a vector of ones that scales what is divided by the root of a mean, by which runtimes recognize
-             normalizations
-    never    x + 0 and x − −0 where x may be −0, which they make 0; 1.6, 1.38 and 1.39, which round (PowToMulPass,
-             MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization from onnxruntime; 1.17 to
-             1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36,
-             which is 1.35
+    refuses  what may enlarge the result; x ^ 2 of floating-point numbers where the last axis is not known to have
+             several elements, or c has, which onnxruntime computes as any power; a large constant that is used
+             elsewhere; a square of which the mean is taken, or a vector of ones that scales what is divided by the root
+             of a mean, by which runtimes recognize normalizations
+    never    x + 0, x − −0 and ReduceSum over axes of size 1 where x may be −0, which they make 0; 1.6, 1.38 and 1.39,
+             which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization
+             from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24
+             (Dim1TransposeToSqueezePass); 1.36, which is 1.35
     algebra  each is an identity, of NaN, infinities and integers that wrap around, too
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
@@ -101,7 +119,7 @@ class ArithmeticSimplifyPass(Pass):
         _without_zero("1.2", x - c, 1.0),
         Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
         _neutral("1.4", x**c, 1),
-        Pattern("1.5", x**c, square, where=c_is(2)),
+        Pattern("1.5", x**c, _exact_square, where=c_is(2)),
         Pattern("1.7", op.Where(var("c"), x, x), _select),
         Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
         Pattern("1.9", x * c, without_one, where=c_is(1)),
@@ -119,8 +137,8 @@ class ArithmeticSimplifyPass(Pass):
             for i, (name, opposite) in enumerate(_OPPOSITE)
         ),
         *(
-            Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=reduces_nothing)
-            for i, name in enumerate(("ReduceSum", "ReduceMin", "ReduceMax"))
+            Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=where)
+            for i, (name, where) in enumerate(_OF_ONE_ELEMENT)
         ),
         Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=casts_nothing),
         Pattern("1.37", _TWICE, transpose_transpose),

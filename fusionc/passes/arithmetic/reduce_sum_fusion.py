@@ -1,4 +1,6 @@
+from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Node
+from fusionc.passes._shared.constant_arithmetic import check_zeros
 from fusionc.passes._shared.reduce_axes import (
     join_reduces,
     reduce_once,
@@ -45,6 +47,13 @@ def _moved(m: Match, new: Tape) -> Result:
     return new.node(m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze"))
 
 
+def _without_reduce(m: Match, new: Tape) -> Result:
+    adds = m.reduce.op in ("ReduceSum", "ReduceMean")
+    if adds and (m.x.dtype is None or m.x.dtype.kind not in "iu") and not is_never_negative(m.x):
+        check_zeros(m)
+    return without_reduce(m, new)
+
+
 class AReduceSumFusionPass(Pass):
     """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their attribute.
 
@@ -52,28 +61,32 @@ class AReduceSumFusionPass(Pass):
              axes that it dropped, Squeeze of those that it kept; ReduceMax(ReduceMax(x)) of integers, ReduceMin,
              ReduceSum and ReduceProd likewise
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; two Reduces of which only one keeps its dimensions; two
-             Reduces of floating-point numbers: sums would be rounded in another order, and runtimes lose a NaN in some
-    algebra  of one number, the sum, the mean, the product and the largest are that number; the largest of the largest
-             is the largest of all
+    refuses  axes that are not known; other axes; a sum or mean of what may be −0 and is divided by; two Reduces of
+             which only one keeps its dimensions; two Reduces of floating-point numbers: sums would be rounded in
+             another order, and runtimes lose a NaN in some
+    algebra  of one number, the sum, the mean, the product and the largest are that number, but for a sum or mean of −0,
+             which is 0; the largest of the largest is the largest of all
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and Unsqueeze
     """
 
+    numerics = "rounding"
     aliases = ("AReduceMeanFusionPass",)
     patterns = (
-        Pattern("ReduceNothing", reduce_once(), without_reduce, where=reduces_nothing),
+        Pattern("ReduceNothing", reduce_once(), _without_reduce, where=reduces_nothing, is_exact=True),
         Pattern(
             "ReduceUnsqueeze",
             op.Unsqueeze(op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"),
             _moved,
+            is_exact=True,
         ),
         Pattern(
             "ReduceSqueeze",
             op.Squeeze(op[_REDUCES](x, rest("a"), keepdims=1, _as="reduce"), rest("b"), _as="move"),
             _moved,
+            is_exact=True,
         ),
         *(
-            Pattern(f"{n}{n}", reduce_twice(n), join_reduces)
+            Pattern(f"{n}{n}", reduce_twice(n), join_reduces, is_exact=True)
             for n in ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd")
         ),
     )

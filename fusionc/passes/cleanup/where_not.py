@@ -1,6 +1,6 @@
-from fusionc.exactness.decisions_ahead import ZERO, decider_of
 from fusionc.model.graph import Edge
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, refuse, var
+from fusionc.passes._shared.constant_arithmetic import check_zeros
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 
 
 def _only_chooses(m: Match) -> bool:
@@ -32,6 +32,5 @@ class WhereNotPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if decider_of(m.outputs[0], ZERO) in ("Div", "Reciprocal", "Pow"):
-            refuse("what is divided by a zero depends on its sign")
+        check_zeros(m)
         return new.Where(m.c, m.b, m.a)

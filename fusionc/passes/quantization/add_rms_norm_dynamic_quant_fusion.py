@@ -54,6 +54,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
              are known, else 0.92, and 1.1 for a single row
     """
 
+    numerics = "rounding"
     aliases = ("npu_add_rms_norm_dynamic_quant", "npu_add_rms_norm_cast", "MultiAddRmsNormDynamicQuantFusionPass")
     is_pattern_fusion = True
     patterns = (

@@ -11,6 +11,7 @@ def ints(body: str, constants: str = "int64 c = {3}", y: str = "int64[N,4] y", m
 
 
 ENLARGES = "the constant may enlarge the result"
+ANY_POWER = "a power that onnxruntime may compute as any other one"
 BOOL = "bool[N,4] y"
 TWO = ", int64[N,4] z"
 
@@ -29,6 +30,16 @@ STAYS = [
     ),
     Stays("a one that may enlarge", graph("y = Mul (x, c)", "float[4] c = {1, 1, 1, 1}", "float[N,M] x"), ENLARGES),
     Stays("a square of another rank", graph("y = Pow (x, c)", "float[1,1,1] c = {2}", y="float[1,N,4] y"), ENLARGES),
+    *[
+        Stays(f"a square {what}", graph("y = Pow (x, c)", constant, x), ANY_POWER)
+        for what, constant, x in (
+            ("of single numbers in a row", "float c = {2}", "float[N,512,1] x"),
+            ("of rows of unknown length", "float c = {2}", "float[N] x"),
+            ("of a scalar", "float c = {2}", "float x"),
+            ("with an exponent for each", "float[4] c = {2, 2, 2, 2}", "float[N,4] x"),
+        )
+    ],
+    Stays("a sum of one −0", graph("y = ReduceSum (x, k)", "int64[1] k = {1}", "float[N,1] x"), None),
     Stays("x + (−x) of floating-point numbers", graph("n = Neg (x) y = Add (x, n)"), None),
     Stays("x + (−z)", ints("n = Neg (z) y = Add (x, n)", more=TWO), None),
     Stays(
@@ -194,9 +205,12 @@ FIRES = [
         Fires(
             f"1.{32 + i}",
             graph(
-                f"a = {name} <keepdims = 0> (x, k) y = Abs (a)", "int64[1] k = {1}", "float[N,1,3] x", "float[N,3] y"
+                f"e = Exp (x) a = {name} <keepdims = 0> (e, k) y = Abs (a)",
+                "int64[1] k = {1}",
+                "float[N,1,3] x",
+                "float[N,3] y",
             ),
-            ["Squeeze", "Abs"],
+            ["Exp", "Squeeze", "Abs"],
         )
         for i, name in enumerate(("ReduceSum", "ReduceMin", "ReduceMax"))
     ],

@@ -28,6 +28,14 @@ STAYS = [
     Stays("more than one element", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,2,3] x"), None),
     Stays("an unknown size", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,M,3] x"), None),
     Stays("all axes", graph("y = ReduceSum <keepdims = 0> (x)", y="float y", k="int64[1] k = {0}"), None),
+    *[
+        Stays(
+            f"a {name} of −0 that is divided by",
+            graph(f"a = {name} <keepdims = 0> (x, k) y = Reciprocal (a)"),
+            "what is divided by a zero depends on its sign",
+        )
+        for name in ("ReduceSum", "ReduceMean")
+    ],
     Stays("a norm", graph("y = ReduceL2 <keepdims = 0> (x, k)"), None),
     Stays(
         "axes from outside", "agraph (float[1,1,1] x, int64[1] k) => (float[A,B,C] y) { y = ReduceMax (x, k) }", None
