@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fusionc.exactness.decisions_ahead import CANCELS, JUMP, ZERO, decider_of
+from fusionc.exactness.decisions_ahead import CANCELS, JUMP, TURN, ZERO, decider_of
 from fusionc.model.graph import Edge, Node
 from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_real
 
@@ -13,12 +13,15 @@ def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
     """Why what these nodes compute must stay bit for bit; "" where it need not.
 
     A convolution, a product, a reduction or a function such as Exp among them makes numbers that lie on no limit but by
-    chance. What only moves elements, and integers, are not rounded.
+    chance. An angle is another matter: products with the sines of a Fourier transform are noise where they would be 0,
+    again and again. What only moves elements, and integers, are not rounded.
     """
     operators = {node.op if node.domain == "" else "" for node in nodes}
-    if operators <= MOVES or not operators <= ARITHMETIC:
+    if operators <= MOVES:
         return ""
-    kinds = (JUMP, CANCELS, ZERO) if operators & SUMS else (JUMP, CANCELS)
+    kinds: tuple[str, ...] = (TURN,)
+    if operators <= ARITHMETIC:
+        kinds += (JUMP, CANCELS, ZERO) if operators & SUMS else (JUMP, CANCELS)
     rounded = [value for value in outputs if is_real(value.elem_type)]
     decider = next(filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), "")
     return f"{decider} follows, which decides by the last bit" if decider else ""

@@ -105,3 +105,13 @@ def test_a_sum_that_cancels_stays_in_front_of_a_division() -> None:
     text = """agraph (float[8] x) => (float[8] y) <float c = {0.3}, float d = {0.1}>
         { a = Add (x, c) b = Sub (a, d) y = Reciprocal (b) }"""
     assert refused(parse(text, 21)) == {"ConstantReassociationPass"}
+
+
+@pytest.mark.parametrize("angle", ["a = Atan (q)", "t = Transpose (q) n = Neg (t) a = Atan (n)"])
+def test_products_of_which_a_quotient_is_an_angle_keep_their_noise(angle: str) -> None:
+    """What is 0 in a Fourier transform written as products is noise, whose sign turns an angle round."""
+    body = f"p = MatMul (x, c) im = Mul (p, k) re = MatMul (x, d) q = Div (im, re) {angle} y = Mul (a, k)"
+    text = f"agraph (float[2,3] x) => (float y) <float[3,3] c, float[3,3] d, float k = {{0.3}}> {{ {body} }}"
+    assert {"GemmScaleFusionPass"} <= refused(parse(text, 21))
+    plain = text.replace("Atan", "Exp")
+    assert not refused(parse(plain, 21))

@@ -1,15 +1,24 @@
+from fusionc.exactness.decisions_ahead import ZERO, decider_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 
 x = var("x")
 _POWER = op.Exp(op.Neg(x)) + 1.0
 
 
+def _check_tail(m: Match) -> None:
+    """onnxruntime's Sigmoid is 0 below −18, and has few digits above; what is written out has all digits."""
+    if decider := decider_of(m.outputs[0], ZERO):
+        refuse(f"{decider} follows, which needs the digits of small numbers")
+
+
 def _sigmoid(m: Match, new: Tape) -> Result:
+    _check_tail(m)
     return new.Sigmoid(m.x)
 
 
 def _product(m: Match, new: Tape) -> Result:
+    _check_tail(m)
     return new.Mul(m.x, new.Sigmoid(m.x))
 
 
@@ -19,7 +28,8 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x · Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
     refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator apart again); an alpha
-             that may enlarge x; beside doubles, one that a float32 does not hold
+             that may enlarge x; beside doubles, one that a float32 does not hold; a formula of which the logarithm
+             follows, the inverse or the root: below −18 onnxruntime's Sigmoid is 0
     algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
     source   CANN's SwishFusionPass
     """

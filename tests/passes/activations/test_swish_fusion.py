@@ -34,6 +34,14 @@ STAYS = [
         target="onnx",
     ),
     Stays("the exponential of x", graph("e = Exp (x) a = Add (e, one) y = Div (one, a)"), None),
+    *[
+        Stays(f"{name} of it", graph(f"{POWER} {body}"), f"{name} follows, which needs the digits of small numbers")
+        for name, body in {
+            "Log": "s = Div (one, a) y = Log (s)",
+            "Div": "s = Div (x, a) b = Abs (s) y = Div (one, b)",
+            "Sqrt": "s = Reciprocal (a) b = Add (s, alpha) c = Sub (b, alpha) y = Sqrt (c)",
+        }.items()
+    ],
     Stays("another addend", graph(f"{POWER} y = Reciprocal (a)", "float one = {1.01}"), None),
 ]
 
