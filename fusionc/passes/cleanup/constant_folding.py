@@ -8,6 +8,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
+from fusionc.operators.deciding_operators import is_real
+from fusionc.operators.narrow_types import NARROW
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
 from fusionc.shapes.expressions import is_static
@@ -24,6 +26,7 @@ BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
 _BATCH = 256 << 20  # bytes that are read and made together, as far as they are known
 _spent: WeakKeyDictionary[Model, int] = WeakKeyDictionary()  # multiplications that folding has taken
 _costly: WeakKeyDictionary[Node, str] = WeakKeyDictionary()  # what ended or blocked onnxruntime, and the reason
+_FEW_BYTES = 256  # of numbers that may be unpacked all the same, as the scalars of formulas
 _GROWS = "the model would grow by more than 1 MiB"
 
 
@@ -137,6 +140,8 @@ def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
 
     It would take too much memory or time, as far as the shapes tell before; `spent` are the multiplications of others.
     """
+    if _unpacks(node):
+        return "the numbers are stored in fewer bits, and unpacked when the model is loaded", 0
     made, read = sum(map(_known_bytes, node.outputs)), sum(map(_known_bytes, node.inputs))
     work, between = _einsum(node) if node.op == "Einsum" else (_multiplications(node), 0)
     if max(made, between) > max(_MOST_BYTES, read):
@@ -144,6 +149,14 @@ def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
     if work > _MOST_WORK or (work and spent + work > _MOST_TOGETHER):
         return f"it would take more than {_MOST_WORK // 10**9} billion multiplications to compute", 0
     return None, work
+
+
+def _unpacks(node: Node) -> bool:
+    """Whether a node casts weights of few bits: onnxruntime does it at load, so that folding gains nothing but size."""
+    packed, made = (node.inputs[0], node.outputs[0]) if node.op == "Cast" else (None, None)
+    if packed is None or made is None or packed.elem_type not in NARROW or not is_real(made.elem_type):
+        return False
+    return _known_bytes(made) - _known_bytes(packed) > _FEW_BYTES
 
 
 def _multiplications(node: Node) -> int:
@@ -244,7 +257,8 @@ class ConstantFoldingPass(Pass):
     refuses  what onnxruntime cannot compute, or not within 10 seconds of processor time and 2 GiB; what takes 512 MiB,
              or 4 billion multiplications, as far as shapes tell; results that would make the model larger by more than
              1 MiB in all, compared with the constants that are not needed any more (a fold that shrinks the model is
-             always done)
+             always done); Casts of weights of at most 8 bits, or of bfloat16, to larger types: onnxruntime folds them
+             at load
     never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and DequantizeLinear
              (their pairs say how the model is quantized), elements that numpy has not
     algebra  a function of constants is a constant

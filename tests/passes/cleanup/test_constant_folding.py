@@ -46,6 +46,16 @@ STAYS = [
     Stays("a random operator of a constant", ADD.format("", "Bernoulli (a)"), None),
     Stays("a custom operator", ADD.format("", "my.own.Thing (a)"), None),
     Stays("quantization", ADD.format(", uint8[3] q = {1,2,3}, float s = {0.1}", "DequantizeLinear (q, s)"), None),
+    *[
+        Stays(
+            f"weights of {kind}",
+            f"agraph (float[N,16] x) => (float[N,12] y) <{kind}[16,12] w, float[12] s> "
+            "{ c = Cast <to = 1> (w) d = Mul (c, s) y = MatMul (x, d) }",
+            "the numbers are stored in fewer bits, and unpacked when the model is loaded",
+            opset=21,
+        )
+        for kind in ("int8", "uint8", "bfloat16")
+    ],
     Stays(
         "an overridable default",
         "agraph (float[N,3] x, float[3] d = {1,2,3}) => (float[N,3] y) { c = Neg (d) y = Add (x, c) }",
@@ -159,6 +169,17 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "few numbers of few bits",
+        "agraph (float[N,3] x) => (float[N,3] y) <int8[3] q = {1,2,3}> { c = Cast <to = 1> (q) y = Add (x, c) }",
+        ["Add"],
+    ),
+    Fires(
+        "indices of few bits",
+        """agraph (float[N,300] x) => (float[N,300] y) <int8[300] q>
+        { c = Cast <to = 7> (q) y = Gather <axis = 1> (x, c) }""",
+        ["Gather"],
+    ),
     Fires("one node", ADD.format("", "Mul (a, b)"), ["Add"]),
     Fires("a chain is one rewrite", ADD.format("", "Mul (a, b) d = Neg (c)").replace("(x, c)", "(x, d)"), ["Add"]),
     Fires(
