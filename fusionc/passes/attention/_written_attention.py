@@ -24,23 +24,29 @@ def _scaled(formula: Formula, name: str) -> Formula:
     return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
 
 
+def _cast(formula: Formula, name: str) -> Formula:
+    """The formula, or a Cast of it."""
+    return either(op.Cast(formula, _as=name), formula)
+
+
 def scores_of(key: Formula) -> Formula:
-    """q·kᵀ·scale, the scale on q, on k, on both or on the product."""
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product; a Cast behind the product or the scale."""
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
     swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
     )
-    return _scaled(op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(swapped, "key_scale"))), "scale")
+    product = op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(swapped, "key_scale")))
+    return _cast(_scaled(_cast(product, "widened"), "scale"), "widened_late")
 
 
 SCORES = scores_of(k)
 
 
 def attention(scores: Formula, value: Formula = v) -> Formula:
-    """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
+    """Softmax(scores)·v, also with the guard that makes rows of NaN zero, and with a Cast of the weights."""
     weights = op.Softmax(scores, _as="softmax")
-    return op.MatMul(either(guarded(weights), weights), value)
+    return op.MatMul(_cast(either(guarded(weights), weights), "narrowed"), value)
 
 
 def guarded(weights: Formula) -> Formula:
@@ -48,10 +54,25 @@ def guarded(weights: Formula) -> Formula:
     return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 
-def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None = None) -> tuple[Edge, Edge, float]:
-    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v` if not given."""
+def is_half(m: Match, *three: Edge) -> bool:
+    """Whether query, key and value are float16, with scores of float32 between two Casts, or without."""
+    casts = [None if node is None else node.attr("to") for node in (m.widened or m.widened_late, m.narrowed)]
+    is_mixed = m.widened is not None and m.widened_late is not None
+    wanted = casts in ([None, None], [TensorProto.FLOAT, TensorProto.FLOAT16]) and not is_mixed
+    return wanted and {one.elem_type for one in three} == {TensorProto.FLOAT16}
+
+
+def operands(
+    m: Match, new: Tape, given: Edge | None = None, value: Edge | None = None, takes_half: bool = False
+) -> tuple[Edge, Edge, float]:
+    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v` if not given.
+
+    `takes_half` says that elements may be float16.
+    """
     given, value = given or m.k, value or m.v
-    if any(one.elem_type != TensorProto.FLOAT for one in (m.q, given, value)):
+    is_cast = bool(m.widened or m.widened_late or m.narrowed)
+    is_plain = not is_cast and all(one.elem_type == TensorProto.FLOAT for one in (m.q, given, value))
+    if not is_plain and not (takes_half and is_half(m, m.q, given, value)):
         refuse("the elements are not float32")
     if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
         refuse("the rank is unknown or not 4")

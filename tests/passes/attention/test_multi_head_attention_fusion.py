@@ -1,3 +1,5 @@
+import re
+
 from harness import Fires, Stays, assert_same_numbers, operators, optimize, parse, pass_of, tables
 
 SPLIT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads)
@@ -101,13 +103,29 @@ MERGED_IN_TWO = graph(
     v="float[U,V,16]",
     y="float[B,S,2,5]",
 )
+
+
+def half(text: str) -> str:
+    """The same in float16, but for the constants of `WIDE`."""
+    return re.sub(r"float(?= zero|\[| c )", "float16", text).replace("16 c = {0.5}", "16 c = {14336}")  # its bits
+
+
+WIDE = ", float wide = {0.5}"
+CAST = "s = MatMul (a, b) n = Cast <to = 1> (s) z = Mul (n, wide)"
+CAST_BEHIND = "s = MatMul (a, b) n = Mul (s, c) z = Cast <to = 1> (n)"
+CAST_BACK = "x = Softmax <axis = -1> (z) p = Cast <to = 10> (x)"
+TO_HALF = ["Cast", "Cast", "Cast", "MultiHeadAttention", "Cast"]
+TURNED_QUERY = SPLIT.replace("a = Transpose", "j = Transpose") + " a = Neg (j)"
+
 STAYS = [
     Stays("repeated keys for one query", graph(split=REPEATED, constants=REPEATS, q="float[B,1,8]", k="float[B,5,4]", v="float[B,5,4]", y="float[B,1,8]"), "one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time"),
     Stays("a product that takes a part of the heads", PART_OF_HEADS, "the number of heads is unknown"),
     Stays("the heads are merged into two axes, of which the product takes one", MERGED_IN_TWO, "the number of heads is unknown"),
     Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
-    Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
+    Stays("a mask in float16", half(masked("", ", float[B,1,1,L] m")), "a mask is added in float16, where it may round the scores of a row away"),
+    Stays("a Cast of float32", graph(scores="s = MatMul (a, b) z = Cast <to = 1> (s)").replace("p = Softmax <axis = -1> (z)", "n = Softmax <axis = -1> (z) p = Cast <to = 1> (n)"), "the elements are not float32"),
+    Stays("a Cast to double", half(graph(scores=CAST.replace("= 1>", "= 11>"), softmax=CAST_BACK, constants=WIDE.replace("float", "double"))), "the elements are not float32"),
     Stays("Softmax over the queries", graph(softmax="p = Softmax <axis = 2> (z)", **FIXED), "Softmax is not over the keys"),
     Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),
     Stays("a scale for each head", graph().replace("float c = {0.5}", "float[2,1,1] c"), "the scale is not one positive number"),
@@ -159,6 +177,16 @@ STAYS = [
 ONE = ["MultiHeadAttention"]
 ROWS = ["ReduceMax", "Equal", "MultiHeadAttention", "Unsqueeze", "Where"]
 FIRES = [
+    Fires("float16", half(graph()), TO_HALF),
+    Fires("float16, without a scale", half(graph(scores="z = MatMul (a, b)")), TO_HALF),
+    Fires("float16 with Casts around Softmax", half(graph(scores=CAST, softmax=CAST_BACK, constants=WIDE)), TO_HALF),
+    Fires("float16, a Cast behind the scale", half(graph(scores=CAST_BEHIND, softmax=CAST_BACK)), TO_HALF),
+    Fires(
+        "float16 with Casts, and a mask between them",
+        half(graph(scores=CAST.replace("z =", "t =") + " z = Add (t, m)", softmax=CAST_BACK, constants=WIDE)).replace("float16[B,L,8] v", "float16[B,L,8] v, float[B,1,1,L] m"),
+        [*TO_HALF[:3], "Shape", "Shape", "Concat", "Expand", *TO_HALF[3:]],
+    ),
+    Fires("float16, a query that is computed of heads", half(graph(split=TURNED_QUERY)), ["Reshape", "Transpose", "Reshape", "Reshape", "Transpose", "Neg", "Transpose", "Transpose", "Reshape", *TO_HALF]),
     Fires("a scale", graph(), ONE),
     Fires("opset 23", graph(), ONE, opset=23),
     *[Fires(f"opset {opset}", graph(), ONE, opset=opset) for opset in (13, 14, 17, 21)],
