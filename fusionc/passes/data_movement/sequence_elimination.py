@@ -120,15 +120,30 @@ def _length(m: Match, new: Tape) -> Result:
     return new.const(np.array(len(m.values), np.int64))
 
 
+def _number_of_pieces(m: Match, new: Tape) -> Result:
+    sizes, axis, shape = m.sizes, axis_of(m.split, m.x.rank), m.x.shape
+    length = None if axis is None or shape is None or not isinstance(shape[axis], int) else int(shape[axis])
+    if sizes is not None and sizes.rank == 1 and isinstance(sizes.shape[0], int):
+        given = sizes.constant()
+        if given is not None and (not given.size or (given < 0).any() or length not in (None, given.sum())):
+            refuse("the sizes are not those of the axis")
+        return new.const(np.array(sizes.shape[0], np.int64))
+    step = np.array(1) if sizes is None else sizes.constant()
+    if not length or step is None or step.ndim or int(step) <= 0:
+        refuse("the number of pieces is not known before the model runs")
+    return new.const(np.array(-(-length // int(step)), np.int64))
+
+
 class SequenceEliminationPass(Pass):
     """Sequences that only carry tensors from one node to the next go.
 
     before   SequenceAt(SequenceConstruct(a, b, …), 1), SequenceLength(SequenceConstruct(a, b, …)),
              ConcatFromSequence(SequenceConstruct(a, b, …)); SequenceInsert(SequenceEmpty(), a),
              SequenceInsert(SequenceConstruct(a, …), b); SequenceAt(SplitToSequence(x), 1);
-             ConcatFromSequence(SplitToSequence(x)) along one and the same axis
+             ConcatFromSequence(SplitToSequence(x)) along one and the same axis; SequenceLength of SequenceEmpty, and of
+             SplitToSequence
     after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split or Slice of x, with
-             Squeeze or as Gather where the axis goes; x
+             Squeeze or as Gather where the axis goes; x; constants
     refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known before the model
              runs; an axis of an unknown rank; some of many columns, which a Gather would pick element by element; one
              size for all pieces beside keepdims = 0, which onnxruntime heeds, against the standard
@@ -140,6 +155,8 @@ class SequenceEliminationPass(Pass):
     patterns = (
         Pattern("ConstructAt", op.SequenceAt(keep(_CONSTRUCT), const("at")), _value_at),
         Pattern("ConstructLength", op.SequenceLength(keep(_CONSTRUCT)), _length),
+        Pattern("EmptyLength", op.SequenceLength(keep(op.SequenceEmpty())), lambda m, new: new.const(np.array(0))),
+        Pattern("SplitLength", op.SequenceLength(keep(_SPLIT)), _number_of_pieces),
         Pattern("ConstructConcat", op.ConcatFromSequence(keep(_CONSTRUCT), _as="concat", new_axis=0), _concat),
         Pattern(
             "EmptyInsert",

@@ -22,13 +22,32 @@ def both(first: str, second: str, sizes: str = "", **options: str) -> str:
     return graph(f"s = SplitToSequence <{first}> (x{sizes}) y = ConcatFromSequence <{second}> (s)", **options)
 
 
+def length(sizes: str = "", x: str = "float[N,4] x", attributes: str = "axis = 1", more: str = "") -> str:
+    """The number of pieces, of which others need the sequence."""
+    return graph(
+        f"s = SplitToSequence <{attributes}> (x{sizes}) n = SequenceLength (s) y = SequenceAt (s, i)",
+        x,
+        more=f", int64 i{more}",
+        outputs=", int64 n",
+        constants=", int64[0] none = {}, int64 three = {3}, int64[2] few = {1, 2}",
+    )
+
+
 TWO = ", float[N,4] z"
+UNKNOWN = "the number of pieces is not known before the model runs"
+WRONG = "the sizes are not those of the axis"
 MADE = "s = SequenceConstruct (x, z)"
 NO_PLACE, SIZES = "the sequence has no such place", "the sizes are not known before the model runs"
 COLUMNS = (
     "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
 )
 STAYS = [
+    Stays("the number of pieces along an open axis", length(attributes="axis = 0"), UNKNOWN),
+    Stays("the number of pieces of a size from outside", length(", c", more=", int64 c"), UNKNOWN),
+    Stays("the number of pieces of sizes from outside", length(", c", more=", int64[C] c"), UNKNOWN),
+    Stays("the number of pieces of no size", length(", k0"), UNKNOWN, valid=False),
+    Stays("the number of pieces of other sizes", length(", few"), WRONG, valid=False),
+    Stays("the number of no pieces", length(", none", "float[N,M] x"), WRONG, valid=False),
     Stays("some of many columns", graph(COLUMNS.format("last"), y="float[p] y"), "a Gather would pick single elements"),
     Stays(
         "one column twice",
@@ -67,7 +86,11 @@ STAYS = [
     ),
     Stays(
         "the whole is needed, too",
-        graph("s = SplitToSequence <axis = 1> (x) y = SequenceAt (s, k1) n = SequenceLength (s)", outputs=", int64 n"),
+        graph(
+            "s = SplitToSequence <axis = 1> (x) y = SequenceAt (s, k1) n = SequenceAt (s, i)",
+            more=", int64 i",
+            outputs=", float[p,q] n",
+        ),
         None,
     ),
     Stays("an unknown rank", split("k1", axis=-1, x="float[] x", y="float[] y"), "the rank is unknown", valid=False),
@@ -100,12 +123,30 @@ STAYS = [
         "cut and used",
         both("axis = 1", "axis = 1")
         .replace("} }", "}")
-        .replace(" }", " n = SequenceLength (s) }")
-        .replace(") <int64", ", int64 n) <int64"),
+        .replace(" }", " n = SequenceAt (s, i) }")
+        .replace("x) => (float[p,q] y) <int64", "x, int64 i) => (float[p,q] y, float[p,q] n) <int64"),
         "an interior value is used elsewhere",
     ),
 ]
 FIRES = [
+    *(
+        Fires(
+            f"the number of pieces, {name}",
+            text,
+            [*(["Identity"] if "c = Id" in text else []), "SplitToSequence", "SequenceAt"],
+            sizes={"M": 4},
+            zero_sizes="M]" not in text,
+        )
+        for name, text in {
+            "of 1": length(),
+            "of 1 each, without the axis": length(attributes="axis = -1, keepdims = 0").replace("[p,q] y", "[p] y"),
+            "of one size": length(", three"),
+            "of several": length(", parts"),
+            "of several along an open axis": length(", parts", "float[N,M] x"),
+            "of as many computed sizes": length(", c").replace("{ s", "{ c = Identity (parts) s"),
+        }.items()
+    ),
+    Fires("the number of nothing", graph("s = SequenceEmpty () y = SequenceLength (s)", y="int64 y"), []),
     Fires(
         "all of many columns",
         graph(COLUMNS.format("last"), "float[N,2] x", y="float[p] y"),
