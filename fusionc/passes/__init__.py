@@ -15,6 +15,7 @@ _ORDER = (
     "cleanup.function_inline",
     "cleanup.identity",
     "cleanup.drop_out",
+    "cleanup.zero_initial_state",
     "cleanup.cast_remove",
     "cleanup.requantize_remove",
     "cleanup.no_use_reshape_remove",

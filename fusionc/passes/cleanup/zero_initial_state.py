@@ -1,0 +1,68 @@
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Graph
+from fusionc.model.operators import MICROSOFT
+from fusionc.model.tensors import to_array
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+
+_STATES = {  # the inputs that are zeros where they are left out
+    **dict.fromkeys((("", "GRU"), ("", "RNN")), (5,)),
+    **dict.fromkeys((("", "LSTM"), (MICROSOFT, "DynamicQuantizeLSTM")), (5, 6)),
+}
+# What makes zeros of zeros: of their first input, and of all.
+_MOVING = frozenset({
+    "CastLike", "Cast", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
+    "Transpose", "Unsqueeze",
+})  # fmt: skip
+_DEEPEST = 32
+
+
+def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
+    """Whether all elements of a value are known to be 0, and none −0."""
+    node, array = value.producer, value.constant()
+    if array is not None:
+        return _are_zeros(array)
+    if node is None or node.domain != "" or node.has_references or depth == 0:
+        return False
+    if node.op == "ConstantOfShape":
+        filling = node.attr("value")
+        return filling is None or _are_zeros(to_array(filling, node.graph.model.folder))
+    read = node.inputs if node.op == "Concat" else node.inputs[:1] if node.op in _MOVING else ()
+    return bool(read) and all(one is not None and _is_zero(one, depth - 1) for one in read)
+
+
+def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
+    return array.dtype.kind in "fiu" and not array.any() and not np.signbit(array).any()
+
+
+def _find(graph: Graph) -> Iterator[Match]:
+    for (domain, op), places in _STATES.items():
+        for node in graph.of_operator(op, domain):
+            given = [(at, value) for at, value in enumerate(node.inputs) if at in places and value is not None]
+            zeros = [at for at, value in given if _is_zero(value)]
+            if zeros:
+                yield Match(graph, (node,), node.outputs, {"node": node, "zeros": zeros})
+
+
+class ZeroInitialStatePass(Pass):
+    """An initial state of zeros is left out.
+
+    before   LSTM, GRU or RNN with an initial state of zeros, which are constants, or made by ConstantOfShape, Expand of
+             0, and what only moves, casts or joins such
+    after    the same without it: ONNX says that it is zeros then
+    refuses  nothing of its own
+    never    −0
+    algebra  the definition of these operators, bit by bit
+    source   onnxsim leaves them out; torch's exporter makes them of the sizes of the input when the model runs
+    """
+
+    patterns = (Pattern("ZeroInitialState", find=_find, operators=("LSTM", "GRU", "RNN")),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        inputs = [None if at in m.zeros else value for at, value in enumerate(m.node.inputs)]
+        wanted = [value is not None for value in m.node.outputs]
+        made = new.node(m.node.op, inputs, domain=m.node.domain, like=m.node, outputs=wanted)
+        return [value for value in made if value is not None]
