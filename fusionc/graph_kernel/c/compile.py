@@ -40,13 +40,15 @@ FLAGS = (
 )  # fmt: skip
 # What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile in half
 # the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which loops over rows of unknown
-# strides are not made vectors.
+# strides are not made vectors. -fno-expensive-optimizations would save another eighth, but switches off what puts
+# vzeroupper behind vectors, without which calls of the C library take up to fifty times as long, and what onnxruntime
+# runs next takes longer.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
     Contents.LOOPS: (
         "-O2", "-fvect-cost-model=dynamic", "--param", "vect-epilogues-nomask=0", "-fira-region=one", "-fno-gcse",
-        "-fno-schedule-insns2", "-fno-expensive-optimizations", "-fno-tree-vrp",
+        "-fno-schedule-insns2", "-fno-tree-vrp",
     ),
 }  # fmt: skip
 

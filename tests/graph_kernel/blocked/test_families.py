@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from kernels_run import run_kernel
+from machine_code import needs_x86_code, vector_functions
 from networks import MICROSOFT, Found, Network, difference, only_area, wanted
 
 from fusionc.graph_kernel.blocked.make_program import program_of
@@ -90,3 +91,16 @@ def test_a_library_without_any_of_them() -> None:
     library = build([found.area]).library
     (made,), (plain,) = run_kernel(found, tensors, library), wanted(found.area, tensors)
     assert library and not difference(plain, made)
+
+
+@needs_x86_code
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_steps_leave_no_upper_halves_of_registers_behind() -> None:
+    """gcc's own pass sees to it."""
+    found = [_convolution(group=16), _winograd(), _attention(), _product(1024)]
+    library = build([one.area for one in found]).library
+    assert library is not None
+    functions = vector_functions(library)
+    assert len(functions) > 100
+    for name, instructions in functions.items():
+        assert any(line.startswith("vzeroupper") for line in instructions), name
