@@ -238,7 +238,7 @@ def job_of(options: Options, plog: Plog) -> Job:
         pattern_fusion_pass=options.pattern_fusion_pass,
     )
     read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
-    kernels = KernelLibrary(options.target)
+    kernels = KernelLibrary(options.target, options.progress)
     notices, fusion = [*switches.notices, *read.notices], None
     wanted = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:

@@ -12,7 +12,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
-from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary, unheard
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.blocked_clusters import NOT_FASTER, blocked_locations
 from fusionc.graph_kernel.select.cluster import clusters_of
@@ -96,7 +96,8 @@ class GraphKernelFusion:
     `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
     those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
     area, `saves` how many seconds it saves. `build` makes the kernels of areas and returns why it could not, by the
-    names of those that have none. `has_programs` says that kernels may be programs over images in blocks.
+    names of those that have none. `has_programs` says that kernels may be programs over images in blocks. `tell` is
+    called with how far it is.
     """
 
     flags: Flags
@@ -108,6 +109,7 @@ class GraphKernelFusion:
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
     has_programs: bool = False
+    tell: Callable[[str], None] = unheard
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
@@ -168,7 +170,10 @@ class GraphKernelFusion:
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
-        plans = [planner.plan(graph, nodes) for nodes in clusters]
+        plans = list[Plan]()
+        for number, nodes in enumerate(clusters, 1):
+            self.tell(f"graph kernel fusion: cluster {number} of {len(clusters)}")
+            plans.append(planner.plan(graph, nodes))
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
@@ -243,6 +248,7 @@ def fusion_of(
         build=kernels.build,
         observer=observer,
         has_programs=has_kernels,
+        tell=kernels.tell,
     )
 
 

@@ -35,8 +35,10 @@ int main(void) {
     }
     for (int k = kernel->inputs; k < all; ++k) tensors[k] = malloc(size_of(kernel, k, out[k - kernel->inputs]));
     for (int k = 0; kernel->tables[k]; ++k) tensors[all + k] = (char *)(uintptr_t)kernel->tables[k];
-    for (int k = 0; k < kernel->pieces; ++k)
+    for (int k = 0; k < kernel->pieces; ++k) {
+      pieces[k].scalar = kernel->scalars + kernel->forms[k].scalar;
       gk_run(&kernel->forms[k], &pieces[k], tensors, one_after_another, NULL, &failed);
+    }
     for (int k = kernel->inputs; k < all; ++k) {
       const int64_t *sizes = out[k - kernel->inputs];
       fwrite(sizes, sizeof(int64_t), (size_t)kernel->ranks[k], stdout);

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,6 +71,13 @@ class Unit:
         """What this compiler is told of this text, behind the flags for all."""
         less = _LESS[self.contents]
         return less if less and "Free Software Foundation" in version_of(tuple(command)) else ()
+
+
+Tell = Callable[[int, int], None]  # of how many texts are compiled, and of how many
+
+
+def quiet(done: int, of: int) -> None:
+    """Tells nobody."""
 
 
 class NoCompiler(FusioncError):
@@ -134,10 +141,12 @@ def compile_units(
     units: Sequence[Unit],
     library: Path,
     kept: Mapping[Unit, Path] | None = None,
+    tell: Tell = quiet,
 ) -> None:
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
-    this process has processors. `kept` says where the objects of some texts lie: they are used, or put there. Raises
-    DoesNotCompile, CompilerHangs, or OSError if it cannot be written."""
+    this process has processors. `kept` says where the objects of some texts lie: they are used, or put there. `tell` is
+    called with how many are done, and of how many. Raises DoesNotCompile, CompilerHangs, or OSError if it cannot be
+    written."""
     places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         # An object has the name of its source in it: that of one that is kept is the same whatever it is linked with.
@@ -148,7 +157,8 @@ def compile_units(
             sources[number].write_text(units[number].text)
         if len(units) > 1:
             linked = [source.with_suffix(".o") for source in sources]
-            _run([[*start, *units[k].flags(command), "-c", "-o", str(linked[k]), str(sources[k])] for k in missing])
+            told = {k: units[k].flags(command) for k in missing}
+            _run([[*start, *told[k], "-c", "-o", str(linked[k]), str(sources[k])] for k in missing], tell)
             for number, unit in enumerate(units):
                 if unit in places and number in missing:
                     linked[number].chmod(0o700)
@@ -162,7 +172,7 @@ def compile_units(
         built.replace(library)
 
 
-def _run(commands: Sequence[Sequence[str]]) -> None:
+def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
     """Run the compiler several times, as many at once as this process has processors.
 
     Raises CompilerHangs, or DoesNotCompile: if several complain, with what the first of them says.
@@ -171,7 +181,8 @@ def _run(commands: Sequence[Sequence[str]]) -> None:
     compilers = [_Compiler(command, _LONGEST) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:
         try:
-            for run in [pool.submit(compiler.run) for compiler in compilers]:
+            for done, run in enumerate([pool.submit(compiler.run) for compiler in compilers]):
+                tell(done, len(compilers))
                 run.result()
         finally:
             for compiler in compilers:

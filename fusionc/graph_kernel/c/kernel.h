@@ -16,6 +16,7 @@ typedef struct {
   ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
   ptrdiff_t offset[GK_ACCESSES];
   ptrdiff_t number[GK_NUMBERS]; /* sizes that are computed with */
+  const double *scalar;         /* numbers of the model */
 } gk_piece;
 
 typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
@@ -27,6 +28,7 @@ typedef struct {
   short divisible;           /* whether a part of a row can be computed alone: nothing is reduced */
   int scratch;               /* bytes for each element of a row */
   int cost;                  /* of an element, in 1/16 ns */
+  int scalar;                /* the first of the kernel's that is its own */
 } gk_form;
 
 /* The operators of an area as a model, whose inputs and outputs are p0, p1, … */
@@ -43,7 +45,8 @@ typedef struct {
   const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
   const gk_form *forms;
   const void *const *tables;
-  const struct gb_program *program; /* of an area in a blocked layout, which has nothing of the four above */
+  const double *scalars;            /* of all pieces */
+  const struct gb_program *program; /* of an area in a blocked layout, which has nothing of the five above */
   gk_operators_of *otherwise; /* for sizes that the kernel was not made for */
 } gk_kernel;
 

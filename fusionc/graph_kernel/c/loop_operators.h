@@ -81,7 +81,9 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   for (size_t i = inputs + outputs; kernel->tables[i - inputs - outputs]; ++i)
     tensors[i] = (char *)(uintptr_t)kernel->tables[i - inputs - outputs];
   int failed = 0;
-  for (int k = 0; k < kernel->pieces && !status && !failed; ++k)
+  for (int k = 0; k < kernel->pieces && !status && !failed; ++k) {
+    pieces[k].scalar = kernel->scalars + kernel->forms[k].scalar;
     status = gk_run(&kernel->forms[k], &pieces[k], tensors, gk_share, context, &failed);
+  }
   return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
 }

@@ -45,6 +45,7 @@ class LoopNestText:
             self._stores[len(self.accesses)] = store
             self.accesses.append(store.access)
         self._strides = [row_stride(access.index.factor(self.row[-1]), info.sizes) for access in self.accesses]
+        self.scalars = [step for step in self._schedule.of if step.is_scalar]
         self.numbers = list(dict.fromkeys(step.size for step in self._schedule.of if step.size is not None))
 
     @cached_property
@@ -81,8 +82,8 @@ class LoopNestText:
             bodies = f"GK_BODIES({bodies})"
         return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
 
-    def form(self) -> tuple[str, str]:
-        """The table of accesses, and the initializer of the gk_form."""
+    def form(self, first_scalar: int) -> tuple[str, str]:
+        """The table of accesses, and the initializer of the gk_form; of the kernel's scalars its own begin there."""
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
             tensor, dtype_bytes = self._tensors.index(access.tensor), self._ctype(access).bytes
@@ -98,6 +99,7 @@ class LoopNestText:
             int(self.divisible),
             sum(_bytes(step) for step in self._schedule.passes.kept),
             self.cost,
+            first_scalar,
         )
         return table, f"{{{', '.join(map(str, values))}}}"
 
@@ -137,9 +139,13 @@ class LoopNestText:
         return lines
 
     def _hidden(self) -> list[str]:
-        """Literals as variables whose values the compiler does not see."""
+        """Scalars, and literals, as variables whose values the compiler does not see."""
         hidden = dict.fromkeys(a for step in self._schedule.of for a in step.arguments if _hides(step, a))
-        return [f"{a.ctype.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden]
+        scalars = [
+            f"const {step.ctype.local} u{step.number} = ({step.ctype.local})q->scalar[{k}];"
+            for k, step in enumerate(self.scalars)
+        ]
+        return scalars + [f"{a.ctype.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden]
 
     def _one_row(self) -> list[str]:
         lines = []
@@ -268,6 +274,8 @@ class LoopNestText:
         return f"const {step.ctype.local} v{step.number} = {value};"
 
     def _operand(self, step: Step) -> str:
+        if step.is_scalar:
+            return f"u{step.number}"
         if step.constant is not None:
             return f"({step.ctype.local}){step.constant}" if step.constant[0] != "(" else f"({step.constant})"
         return f"v{step.number}"
@@ -278,7 +286,8 @@ class LoopNestText:
 
 def _hides(step: Step, argument: Step) -> bool:
     """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an instruction more."""
-    return argument.constant is not None and argument.ctype.is_float and bool(_CHOICE.search(step.template))
+    is_literal = argument.constant is not None and argument.ctype.is_float and not argument.is_scalar
+    return is_literal and bool(_CHOICE.search(step.template))
 
 
 def _bytes(step: Step) -> int:

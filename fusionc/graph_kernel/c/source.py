@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import accumulate
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
@@ -34,8 +35,8 @@ class Kernel:
     """The C code of an area, which does not depend on the names of its values.
 
     `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has what is its own, with
-    names that begin with `function`. A program needs the steps of some `families`; of loops they are None. The rest are
-    the numbers that arrays must be large enough for.
+    names that begin with `function`; areas that differ in `scalars` alone share it. A program needs the steps of some
+    `families`; of loops they are None. The rest are the numbers that arrays must be large enough for.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Kernel:
     numbers: int
     tensors: int
     rank: int
+    scalars: tuple[str, ...] = ()
     families: frozenset[StepFamily] | None = None
 
     @property
@@ -68,7 +70,7 @@ def _programmed(area: Area) -> Kernel:
     text = program_text(_NAME, program) + _ports(area)
     function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
     text = text.replace(_NAME, function)
-    return Kernel(area.name, function, {}, text, 1, 1, 1, 1, 1, 4, families_of(program))
+    return Kernel(area.name, function, {}, text, 1, 1, 1, 1, 1, 4, families=families_of(program))
 
 
 def _lowered(area: Area) -> Kernel:
@@ -99,6 +101,7 @@ def _lowered(area: Area) -> Kernel:
         numbers=max(len(nest.numbers) for nest in nests),
         tensors=len(tensors),
         rank=max(1, *(len(area.values[name].shape) for name in (*area.inputs, *area.outputs))),
+        scalars=tuple(step.template.rstrip("f") for nest in nests for step in nest.scalars),
     )
 
 
@@ -107,7 +110,8 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
     for k, name in enumerate(tables):
         ctype, array = info.ctype(name), area.constants[name]
         parts.append(f"static const {ctype.stored} {_NAME}_t{k}[] = {{{table(ctype, array)}}};\n")
-    forms = [nest.form() for nest in nests]
+    firsts = accumulate((len(nest.scalars) for nest in nests), initial=0)
+    forms = [nest.form(first) for nest, first in zip(nests, firsts, strict=False)]
     parts += [accesses for accesses, _ in forms]
     parts.append(f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n")
     fill = [line for number, nest in enumerate(nests) for line in nest.plan(number)]
@@ -137,11 +141,16 @@ def _ports(area: Area) -> str:
 
 def _entry(kernel: Kernel, area: Area) -> str:
     f = kernel.function
-    how = f"NULL, NULL, NULL, &{f}_program" if kernel.is_program else f"{f}_plan, {f}_forms, {f}_tables, NULL"
+    scalars = f"op_{kernel.name}_scalars"
+    how = f"NULL, NULL, NULL, NULL, &{f}_program"
+    if not kernel.is_program:
+        how = f"{f}_plan, {f}_forms, {f}_tables, {scalars}, NULL"
+    values = ", ".join(kernel.scalars) or "0"
     model = operators_as_model(area)
     return (
         f"static gk_operators_of {kernel.name}_otherwise = {{{text_of(model)}, {len(model)}}};\n"
-        f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
+        + f"static const double {scalars}[] = {{{values}}};\n" * (not kernel.is_program)
+        + f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
         f" {kernel.nests}, {f}_types, {f}_ranks, {how}, &{kernel.name}_otherwise}};\n"
     )
 
@@ -169,7 +178,7 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     for area in areas:
         kernel = kernel_of(area)
         known = kernels.setdefault(area.name, (kernel, area))[0]
-        if known.function != kernel.function:
+        if (known.function, known.scalars) != (kernel.function, kernel.scalars):
             raise ValueError(f"two different areas have the name {area.name}")
     entries: dict[str, list[str]] = {}  # by the text of their kernel, whose tables they name
     for kernel, area in kernels.values():

@@ -12,7 +12,17 @@ from tempfile import TemporaryDirectory
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.compile import FLAGS, Contents, DoesNotCompile, Unit, compile_units, compiler, version_of
+from fusionc.graph_kernel.c.compile import (
+    FLAGS,
+    Contents,
+    DoesNotCompile,
+    Tell,
+    Unit,
+    compile_units,
+    compiler,
+    quiet,
+    version_of,
+)
 from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, intact, put
 
@@ -28,14 +38,14 @@ class Built:
     failed: dict[str, str]
 
 
-def build(areas: Sequence[Area]) -> Built:
-    """Make the library with the kernels of areas. Raises NoCompiler."""
+def build(areas: Sequence[Area], tell: Tell = quiet) -> Built:
+    """Make the library with the kernels of areas; `tell` as in `compile_units`. Raises NoCompiler."""
     failed = _failed(areas, reason_against)
     try:
-        library = _library(areas, failed)
+        library = _library(areas, failed, tell)
     except DoesNotCompile:
         failed |= _failed([area for area in areas if area.name not in failed], _complaint)
-        library = _library(areas, failed)
+        library = _library(areas, failed, tell)
     return Built(library, failed)
 
 
@@ -44,9 +54,9 @@ def _failed(areas: Sequence[Area], reason_against: Callable[[Area], str | None])
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def _library(areas: Sequence[Area], failed: Collection[str]) -> Path | None:
+def _library(areas: Sequence[Area], failed: Collection[str], tell: Tell) -> Path | None:
     good = [area for area in areas if area.name not in failed]
-    return compiled(units(good)) if good else None
+    return compiled(units(good), tell) if good else None
 
 
 def _complaint(area: Area) -> str | None:
@@ -58,7 +68,7 @@ def _complaint(area: Area) -> str | None:
     return None
 
 
-def compiled(units: Sequence[Unit]) -> Path:
+def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
     """The library of C texts, from the cache if the same compiler has compiled them before with the
     same flags.
 
@@ -71,7 +81,7 @@ def compiled(units: Sequence[Unit]) -> Path:
         return library
     try:
         with TemporaryDirectory(dir=cache_folder(), prefix="build-") as folder:
-            library = _made(units, command, key, Path(folder))
+            library = _made(units, command, key, Path(folder), tell)
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
@@ -82,13 +92,13 @@ def compiled(units: Sequence[Unit]) -> Path:
     return library
 
 
-def _made(units: Sequence[Unit], command: Sequence[str], key: str, folder: Path) -> Path:
+def _made(units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell) -> Path:
     """Compile what the cache lacks, in a folder, and put it into the cache; return the library."""
     keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
     cached = intact(keys.values(), ".o")
     parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
     library = folder / f"{key}.so"
-    compile_units(command, FLAGS, units, library, parts)
+    compile_units(command, FLAGS, units, library, parts, tell)
     for part in parts.values():
         if part.parent == folder and part.is_file():  # a library of one text is made without objects
             put(part, part.stem)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,16 +20,22 @@ if TYPE_CHECKING:
     from fusionc.graph_kernel.area import Area
 
 
+def unheard(message: str) -> None:
+    """For those who do not ask how far it is."""
+
+
 @dataclass
 class KernelLibrary:
     """Makes the library of a conversion.
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
     `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
-    its library along (`inherited`): then `file` is a copy of that, and there are no more areas.
+    its library along (`inherited`): then `file` is a copy of that, and there are no more areas. `tell` is called with
+    how far the compiler is.
     """
 
     target: str
+    tell: Callable[[str], None] = unheard
     file: Path | None = None
     inherited: Path | None = None
     notices: list[str] = field(default_factory=list)
@@ -68,7 +74,7 @@ class KernelLibrary:
         from fusionc.graph_kernel.library.build_library import build
 
         try:
-            built = build(areas)
+            built = build(areas, lambda done, of: self.tell(f"compiling kernels: part {done + 1} of {of}"))
         except NoCompiler as error:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}

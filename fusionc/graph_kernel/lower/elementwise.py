@@ -106,7 +106,7 @@ class Call:
         value = float(np.float32(attribute(self.node, name, default)))
         if not math.isfinite(value) or (self.node.op_type == "Celu" and not value):
             raise Unsupported(f"no kernel computes {self.node.op_type} where {name} is {value:g}")
-        return self.constant(value)
+        return self.steps.scalar(self.ctype, value)
 
 
 Rule = Callable[..., Step]  # of a Call and its arguments, None for each that is omitted
@@ -181,7 +181,26 @@ def _div(call: Call, x: Step, y: Step) -> Step:
     """Not the product with an inverse, which would be faster for rows: x/x would not always be 1."""
     if not x.ctype.is_float:
         return call.op("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
+    inverse = _exact_inverse(y)
+    if inverse is not None:
+        return call.op("{0} * {1}", x, call.steps.scalar(call.ctype, inverse))
     return call.op("{0} / {1}", x, y, cost=4)
+
+
+def _exact_inverse(y: Step) -> float | None:
+    """What a product has in place of a quotient, whatever is divided: of powers of two."""
+    value = _number(y)
+    if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
+        return None
+    return 1 / value if 2.0**-100 < abs(value) < 2.0**100 else None
+
+
+def _number(step: Step) -> float | None:
+    """The value of a literal that is a number."""
+    text = (step.constant or "").removeprefix("INT64_C(").rstrip("f)")
+    if "x" in text:
+        return float.fromhex(text)
+    return float(text) if text.lstrip("-").isdigit() else None
 
 
 def _mean(call: Call, *arguments: Step) -> Step:
@@ -231,9 +250,8 @@ _NOT_IN_FLOAT = ("f64", "i32", "i64", "u32", "u64")  # exponents that a float32 
 
 def _pow(call: Call, x: Step, power: Step) -> Step:
     simple = {1.0: "{0}", 2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}"}
-    if power.constant is not None:
-        text = power.constant.removeprefix("INT64_C(").rstrip("f)")
-        number = float.fromhex(text) if "x" in text else float(text) if text.lstrip("-").isdigit() else None
+    number = _number(power)
+    if number is not None:
         if number in simple and call.ctype.name in ("f32", "f64", "i32", "i64"):
             return call.op(simple[number], x)
         if number == 0.5 and call.ctype.is_float:  # pow makes +0 of -0 and +infinity of -infinity

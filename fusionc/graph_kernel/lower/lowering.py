@@ -54,7 +54,7 @@ class Lowering:
         if name not in info.producers:
             array = info.area.constants.get(name)
             if array is not None and array.size and (array == array.flat[0]).all():
-                return self.steps.literal(info.ctype(name), array.flat[0])
+                return self.steps.scalar(info.ctype(name), array.flat[0])
             return self.steps.load(info.ctype(name), Access(name, linear(at, info.shapes[name])))
         node, k = info.producers[name]
         return self._operators[node.op_type].element(self, node, k, at)

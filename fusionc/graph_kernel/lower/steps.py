@@ -37,8 +37,8 @@ class Step:
     """A value of C type `ctype.local`.
 
     `template` is its C expression, {0}, {1} … are the arguments. A load has an access, a reduction how it reduces its
-    argument over all row variables, a size of a tensor that size. `cost` is that of one element, in sixteenths of a
-    nanosecond.
+    argument over all row variables, a size of a tensor that size. A scalar is a literal that is not in the text: the
+    function is given it. `cost` is that of one element, in sixteenths of a nanosecond.
     """
 
     number: int
@@ -50,6 +50,7 @@ class Step:
     access: Access | None = None
     reduction: Reduction | None = None
     size: Size | None = None
+    is_scalar: bool = False
 
     @property
     def constant(self) -> str | None:
@@ -82,6 +83,13 @@ class Steps:
         """A number that is in the text."""
         return self.op(ctype, literal(ctype, value), cost=0)
 
+    def scalar(self, ctype: CType, value: np.generic | float) -> Step:
+        """A number of the model: of a float the function is an argument, so that areas with other ones share it."""
+        if not ctype.is_float:
+            return self.literal(ctype, value)
+        text = literal(ctype, value)
+        return self._make((ctype.name, "scalar", text), ctype, text, (), frozenset(), 0, is_scalar=True)
+
     def size(self, ctype: CType, size: Size) -> Step:
         """How large a tensor is: a literal where that is known."""
         if size.number is not None:
@@ -109,9 +117,11 @@ class Steps:
         access: Access | None = None,
         reduction: Reduction | None = None,
         size: Size | None = None,
+        is_scalar: bool = False,
     ) -> Step:
         if key not in self._known:
-            step = Step(len(self.made), ctype, template, arguments, variables, cost, access, reduction, size)
+            number = len(self.made)
+            step = Step(number, ctype, template, arguments, variables, cost, access, reduction, size, is_scalar)
             self._known[key] = step
             self.made.append(step)
         return self._known[key]

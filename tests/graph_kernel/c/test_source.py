@@ -210,6 +210,34 @@ def test_equal_loops_over_other_sizes_share_their_functions() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N,8] x) => (float[N,8] z) <float a = {#A}, float b = {#B}> {y = Mul(x, a) v = Clip(y, b) z = Exp(v)}",
+        "g (float[N,8] x) => (float[N,8] z) <double a = {#A}, double b = {#B}> "
+        "{ d = Cast <to = 11>(x) y = Mul(d, a) v = Div(y, b) z = Cast <to = 1>(v) }",
+        "g (float[N,8] x) => (float[N,8] z) { y = LeakyRelu <alpha = #A>(x) z = Elu <alpha = #B>(y) }",
+        "g (float[N,8] x) => (float[M,8] z) <float a = {#A}, float b = {#B}> "
+        "{ y = Mul(x, a) v = Sub(b, x) w = Add(v, a) z = Concat <axis = 0>(y, w) }",
+        "g (float[N,8] x) => (float[N,1] z, float[N,8] y) <float a = {#A}, float b = {#B}, int64[1] c = {1}> "
+        "{ y = Mul(x, a) s = ReduceSum(y, c) z = Max(s, b) }",
+    ],
+)
+def test_areas_that_differ_in_numbers_share_their_functions(text: str) -> None:
+    pairs = [("0.3", "0.7"), ("1.7", "0.2"), ("-2.5", "0.6")]
+    areas = [area_of(text.replace("#A", a).replace("#B", b), name=f"of_{k}") for k, (a, b) in enumerate(pairs)]
+    whole = source(areas)
+    assert whole.count("_plan(const") == 1
+    assert whole.count("_body(GK_PARAMETERS") == source(areas[:1]).count("_body(GK_PARAMETERS")
+    library = build(areas).library
+    x = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+    for area in areas:
+        wanted = session(plain_model(area)).run(None, {"x": x})
+        assert not differences(wanted, session(kernel_model(area), library).run(None, {"x": x}), 1e-5)
+    with pytest.raises(ValueError, match="two different areas"):
+        source([areas[0], replace(areas[1], name=areas[0].name)])
+
+
+@pytest.mark.parametrize(
     ("text", "is_needed"),
     [
         ("g (float[N,8] x) => (float[N,8] z) { y = Exp(x) z = Neg(y) }", False),

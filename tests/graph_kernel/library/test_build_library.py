@@ -11,9 +11,11 @@ from areas import CHAIN, NORM, area_of
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c import source as source_module
 from fusionc.graph_kernel.c.compile import DoesNotCompile, Unit
 from fusionc.graph_kernel.library import cache
 from fusionc.graph_kernel.library.build_library import build, compiled
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -79,3 +81,15 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
     monkeypatch.setattr(Path, "home", home)
     assert cache.cache_folder().is_dir() and cache.cache_folder().is_absolute()
+
+
+def test_it_is_told_how_far_the_compiler_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(source_module, "_UNIT", 1)
+    told = list[str]()
+    areas = [area_of(CHAIN, name="chain"), area_of(NORM, name="norm")]
+    assert not KernelLibrary("onnxruntime-cpu", told.append).build(areas)
+    assert told[0] == f"compiling kernels: part 1 of {len(told)}" and len(told) > len(areas)
+    told.clear()
+    assert not KernelLibrary("onnxruntime-cpu", told.append).build(areas)
+    assert not told  # they are in the cache
