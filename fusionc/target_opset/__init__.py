@@ -11,14 +11,14 @@ from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.functions import inlined, taken_names
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import inputs_to_feed, without_large_weights
+from fusionc.protos import bodies_of, inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, NewerAlready, cannot, newest_opset
 from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
 from fusionc.target_opset.raised_functions import inline_raised
-from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
-from fusionc.target_opset.value_types import drop_contradictions
+from fusionc.target_opset.unknown import is_unknown, require_same_operators, with_hidden_nodes
+from fusionc.target_opset.value_types import drop_contradictions, types_everywhere
 
 __all__ = ["LostKernel", "NewerAlready", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
 
@@ -58,6 +58,8 @@ def raise_opset(
         tell(lost)
     before = with_hidden_nodes(without_large_weights(model), current)
     types = drop_contradictions(model.graph, before)
+    if any(bodies_of(node) or is_unknown(node, current) for node in model.graph.node):
+        types = {**types_everywhere(model, folder), **types}
     names = taken_names(model)
     Converter(names, imports, current, version).graph(model.graph, types)
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them

@@ -11,6 +11,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TypeProto
 
 from fusionc.protos import with_shapes
+from fusionc.shapes.inference import typed_model
 
 
 def types_of(model: ModelProto) -> dict[str, TypeProto]:
@@ -19,6 +20,20 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
         graph = with_shapes(model).graph
         return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
     return {}
+
+
+def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
+    """The types of values behind operators that onnx does not know, and in subgraphs, of which it says none.
+
+    A name that stands for values of several types in different graphs is left out.
+    """
+    found, several = dict[str, TypeProto](), set[str]()
+    for graph in typed_model(model, folder).graphs:
+        for name, value in graph.values.items():
+            type_ = value.known_type.proto if value.elem_type else None
+            if type_ is None or found.setdefault(name, type_) != type_:
+                several.add(name)
+    return {name: type_ for name, type_ in found.items() if name not in several}
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:

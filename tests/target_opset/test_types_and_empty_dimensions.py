@@ -77,3 +77,22 @@ def test_empty_dimensions(op: str, shape: str, axis: int) -> None:
         x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
         (ours,), (theirs,) = result.run(None, {"x": x}), original.run(None, {"x": x})
         np.testing.assert_array_equal(ours, theirs)
+
+
+NEG = "n = Neg (x) p = Clip <max = 0.5> (n)"
+HIDDEN = {
+    "behind an operator that onnx does not know": "y = com.microsoft.QuickGelu (x)  n = Neg (y)  p = Clip <max = 0.5> (n)",
+    "in a subgraph": f"""p = If (c) <then_branch = t () => (float16[12] a) {{ {NEG.replace("p =", "a =")} }},
+        else_branch = e () => (float16[12] b) {{ b = Neg (x) }}>""",
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_types_that_onnx_does_not_infer(case: str) -> None:
+    text = f"agraph (float16[12] x, bool c) => (float16[12] p) {{ {HIDDEN[case]} }}"
+    model = parse(text, 10)
+    result = raised(model, 18)
+    x = np.linspace(-3, 3, 12).astype(np.float16)
+    feeds = {"x": x, "c": np.array(True)}
+    expected = session(parse(text.replace("Clip <max = 0.5> (n)", "Identity (n)"), 18)).run(None, feeds)[0]
+    np.testing.assert_array_equal(session(result).run(None, feeds)[0], np.minimum(expected, np.float16(0.5)))
