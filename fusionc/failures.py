@@ -8,9 +8,9 @@ from pathlib import Path
 
 from fusionc.errors import Defect, FusioncError, said
 from fusionc.report import Plog
-from fusionc.runtime.run_errors import Overdue
+from fusionc.runtime.run_errors import OutOfMemory, Overdue
 from fusionc.runtime.runner import fault_of_loading
-from fusionc.runtime.system_limits import hint_for_limit
+from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
 
 
 @contextmanager
@@ -37,19 +37,24 @@ def _explained(error: Exception, source: Path) -> Exception:
     complaints about many a model that runs, which need not be related.
     """
     if isinstance(error, MemoryError):
-        hint = "convert it on a machine with more; smaller sizes in --verify_shape, or --no-verify, need less"
-        return FusioncError("there is not enough memory for this model", where=str(source), hint=hint)
+        return FusioncError("there is not enough memory for this model", where=str(source), hint=OF_MEMORY)
     if isinstance(error, OSError) or (isinstance(error, FusioncError) and not isinstance(error, Defect)):
         return error
     late = error.__cause__ if isinstance(error, Defect) else error
     if isinstance(late, Overdue):
         return FusioncError(f"onnxruntime is not quick enough: {late}", where=str(source), hint="give it more seconds")
+    if isinstance(late, OutOfMemory):
+        what = f"there is not enough memory for this model: {late}"
+        return FusioncError(what, where=str(source), hint=OF_MEMORY)
     if not isinstance(error, Defect):
         hint = "please report it, with what --log debug prints"
         error = Defect(f"the conversion failed: {said(error)}", where=str(source), hint=hint)
     fault = fault_of_loading(source)
     if fault is None:
         return error
+    if hint := hint_for_limit(fault):
+        what = f"onnxruntime cannot load the model: {fault}"
+        return FusioncError(what, where=str(source), hint=hint, details=[error.what])
     what = f"the model is not valid: onnxruntime cannot load it: {fault}"
     hint = "export the model again; leave out with --optimization_switch what fails on it"
     return FusioncError(what, where=str(source), hint=hint, code="E13005", details=[error.what])

@@ -17,7 +17,7 @@ from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.report.model_info import bytes_on_disk
 from fusionc.runtime.memory import available
 from fusionc.runtime.process import Process, longest_step
-from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.run_errors import Killed
 
 _SLICES = 20
 _LEAST_SLICES = 3
@@ -66,7 +66,7 @@ def _together(
         for process in processes.values():
             stack.callback(process.end)
         if not all(process.begins() for process in processes.values()):  # none imports while another one loads
-            raise RunError("something kills the processes that measure")
+            raise Killed()
         loads: dict[str, tuple[float, int, int]] = {
             name: process.ask("measure_load", (*models[name].arguments(), feeds[name]), longest_step())
             for name, process in processes.items()

@@ -25,13 +25,11 @@ from fusionc.runtime import wire, worker
 from fusionc.runtime.blas import ONE_THREAD
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 from fusionc.runtime.processor_time import OUT_OF_TIME
-from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.system_limits import hint_for_limit
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
 _START_SECONDS = 120.0
-_KILLED = "something has killed it, as systems do that have no memory left"
-_HUNGER = ("MemoryError", "bad_alloc", "Cannot allocate memory")
 _Result = TypeVar("_Result")
 
 
@@ -157,7 +155,7 @@ class Process:
         """What `request` does."""
         try:
             if not self.begins():
-                raise _unstartable(_KILLED)
+                raise _unstartable("something kills it, as a system does that has run out of memory")
             deadline = None if seconds is None else monotonic() + seconds
             forget(self._printed)
             wire.send(self._out, (name, arguments), deadline)
@@ -227,7 +225,7 @@ class Process:
         if "bad_alloc" in said:
             return OutOfMemory(said)
         if -code == signal.SIGKILL:
-            return OutOfMemory(_KILLED)
+            return Killed()
         if -code == OUT_OF_TIME:
             return Overdue("it takes more processor time than it may")
         try:
@@ -249,8 +247,6 @@ def _unstartable(said: str) -> FusioncError:
     hint = hint_for_limit(said, is_start=True) or (
         "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
     )
-    if said == _KILLED or any(word in said for word in _HUNGER):
-        hint = "free some memory, or take a machine with more"
     what = f"the process that runs onnxruntime cannot be started: {said}"
     return FusioncError(what, where=sys.executable, hint=hint)
 

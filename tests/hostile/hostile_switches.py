@@ -68,7 +68,7 @@ CASES = [
         "10,000 unknown passes",
         _sections("{" + ", ".join(f'"P{i}": "on"' for i in range(10_000)) + "}"),
         '"P0"',
-        "and 9900 more",
+        "and 9980 more",
     ),
     _wrong("lines without a value", "IdentityPass\n"),
     _wrong("lines with another value", "IdentityPass:maybe\n"),

@@ -11,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+import fusionc
+import fusionc.job
 from fusionc.errors import FusioncError
 from fusionc.runtime import process
+from fusionc.runtime.run_errors import Killed, OutOfMemory, RunError
 from fusionc.runtime.system_limits import hint_for_limit
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-m", "fusionc", "convert", "--model", str(ROOT / "sample_models" / "matmul_bias.onnx")]
+MODEL = ROOT / "sample_models" / "matmul_bias.onnx"
+COMMAND = [sys.executable, "-m", "fusionc", "convert", "--model", str(MODEL)]
 
 
 def test_few_open_files_are_named(tmp_path: Path) -> None:
@@ -47,6 +51,56 @@ def test_a_process_that_cannot_be_started_leaves_no_file_open(
         process.Process()
     assert hint in caught.value.hint and "install" not in caught.value.hint
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "ImportError: libonnxruntime.so: failed to map segment: Cannot allocate memory",
+        "MemoryError",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        str(Killed()),
+    ],
+)
+def test_memory_that_ran_out_is_named(said: str) -> None:
+    assert hint_for_limit(said).startswith("free some memory")
+
+
+def test_a_process_that_finds_no_memory_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "onnxruntime"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise MemoryError")
+    monkeypatch.syspath_prepend(tmp_path)
+    process.start().end()
+    with pytest.raises(FusioncError, match="cannot be started: MemoryError") as caught:
+        process.start().ask("close", (0,), None)
+    assert caught.value.hint.startswith("free some memory") and "install" not in caught.value.hint
+
+
+@pytest.mark.parametrize("error", [OutOfMemory("bad allocation"), Killed()])
+def test_a_conversion_that_memory_ends_says_so(
+    in_a_folder_of_its_own: None, monkeypatch: pytest.MonkeyPatch, error: RunError
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(fusionc.job, "typed_model", fail)
+    with pytest.raises(FusioncError, match="there is not enough memory for this model") as caught:
+        fusionc.convert(MODEL, output="out.onnx")
+    assert caught.value.hint.startswith("free some memory") and "not valid" not in str(caught.value)
+
+
+def test_a_model_that_memory_keeps_from_loading_is_not_said_to_be_wrong(
+    in_a_folder_of_its_own: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("of fusionc")
+
+    monkeypatch.setattr(fusionc.job, "typed_model", fail)
+    monkeypatch.setattr("fusionc.failures.fault_of_loading", lambda _: str(Killed()))
+    with pytest.raises(FusioncError, match="onnxruntime cannot load the model: something kills") as caught:
+        fusionc.convert(MODEL, output="out.onnx")
+    assert caught.value.hint.startswith("free some memory") and "not valid" not in str(caught.value)
 
 
 def test_what_is_about_no_limit_has_no_hint() -> None:

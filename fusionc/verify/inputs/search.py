@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from fusionc.model.tensors import byte_size, numpy_type, to_array
-from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner, run_memory
 from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
@@ -54,7 +54,7 @@ _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first samples of which there are many
 _MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
-_COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 3, Overdue: _PATIENCE}
+_COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
 _FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 _NARROWER: tuple[Style, ...] = (
     Style(),
