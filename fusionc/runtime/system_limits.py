@@ -10,10 +10,11 @@ _OF_FILES = {  # in this order, as the text of the first one begins with that of
     errno.EMFILE: "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say",
 }
 OF_MEMORY = (
-    "free some memory: end other programs, give the container more, or use a machine with more; smaller sizes in "
+    "free some memory: end other programs, raise ulimit -v or the limit of the container, or use a machine with more; smaller sizes in "
     "--verify_shape, or --no-verify, need less"
 )
-_HUNGER = (os.strerror(errno.ENOMEM), "MemoryError", "bad_alloc", "out of memory")
+_HUNGER = (os.strerror(errno.ENOMEM), "MemoryError", "bad_alloc", "out of memory", "Memory allocation")
+_UNMAPPED = "failed to map segment from shared object"  # with nothing behind it; or why else a library has no place
 _OF_PROCESSES = "this user may have no more processes: end others, or allow more with ulimit -u"
 
 
@@ -22,7 +23,7 @@ def hint_for_limit(said: str, *, is_start: bool = False) -> str:
     for number, hint in _OF_FILES.items():
         if os.strerror(number) in said:
             return hint.format(limit=_open_files())
-    if any(word in said for word in _HUNGER):
+    if any(word in said for word in _HUNGER) or said.endswith(_UNMAPPED):
         return OF_MEMORY
     return _OF_PROCESSES if is_start and os.strerror(errno.EAGAIN) in said else ""
 

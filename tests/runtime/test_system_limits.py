@@ -57,6 +57,8 @@ def test_a_process_that_cannot_be_started_leaves_no_file_open(
     "said",
     [
         "ImportError: libonnxruntime.so: failed to map segment: Cannot allocate memory",
+        "ImportError: libonnxruntime.so: failed to map segment from shared object",
+        "OpenBLAS error: Memory allocation still failed after 10 retries, giving up.",
         "MemoryError",
         "terminate called after throwing an instance of 'std::bad_alloc'",
         str(Killed()),
@@ -105,4 +107,5 @@ def test_a_model_that_memory_keeps_from_loading_is_not_said_to_be_wrong(
 
 def test_what_is_about_no_limit_has_no_hint() -> None:
     assert hint_for_limit("ImportError: a library is missing") == ""
+    assert hint_for_limit("lib.so: failed to map segment from shared object: Operation not permitted") == ""
     assert hint_for_limit(os.strerror(errno.EAGAIN)) == ""  # of a file that is locked, say
