@@ -10,8 +10,8 @@ _OF_FILES = {  # in this order, as the text of the first one begins with that of
     errno.EMFILE: "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say",
 }
 OF_MEMORY = (
-    "free some memory: end other programs, raise ulimit -v or the limit of the container, or use a machine with more; smaller sizes in "
-    "--verify_shape, or --no-verify, need less"
+    "free some memory: end other programs, raise ulimit -v or the limit of the container, or use a machine with more; "
+    "smaller sizes in --verify_shape, or --no-verify, need less"
 )
 _HUNGER = (os.strerror(errno.ENOMEM), "MemoryError", "bad_alloc", "out of memory", "Memory allocation")
 _UNMAPPED = "failed to map segment from shared object"  # with nothing behind it; or why else a library has no place
