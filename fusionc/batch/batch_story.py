@@ -18,6 +18,7 @@ from fusionc.batch.on_this_machine import converted_here
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary, summary_file, write_summary
 from fusionc.disk.places import cannot_be_written, remove_abandoned
+from fusionc.errors import UsageError
 from fusionc.graph_kernel.flags.file_of_flags import with_absolute_file
 from fusionc.runtime.cores import cores
 
@@ -52,6 +53,7 @@ def convert_many(
     given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
     if given.get("graph_kernel_flags") is not None:
         given["graph_kernel_flags"] = with_absolute_file(given["graph_kernel_flags"])
+    _require_folders(given)
     tasks = [ConversionTask(_absolute(model.source), model.name, output, given, run, resume) for model in models]
     at_once = min(jobs or cores(), len(tasks))
     try:
@@ -77,6 +79,15 @@ def convert_many(
     summary = Summary(sorted(outcomes, key=lambda o: o.name), notices, perf_counter() - started)
     write_summary(summary, output / RECORDS)
     return summary
+
+
+def _require_folders(given: Mapping[str, Any]) -> None:
+    """Raise UsageError where pages or dumps of many models would go into what is no folder."""
+    for name in ("report", "dump_graph"):
+        path = given.get(name)
+        if path is not None and path.exists() and not path.is_dir():
+            what, hint = f"--{name} of many models is a folder, and this is none", "give the name of a folder"
+            raise UsageError(what, where=str(path), hint=hint, code="E10001")
 
 
 def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:

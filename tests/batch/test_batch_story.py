@@ -162,3 +162,12 @@ def test_nothing_large_is_imported_before_the_processes_are_started() -> None:
     code = "import sys, fusionc.batch.batch_story; print({'onnx', 'numpy', 'onnxruntime'} & sys.modules.keys())"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("name", ["report", "dump_graph"])
+@pytest.mark.parametrize("place", ["/dev/null", "page.html"])
+def test_pages_and_dumps_go_into_folders_alone(models: Path, name: str, place: str) -> None:
+    Path("page.html").write_text("")
+    with pytest.raises(UsageError, match=f"--{name} of many models is a folder"):
+        converted(models, **{name: Path(place)})
+    assert not OUTPUT.exists()
