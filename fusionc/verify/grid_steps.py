@@ -7,7 +7,7 @@ agree, but for a few steps to the next number, and behind it up to the usual tol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -29,7 +29,8 @@ from fusionc.verify.model_file import ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
 
 _GRIDS = ("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil")
-# These have one inside, of what they read first: with the same numbers to read, both must compute the same.
+# These have one inside, of what they read first, and a candidate may have others: with the same numbers to read, both
+# must compute the same.
 _INSIDE = [("com.microsoft", name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits")]
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", "com.microsoft")
@@ -66,12 +67,12 @@ class GridSteps:
         grids of which both have the values, or one of them is off by more than a step."""
         try:
             model, folder = light_model(self.reference)
-            grids, read = _grids(model), _read_inside(model)
-            if not 0 < len(grids) + len(read) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
+            nodes, made = list(_grids(model)), {name for node in model.graph.node for name in node.output}
+            if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
                 return None
-            theirs = self._values([*chain.from_iterable(grids), *read], feeds, found)
-            grids = [grid for grid in grids if all(_can_be_fed(theirs.get(name)) for name in grid)]
-            read = [name for name in read if _can_be_fed(theirs.get(name))]
+            names = dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made)
+            theirs = self._values(list(names), feeds, found)
+            grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
             held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
             outputs = [value.name for value in model.graph.output]
             kept = _cut(model, held)
@@ -81,8 +82,8 @@ class GridSteps:
         computed = dict(zip(kept, results[len(outputs) :], strict=True))
         if any(compare(computed[name], held[name], _EXACT) is not None for name in read):
             return None
-        made = [_steps_of(*([values[name] for name in grid] for values in (computed, held))) for grid in grids]
-        steps = {grid[0]: excused for grid, excused in zip(grids, made, strict=True) if excused is not None}
+        each = [_steps_of(*([values[name] for name in grid] for values in (computed, held))) for grid in grids]
+        steps = {grid[0]: excused for grid, excused in zip(grids, each, strict=True) if excused is not None}
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
         is_moved = any(not same_bits(computed[name], held[name]) for name in held)
         return Stepped(shown, steps) if is_moved and len(steps) == len(grids) else None
@@ -101,22 +102,27 @@ class GridSteps:
         return {name: values[name] for name in shown} if is_same else {}
 
 
-def _grids(model: onnx.ModelProto) -> list[list[str]]:
-    """What the nodes that have a grid make of it."""
-    found = list[list[str]]()
+def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes that have a grid."""
     for node in model.graph.node:
+        operator = canonical_domain(node.domain), node.op_type
         is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
-        if canonical_domain(node.domain) in _DOMAINS and (node.op_type in _GRIDS or is_cast):
-            found.append(list(filter(None, node.output)))
-    return found
+        if operator in _INSIDE or (operator[0] in _DOMAINS and (node.op_type in _GRIDS or is_cast)):
+            yield node
 
 
-def _read_inside(model: onnx.ModelProto) -> list[str]:
-    """What nodes read that have a grid inside, where nodes make it and no grid."""
-    own = {name for grid in _grids(model) for name in grid}
-    made = {name for node in model.graph.node for name in node.output} - own
-    read = (node.input[0] for node in model.graph.node if (node.domain, node.op_type) in _INSIDE)
-    return list(dict.fromkeys(name for name in read if name in made))
+def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
+    """Of the grids that the candidate has, what they make; of others, which are inside of an operator of one of the
+    models, what they read."""
+    grids, read = list[list[str]](), dict[str, None]()
+    for node in nodes:
+        outputs = list(filter(None, node.output))
+        if (node.domain, node.op_type) not in _INSIDE and set(outputs) <= known:
+            grids.append(outputs)
+        elif node.input[0] in known:
+            read[node.input[0]] = None
+    own = set(chain.from_iterable(grids))
+    return grids, [name for name in read if name not in own]
 
 
 def _can_be_fed(value: Any) -> bool:

@@ -121,10 +121,15 @@ def test_steps_count_from_the_zero_point() -> None:
     assert _steps_of([rounded], [np.array([1, 0, np.inf], np.float32)]) is None
 
 
-def inside(factor: float, name: str = "m") -> onnx.ModelProto:
+FUSED = "y = com.microsoft.DynamicQuantizeMatMul ({}, w, scale)"
+WRITTEN_OUT = """q, s, z = DynamicQuantizeLinear ({}) i = MatMulInteger (q, w, z) f = Cast <to = 1> (i) g = Mul (f, s)
+    y = Mul (g, scale)"""
+
+
+def inside(factor: float, name: str = "m", product: str = FUSED) -> onnx.ModelProto:
     """Numbers that lie half way between two steps of a quantization inside of the operator, times a factor."""
-    made = parse(f"""agraph (float[N,{COLUMNS}] x) => (float[N,M] y) {{
-        {name} = Mul (x, factor) y = com.microsoft.DynamicQuantizeMatMul ({name}, w, scale) }}""")
+    body = f"{name} = Mul (x, factor) {product.format(name)}"
+    made = parse(f"agraph (float[N,{COLUMNS}] x) => (float[N,M] y) {{ {body} }}")
     weights = {
         "w": np.random.default_rng(0).integers(-127, 128, (COLUMNS, COLUMNS)).astype(np.int8),
         "scale": np.array([0.01], np.float32),
@@ -134,17 +139,18 @@ def inside(factor: float, name: str = "m") -> onnx.ModelProto:
     return made
 
 
+@pytest.mark.parametrize("product", [FUSED, WRITTEN_OUT], ids=["fused", "written out"])
 @pytest.mark.parametrize(
     ("candidate", "expected"),
     [(inside(1 - 1e-6), "same"), (inside(0.99), "different"), (inside(1 - 1e-6, "other"), "different")],
     ids=["last places", "wrong", "another name"],
 )
 def test_an_operator_with_a_grid_inside_reads_the_same_numbers(
-    candidate: onnx.ModelProto, expected: str, tmp_path: Path
+    candidate: onnx.ModelProto, expected: str, product: str, tmp_path: Path
 ) -> None:
     scale = np.float32(9 / 255)
     half_steps = (np.random.default_rng(1).integers(-90, 90, (ROWS, COLUMNS)) + 0.5) * scale
     half_steps[:, :2] = 4.5, -4.5
-    outcome, summary = judged(tmp_path, inside(1 + 1e-6), candidate, half_steps.astype(np.float32))
+    outcome, summary = judged(tmp_path, inside(1 + 1e-6, product=product), candidate, half_steps.astype(np.float32))
     assert outcome == expected, summary
     assert ("inside of quantized operators" in summary) == (expected == "same")
