@@ -148,11 +148,14 @@ class Judge:
         differences: list[Difference],
     ) -> tuple[Outcome, list[Difference]]:
         """What a sample means in which rounding, or the order of reductions, explains all that differs."""
-        if regions := self._regions(sample, reaches, excused):
-            return "different", regions
+        excuses = Excuses() if sample.edge else self.excuses
+        beyond = [name for name, one in excused.items() if not excuses.has_room(name, one)]
+        regions = [] if sample.edge else [name for name in beyond if not self._is_open(sample, name, reaches)]
+        if regions:
+            return "different", [Difference(name, sample.label, excused[name].reason) for name in regions]
         is_within = not sample.edge and all(mismatch.within_widest for mismatch in left.values())
-        if (left and not is_within) or (sample.edge and self._are_regions(excused)):
-            return "unstable", differences
+        if beyond or (left and not is_within):
+            return "unstable", differences or [Difference(name, sample.label, excused[name].reason) for name in beyond]
         return meaning, differences
 
     def _are_steps(self, sample: Sample, found: Sequence[Any]) -> bool:
@@ -198,27 +201,14 @@ class Judge:
             for name, ours, theirs, both in each
         }
 
-    def _are_regions(self, excused: Mapping[str, Excused]) -> bool:
-        return not all(Excuses().has_room(name, one) for name, one in excused.items())
-
-    def _regions(
-        self, sample: Sample, reaches: Sequence[Reach | None], excused: Mapping[str, Excused]
-    ) -> list[Difference]:
-        """Of which outputs more is far off than is excused, though most of such an output stays where it is."""
-        if sample.edge:
-            return []
-        regions = []
-        for at, (name, one) in enumerate(excused.items()):
-            value, yardstick = sample.outputs[at], self._yardstick(sample, name)
-            if self.excuses.has_room(name, one) or name in self._sorted:
-                continue
-            if reach_moves_whole(value, reaches[at], yardstick):
-                continue
-            draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)
-            if any(moves_as_a_whole(value, moved[at], yardstick) for moved in draws):
-                continue
-            regions.append(Difference(name, sample.label, one.reason))
-        return regions
+    def _is_open(self, sample: Sample, name: str, reaches: Sequence[Reach | None]) -> bool:
+        """Whether most of an output moves where rounding moves what the reference reads, or ties put it in another
+        order: then it is no region that differs, and the sample decides nothing."""
+        at, yardstick = self.names.index(name), self._yardstick(sample, name)
+        if name in self._sorted or reach_moves_whole(sample.outputs[at], reaches[at], yardstick):
+            return True
+        draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)
+        return any(moves_as_a_whole(sample.outputs[at], moved[at], yardstick) for moved in draws)
 
     def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
         pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
