@@ -20,10 +20,11 @@ from fusionc.verify.judge import Judge, Outcome
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
-from fusionc.verify.side_by_side import Outputs, fewest_elements, stacked
+from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
 _PATIENCE = 300.0  # seconds of loops and the like, whose work no size says; then one run is enough
 _FAILS = "the reference runs, the candidate does not"
+_FEW_OFF = 1 / 50  # the share of an output
 _MOST_JUDGED = 4  # of many samples: the worst ones
 _DECIDES_NOTHING = ("unstable", "undecided")
 
@@ -43,6 +44,8 @@ class SampleRuns:
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
+    is_strict: bool = True  # at ties of grids; kernels may be one step off there
+    _is_alike: bool = field(init=False, default=True)  # ordinary samples have no differences that need an excuse
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
     _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
@@ -62,28 +65,40 @@ class SampleRuns:
             outcome, differences = self._on(sample)
             if outcome == "different":
                 return differences
-        return self._on_more()
+        return self._on_many()
 
-    def _on_more(self) -> Sequence[Difference]:
+    def _on_many(self) -> Sequence[Difference]:
         """The same on many samples that were drawn alike, compared together; those that differ most are judged."""
-        more = self.search.more
-        if not more or self._is_late("many inputs"):
+        many = [*self.search.more, *self.search.ties]
+        if not many or self._is_late("many inputs"):
             return ()
-        self.progress(f"{len(more)} more like {more[0].label}")
+        self.progress(f"{len(many)} more like {many[0].label}")
         try:
-            ran = self.candidate.run_each([sample.feeds for sample in more])
+            ran = self.candidate.run_each([sample.feeds for sample in many])
         except OutOfMemory as error:
             raise too_large(self.path, error) from error
         except RunError as error:
-            return [Difference("", more[0].label, f"{_FAILS}: {error}")]
-        for sample, (found, why) in zip(more, ran, strict=True):
+            return [Difference("", many[0].label, f"{_FAILS}: {error}")]
+        for sample, (found, why) in zip(many, ran, strict=True):
             if found is None:
                 return [Difference("", sample.label, f"{_FAILS}: {why}")]
-        pairs = [(sample.outputs, found or []) for sample, (found, _) in zip(more, ran, strict=True)]
-        self._budget.compared += sum(fewest_elements(sample.outputs) for sample in more)
+        pairs = [(sample.outputs, found or []) for sample, (found, _) in zip(many, ran, strict=True)]
+        number = len(self.search.more)
+        self._budget.compared += sum(fewest_elements(sample.outputs) for sample in many[:number])
+        return self._on_more(pairs[:number]) or self._on_ties(pairs[number:])
+
+    def _on_more(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+        more = self.search.more
         if not any(self.judge.mismatches(more[0], *values) for values in stacked(pairs)):
             return ()
+        self._is_alike = False
         return self._most_different([_as_edge(sample) for sample in more], pairs)
+
+    def _on_ties(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+        for values in stacked(pairs):
+            if found := self._at_ties(self.search.ties[0], *values):
+                return found
+        return ()
 
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
@@ -102,6 +117,28 @@ class SampleRuns:
             self._budget.spend(samples[at].work, runs_so_far() - runs)
             found += [differences] if outcome == "different" else []
         return found[0] if 2 * len(found) > len(worst) else ()
+
+    def _at_ties(self, sample: DrawnSample, ours: Outputs, theirs: Outputs) -> list[Difference]:
+        """What differs at ties, where the last bit of an input decides, in a region and not in single elements.
+
+        Rounding excuses all of that, as the inputs themselves would move it. But on the way from an input straight into
+        a grid nothing may round in another way, so that where models are the same bit for bit, or nearly, at other
+        inputs, they are here. Kernels may be a step off.
+        """
+        is_at_ties = sample.style.floats == "ties"
+        if not is_at_ties and sample.edge:
+            return []
+        mismatches = self.judge.mismatches(sample, ours, theirs)
+        if not is_at_ties:
+            self._is_alike &= not mismatches
+        if not (is_at_ties and self._is_alike and self.is_strict):
+            return []
+        values = dict(zip(self.judge.names, zip(ours, theirs, strict=True), strict=True))
+        return [
+            Difference(name, sample.label, f"{mismatch.reason}, where the last bit of an input decides")
+            for name, mismatch in mismatches.items()
+            if share_off(*values[name]) > _FEW_OFF
+        ]
 
     def again(self) -> Iterator[Sample]:
         """The samples on which the models were the same. The reference has no session while one is used."""
@@ -171,6 +208,9 @@ class SampleRuns:
         outcome, differences = self.judge.outcome(sample, outputs)
         if isinstance(sample, DrawnSample):
             self._budget.spend(sample.work, runs_so_far() - runs)
+            if outcome != "different" and self.search.has_ties:
+                found = self._at_ties(sample, sample.outputs, outputs)
+                outcome, differences = ("different", found) if found else (outcome, differences)
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":

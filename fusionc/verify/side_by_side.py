@@ -43,6 +43,18 @@ def same_bits(one: Outputs, other: Outputs) -> bool:
     return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
+def share_off(one: Any, other: Any) -> float:
+    """The share of elements in which two arrays differ by more than a thousandth of the largest value."""
+    if not all(isinstance(value, np.ndarray) for value in (one, other)) or one.shape != other.shape or not one.size:
+        return 1.0
+    if one.dtype.kind not in "fc":
+        return float((one != other).mean())
+    with np.errstate(all="ignore"):
+        off = np.abs(one.astype(np.complex128) - other) if one.dtype.kind == "c" else np.abs(one - other)
+        largest = np.abs(one[np.isfinite(one)]).max(initial=0)
+        return float((~(off <= largest / 1000) & ~((one == other) | (np.isnan(one) & np.isnan(other)))).mean())
+
+
 def fewest_elements(outputs: Outputs) -> int:
     """Those of the smallest output."""
     return min(map(elements, outputs), default=0)

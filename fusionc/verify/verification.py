@@ -91,8 +91,9 @@ def verify(
     if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
+    is_strict = kernels is None and numerics != "approximate"
     judge = Judge(reference, ours.runner, numerics, GridSteps(reference, theirs))
-    runs = SampleRuns(candidate, other, ours.runner, ours.given, search, judge, progress)
+    runs = SampleRuns(candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict)
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs
         return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())

@@ -79,14 +79,19 @@ class Dataflow:
         """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a small constant."""
         if len(use.node.input) != 2:
             return 0
-        other = self._resolve(use.scope, use.node.input[1 - use.operand])
-        tensor = self._scopes[other.scope].constants.get(other.name) if other else None
-        if tensor is None or not is_small(tensor):
+        tensor = self.constant(use.scope, use.node.input[1 - use.operand])
+        if tensor is None:
             return 0
         values = onnx.numpy_helper.to_array(tensor)
         if values.dtype.kind not in "iu" or values.size == 0:
             return 0
         return int(values.max()) if use.node.op_type == "Add" else -int(values.min())
+
+    def constant(self, scope: int, name: str) -> onnx.TensorProto | None:
+        """What a value always holds, where that is little and in the model."""
+        value = self._resolve(scope, name)
+        tensor = self._scopes[value.scope].constants.get(value.name) if value else None
+        return tensor if tensor is not None and is_small(tensor) else None
 
     def dims(self, scope: int, name: str) -> tuple[Dim, ...] | None:
         """The dimensions of a value as far as they are known. Symbols of graph inputs have the names of `Port`."""

@@ -13,6 +13,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.inputs.grid_ties import at_ties
 from fusionc.verify.inputs.size_choices import shape_at
 from fusionc.verify.inputs.special_floats import NOT_FINITE, mixed_magnitudes, sprinkled
 from fusionc.verify.inputs.value_ranges import ValueRange
@@ -29,14 +30,14 @@ class Style:
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from 1e-3 to 1e3, with
     signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf, "nan" with
-    a few NaN.
+    a few NaN; "ties" lies where a Quantize or Round that is near decides by the last bit.
     integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range; "batch"
     are shapes that begin with the first size of another input. What neither a limit nor another operand decides is
     guessed from names and uses: 0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers
     of both signs.
     """
 
-    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan"] = "normal"
+    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan", "ties"] = "normal"
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
     guesses: bool = True
 
@@ -169,6 +170,8 @@ def _floats(
         return rng.integers(1, 3, shape).astype(np.float64)
     if (allowed.positive and style.guesses) or style.floats == "positive":
         return rng.uniform(0.1, 1.1, shape)
+    if style.floats == "ties" and allowed.grids:
+        return at_ties(allowed.grids, shape, dtype, rng)
     if style.floats in ("zeros", "ones"):
         return np.full(shape, float(style.floats == "ones"))
     normal = rng.standard_normal(shape)
@@ -214,10 +217,27 @@ def _integers(
         info = np.iinfo(dtype)
         if style.integers == "ends":
             return rng.choice([info.min, info.max], shape)
-        return rng.integers(info.min, info.max + 1, shape)
+        return (
+            _all_of(info.min, info.max, shape, rng)
+            if dtype.itemsize == 1
+            else rng.integers(info.min, info.max + 1, shape)
+        )
     if dtype.kind not in "iuf":  # 2 and 4 bits
         return rng.integers(0, 2, shape)
     return rng.integers(0, 10, shape)
+
+
+def _all_of(least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
+    """Every number from the least to the most, as far as there is room, in some order."""
+    size = prod(shape)
+    whole, rest = divmod(size, most - least + 1)
+    numbers = np.arange(least, most + 1)
+    return rng.permutation(np.concatenate([np.tile(numbers, whole), rng.permutation(numbers)[:rest]])).reshape(shape)
+
+
+def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
+    """Is there an input of which the last bit decides?"""
+    return any(allowed.grids for allowed in ranges.values())
 
 
 def _truth(shape: tuple[int, ...], style: Style, rng: np.random.Generator) -> NDArray[np.bool_]:

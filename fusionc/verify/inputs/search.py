@@ -26,6 +26,7 @@ from fusionc.verify.inputs.random_inputs import (
     fits_numpy,
     has_choice,
     has_floats,
+    has_grids,
     make_feeds,
     make_several,
 )
@@ -52,6 +53,7 @@ _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first samples of which there are many
+_TIES = 2  # one at ties for so many others
 _MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Killed: 3, Crashed: 3, Overdue: _PATIENCE}
@@ -119,6 +121,12 @@ class InputSearch:
         self._is_limited = True  # in the memory of a run
         self._weights = model.graph.initializer
         self.more: list[DrawnSample] = []
+        self.ties: list[DrawnSample] = []
+
+    @property
+    def has_ties(self) -> bool:
+        """Whether there is a Quantize, a Round or a comparison that decides by the last bit of an input."""
+        return has_grids(self._ranges)
 
     @property
     def is_over(self) -> bool:
@@ -129,7 +137,8 @@ class InputSearch:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
 
-        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if `has_more`.
+        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if `has_more`, and
+        as `ties` some like those at ties.
         """
         first = None if self.not_drawn else self._first(seeds[0])
         if first is None and self.budget.left_out:  # a model that takes more, whatever is drawn, is run once
@@ -179,7 +188,10 @@ class InputSearch:
         first = self._like(like, min(number, A_FEW), _FIRST_MORE)
         is_alike = all(same_bits(sample.outputs, first[0].outputs) for sample in first)
         self.more = first if is_alike else [*first, *self._like(like, number - len(first), _FIRST_MORE + 1)]
-        self.budget.spend(work.scaled(len(self.more), 1))
+        if self.has_ties:
+            at_ties = replace(like, label=f"at ties, {like.label}", style=replace(like.style, floats="ties"))
+            self.ties = self._like(at_ties, ceil(number / _TIES), _FIRST_MORE)
+        self.budget.spend(work.scaled(len(self.more) + len(self.ties), 1))
 
     def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
         """So many samples of the same style and sizes, as far as the reference runs on them."""
@@ -202,6 +214,8 @@ class InputSearch:
         floats = has_floats(self._ports)
         yield "zeros", replace(style, floats="zeros", integers=style.integers if floats else "zeros")
         yield "mixed magnitudes" if floats else "ends of ranges", replace(style, floats="mixed", integers="ends")
+        if self.has_ties:
+            yield "at ties", replace(style, floats="ties")
         if are_guessed(self._ports, self._ranges):
             yield "of both signs", replace(style, guesses=False)
         if floats and nonfinite:

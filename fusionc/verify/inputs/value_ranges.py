@@ -10,6 +10,7 @@ import onnx
 
 from fusionc.verify.inputs.dataflow import Dataflow, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
+from fusionc.verify.inputs.grid_ties import Grid, grids_of
 from fusionc.verify.inputs.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
 from fusionc.verify.interface import Dim, Port
 
@@ -28,7 +29,7 @@ class ValueRange:
     Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
     index, a size or a count, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are
     what it holds. `positive`: floats above 0. `shape`: the target of a Reshape. `fit`: what values must fit other
-    operands.
+    operands. `grids`: those that decide by the last bit of a float.
     """
 
     limits: set[Dim] = field(default_factory=set)
@@ -38,6 +39,7 @@ class ValueRange:
     positive: bool = False
     shape: bool = False
     fit: Fit | None = None
+    grids: tuple[Grid, ...] = ()
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
         """The smallest limit under these sizes of the symbols."""
@@ -76,6 +78,8 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 if reached not in seen:
                     seen.add(reached)
                     queue.append((reached, offset + change, still_whole))
+    if port.element_type in _FLOATS and port.kind == "tensor":
+        allowed.grids = grids_of(flow, start, None if port.dims is None else len(port.dims))
     return allowed
 
 

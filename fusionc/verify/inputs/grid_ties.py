@@ -1,0 +1,200 @@
+"""Inputs that lie on the ties of a grid: half steps of Quantize and Round, limits of Floor and of comparisons.
+
+x / s and x * (1 / s) differ in the last bit, which decides there and nowhere else; normal numbers do not meet it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto
+
+from fusionc.model.operators import canonical_domain
+from fusionc.operators.deciding_operators import MICROSOFT, MOVES
+from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
+
+_Floats = NDArray[np.float64]
+_SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})  # for some numbers
+_WHOLE = frozenset({"Floor", "Ceil", "Mod"})
+_COMPARED = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
+_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+_MOST_GRIDS, _MOST_VALUES = 16, 4096
+_FEW_STEPS, _MANY_STEPS = 9, 128
+_ONE, _NOTHING = np.float64(1), np.float64(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where `factor` · x + `offset` is a whole number of times `step`, and `shift` of a step, x lies on a tie.
+
+    Factor, offset and step are arrays that x broadcasts with where `is_in_place`; else any of their elements may be
+    meant.
+    """
+
+    factor: Any
+    offset: Any
+    step: Any = _ONE
+    shift: float = 0.5
+    is_constant: bool = False  # one number is the tie, which `step` is
+    is_in_place: bool = True
+
+
+def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
+    """The grids that an input meets directly, or behind moves, limits and scaling by constants only."""
+    found = list[Grid]()
+    queue = deque([(start, Grid(_ONE, _NOTHING))])
+    seen = {start}
+    while queue and len(found) < _MOST_GRIDS and len(seen) < _MOST_VALUES:
+        value, line = queue.popleft()
+        for use in flow.uses(value):
+            found += _met(flow, use, line, rank)
+            onward = _behind(flow, use, line)
+            for reached in flow.reached(use, comes_out=True) if onward is not None else ():
+                if onward is not None and reached not in seen:
+                    seen.add(reached)
+                    queue.append((reached, onward))
+    return tuple(found[:_MOST_GRIDS])
+
+
+def at_ties(grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> _Floats:
+    """Numbers at ties of these grids, and beside them by one unit in the last place."""
+    which = rng.integers(0, len(grids), shape)
+    values = np.zeros(shape)
+    for number, grid in enumerate(grids):
+        values = np.where(which == number, _ties(grid, shape, rng), values)
+    with np.errstate(all="ignore"):
+        rounded = np.where(np.isfinite(values), values, 0.0).astype(dtype)
+    if rounded.dtype.kind != "f":  # bfloat16 has no neighbours in numpy
+        return rounded.astype(np.float64)
+    side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
+    return np.where(np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side)))
+
+
+def _ties(grid: Grid, shape: tuple[int, ...], rng: np.random.Generator) -> _Floats:
+    most = np.where(rng.random(shape) < 0.5, _FEW_STEPS, _MANY_STEPS)
+    steps = np.rint(rng.uniform(-1, 1, shape) * most) + grid.shift
+    factor, offset, step = (
+        _placed(part, shape, grid.is_in_place, rng) for part in (grid.factor, grid.offset, grid.step)
+    )
+    with np.errstate(all="ignore"):
+        return np.asarray(((step if grid.is_constant else steps * step) - offset) / factor)
+
+
+def _placed(part: Any, shape: tuple[int, ...], is_in_place: bool, rng: np.random.Generator) -> _Floats:
+    """An array that broadcasts to the shape: the given one, or any of its elements."""
+    values = np.asarray(part, np.float64)
+    if is_in_place:
+        try:
+            return np.broadcast_to(values, shape)
+        except ValueError:
+            pass
+    return rng.choice(values.reshape(-1), shape) if values.size else np.ones(shape)
+
+
+def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Grid]:
+    """The grid that an operand is on, if it is on one."""
+    node, operand = use.node, use.operand
+    op = node.op_type
+    if canonical_domain(node.domain) not in ("", MICROSOFT):
+        return
+    if op == "QuantizeLinear" and operand == 0:
+        scale = _constant(flow, use, 1)
+        if scale is not None and scale.size:
+            yield _Line(line).on(step=_along(scale, node, rank))
+    elif op == "DynamicQuantizeLinear" or op == "Round":
+        yield line
+    elif op in _WHOLE or (op == "Cast" and _target(node) not in _FLOATS):
+        yield _Line(line).on(shift=0.0)
+    elif op in _COMPARED:
+        limit = _constant(flow, use, 1 - operand)
+        if limit is not None and limit.size:
+            yield _Line(line).on(step=limit, is_constant=True)
+    elif op == "Sign":
+        yield _Line(line).on(step=_NOTHING, is_constant=True)
+
+
+def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
+    """What an operand is behind this node, as a line over the input; None where it is something else."""
+    node, operand = use.node, use.operand
+    op = node.op_type
+    if canonical_domain(node.domain):
+        return None
+    if op in _SAME or (op == "Cast" and _target(node) in _FLOATS):
+        return line if operand == 0 or op in ("Max", "Min") else None
+    if op == "Neg":
+        return _Line(line).times(np.float64(-1))
+    if op in MOVES:
+        is_data = operand == 0 or op == "Concat" or (op == "Where" and operand > 0)
+        return _Line(line).on(is_in_place=False) if is_data else None
+    other = _constant(flow, use, 1 - operand) if op in ("Mul", "Div", "Add", "Sub") else None
+    return None if other is None or not other.size else _scaled(op, operand, line, other)
+
+
+def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
+    if op == "Mul":
+        return _Line(line).times(other)
+    if op == "Div":
+        return _Line(line).times(1 / np.where(other == 0, 1, other)) if operand == 0 else None
+    if op == "Add":
+        return _Line(line).plus(other)
+    return _Line(line).plus(-other) if operand == 0 else _Line(_Line(line).times(np.float64(-1))).plus(other)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line over the input, and what it becomes."""
+
+    grid: Grid
+
+    def times(self, other: Any) -> Grid:
+        return self._new(*_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other))
+
+    def plus(self, other: Any) -> Grid:
+        return self._new(self.grid.factor, *_alike(lambda a, b: a + b, self.grid.offset, other))
+
+    def on(self, **changes: Any) -> Grid:
+        grid = self.grid
+        old = {name: getattr(grid, name) for name in ("step", "shift", "is_constant", "is_in_place")}
+        return Grid(grid.factor, grid.offset, **{**old, **changes})
+
+    def _new(self, factor: Any, offset: Any) -> Grid:
+        return Grid(factor, offset, is_in_place=self.grid.is_in_place)
+
+
+def _alike(combine: Any, *pairs: Any) -> list[Any]:
+    """Each two parts combined; of those that do not fit each other one element stands for the second."""
+    made = []
+    for one, other in zip(pairs[::2], pairs[1::2], strict=True):
+        try:
+            made.append(combine(one, other))
+        except ValueError:
+            made.append(combine(one, np.reshape(other, -1)[0]))
+    return made
+
+
+def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
+    """A scale for each element along an axis, so that it broadcasts with the input."""
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
+    if scale.ndim != 1 or scale.size == 1 or rank is None or not -rank <= axis < rank:
+        return scale
+    return scale.reshape([-1 if at == axis % rank else 1 for at in range(rank)])
+
+
+def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
+    if operand >= len(use.node.input):
+        return None
+    tensor = flow.constant(use.scope, use.node.input[operand])
+    if tensor is None:
+        return None
+    values = onnx.numpy_helper.to_array(tensor)
+    return None if values.dtype.kind in "OUSb" else values.astype(np.float64)
+
+
+def _target(node: onnx.NodeProto) -> int:
+    return next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
