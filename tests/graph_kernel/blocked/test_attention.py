@@ -198,7 +198,7 @@ def test_rows_that_do_not_fit_are_an_error(operand: int, wrong: dict[str, int], 
     form, sizes = FORMS["bias_of_all_heads"], {"B": 1, "Q": 5, "K": 9}
     feeds, other = feeds_of(form, sizes), feeds_of(form, sizes | wrong)
     name = list(feeds)[operand]
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run_with(found["bias_of_all_heads"], feeds | {name: other[name]})
 
 
@@ -206,7 +206,7 @@ def test_rows_that_do_not_fit_are_an_error(operand: int, wrong: dict[str, int], 
 @pytest.mark.parametrize("shape", [(3, 1, 5, 9), (1, 3, 5, 9), (1, 1, 1, 9)])
 def test_a_bias_that_does_not_fit_is_an_error(shape: tuple[int, ...], found: dict[str, Found]) -> None:
     feeds = feeds_of(FORMS["bias_of_all_heads"], {"B": 1, "Q": 5, "K": 9})
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run_with(found["bias_of_all_heads"], feeds | {list(feeds)[-1]: np.zeros(shape, np.float32)})
 
 
@@ -227,7 +227,7 @@ def test_values_that_are_fewer_than_keys_are_an_error() -> None:
     feeds = n.feeds({"B": 1, "Q": 5, "K": 9})
     name = list(feeds)[-1]
     run_with(one, feeds)
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run_with(one, feeds | {name: feeds[name][:, :8]})
 
 

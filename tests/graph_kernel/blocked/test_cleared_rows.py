@@ -69,7 +69,7 @@ def test_sizes_that_do_not_fit_are_an_error(shape: tuple[int, ...], found: dict[
     feeds = values_of(n.model(), n.feeds({"B": 2, "M": 5}), one.images.values())
     feeds = {name: np.zeros(shape, bool) if array.dtype == bool else array for name, array in feeds.items()}
     given = session(call_of(one), library)
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         given.run(None, one.feeds(feeds))
 
 

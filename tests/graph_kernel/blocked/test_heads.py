@@ -137,7 +137,7 @@ def test_fewer_positions_than_rows_are_an_error(table: int, found: dict[str, Fou
     one, n = found["decoder"], network(decoder)
     feeds = n.feeds({"B": 2, "S": 5})
     name = list(feeds)[table]
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         session(call_of(one), library).run(None, one.feeds(feeds | {name: feeds[name][:4]}))
 
 

@@ -36,7 +36,7 @@ def test_an_image_smaller_than_a_window_is_an_error(
     one = only_area(n.model(n.conv(form(n, n.input(1, 16, "H", "W")), 32, 32, 1)))
     run = session(call_of(one), build([one.area]).library)
     run.run(None, one.feeds(n.feeds({"H": 9, "W": 9})))
-    with pytest.raises(Exception, match="_blocked_.*: Non-zero status code"):
+    with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run.run(None, one.feeds(n.feeds(sizes)))
 
 
