@@ -33,10 +33,12 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
         job, Verifying(reference, done.counts), lambda run: job.options.progress(f"the rewrite at fault: {run}")
     )
     if job.options.target_opset is not None and trials.run(0).opinion.is_good is False:
-        hint = "nothing was written; raising is at fault, no pass is: please report it. Another --target_opset may do"
         where = f"{source}, raised to opset {job.options.target_opset}"
         if not verdict.is_loadable:  # onnxruntime may have an operator for other types in the newer opset
-            raise UsageError(f"the model cannot be raised: {verdict.summary}", where=where, hint=hint, code="E10001")
+            summary = verdict.summary.removeprefix("different: ")
+            hint = "nothing was written; give another opset"
+            raise UsageError(f"the model cannot be raised: {summary}", where=where, hint=hint, code="E10001")
+        hint = "nothing was written; raising is at fault, no pass is: please report it. Another --target_opset may do"
         raise VerificationError(what, where=where, hint=hint, code="E13028")
     if not rewrites:
         what = f"the result differs although nothing was rewritten: {verdict.summary}"

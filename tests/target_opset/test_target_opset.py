@@ -183,6 +183,15 @@ def test_types_for_which_onnxruntime_has_an_operator_no_more(tmp_path: Path, mon
     assert not Path("out.onnx").exists()
 
 
+def test_what_onnxruntime_turns_out_not_to_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mish is made of a Softplus, which is made of others at opset 18 alone. No temporary path is told."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse("agraph (double[N,3] x) => (double[N,3] y) { y = Mish (x) }", 18), "in.onnx")
+    with pytest.raises(UsageError, match="the model cannot be raised: onnxruntime cannot load the result: ") as caught:
+        fusionc.convert("in.onnx", output="out.onnx", target_opset=21)
+    assert ".fusionc" not in str(caught.value) and caught.value.hint == "nothing was written; give another opset"
+
+
 def test_passes_that_need_a_newer_opset(tmp_path: Path) -> None:
     text = """agraph (float[N,8] x) => (float[N,8] y) <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
         d = Div (x, r) e = Erf (d) a = Add (e, one) h = Mul (x, a) y = Mul (h, half) }"""
