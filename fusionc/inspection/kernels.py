@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from fusionc.inspection.dry_run import DryRun
 from fusionc.inspection.finding import Finding
+from fusionc.inspection.probes import Probes
 from fusionc.model.graph import Model, Node
 from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
@@ -18,8 +19,9 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what passes do."""
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
+    probes = Probes()
     for node in nodes:
-        found.setdefault(_way(node), []).append(node)
+        found.setdefault(_way(node, probes), []).append(node)
     if cast := found.get("float32"):
         yield Finding(
             "computed in float32",
@@ -75,12 +77,14 @@ def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
     return f"convert: {_OVER_TWO_AXES} makes {taken:,} of {len(places):,} convolutions over two axes{rest}"
 
 
-def _way(node: Node) -> str:
+def _way(node: Node, probes: Probes) -> str:
     version, types = node.graph.opset_of(node.domain) or 1, [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(type_ or value is None for type_, value in zip(types, node.inputs, strict=True))
+    if way == "parts" and is_known and not node.bodies and not node.has_references:
+        way = probes.way(node)
     return way if way != "none" or (is_known and node.domain == "") else "unknown"
 
 

@@ -191,6 +191,26 @@ def test_what_passes_take_is_not_said_to_be_written_out(tmp_path: Path) -> None:
     assert topics(parse("agraph (float[2,4] x) => (float[2,4] y) { a = Mish (x) y = Abs (x) }"), tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "op", "opset", "topic"),
+    [
+        ("float16", "Relu", 18, "written out when the model is loaded"),
+        ("float16", "Relu", 21, "computed in float32"),
+        ("float16", "ThresholdedRelu", 21, "computed in float32"),
+        ("float16", "Softmax", 21, "written out when the model is loaded"),
+        ("float", "Mish", 18, "written out when the model is loaded"),
+        ("double", "Elu", 21, "no kernel"),
+        ("float", "Relu", 21, None),
+    ],
+)
+def test_onnxruntime_says_which_operators_it_writes_out(
+    kind: str, op: str, opset: int, topic: str | None, tmp_path: Path
+) -> None:
+    """Some that it could write out it computes in float32, and of some it has no kernels, or no rule to write them."""
+    model = parse(f"agraph ({kind}[2,4] x) => ({kind}[2,4] y) {{ y = {op} (x) }}", opset)
+    assert topics(model, tmp_path) == ([topic] if topic else [])
+
+
 def flat(channels: int, length: int, times: int = 1) -> onnx.ModelProto:
     weights = ", ".join(f"float[{channels},{channels},9] w{k}" for k in range(times))
     body = " ".join(f"v{k + 1} = Conv <pads = [4, 4]> (v{k}, w{k})" for k in range(times))

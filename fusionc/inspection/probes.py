@@ -1,0 +1,84 @@
+"""What onnxruntime makes of an operator that it has no kernel for: it is asked with a model of that one node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import onnx
+from onnx import TensorProto, helper
+
+from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array, to_proto
+from fusionc.runtime.process import request
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.session_settings import SessionSettings
+
+Way = Literal["kernel", "parts", "float32", "none"]
+_SMALL = 64  # elements of what may have to be a constant: axes, sizes, limits
+_IR_VERSION = 10
+_MOST = 100  # operators that are asked about
+
+
+class Probes:
+    """Each kind of node is asked about once: an operator with its attributes, types and ranks."""
+
+    def __init__(self) -> None:
+        self._ways: dict[bytes, Way] = {}
+
+    def way(self, node: Node) -> Way:
+        """How onnxruntime runs the node: as it is, between Casts, as its parts, or not at all."""
+        proto = _alone(node)
+        key = proto.SerializeToString(deterministic=True)
+        if key not in self._ways:
+            if len(self._ways) == _MOST:
+                return "parts"
+            self._ways[key] = _asked(proto, node)
+        return self._ways[key]
+
+
+def _asked(proto: onnx.ModelProto, node: Node) -> Way:
+    with TemporaryDirectory() as folder:
+        file, target = Path(folder, "one.onnx"), Path(folder, "run.onnx")
+        onnx.save(proto, file)
+        try:
+            request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))
+        except RunError as error:  # of another reason the whole model says more
+            return "none" if "NOT_IMPLEMENTED" in str(error) else "kernel"
+        made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
+    if node.op not in made:
+        return "parts"
+    is_half = any(value is not None and value.elem_type == TensorProto.FLOAT16 for value in node.inputs)
+    return "float32" if is_half and "Cast" in made else "kernel"
+
+
+def _alone(node: Node) -> onnx.ModelProto:
+    """The node as a model: sizes do not matter, ranks may, and small constants stay such."""
+    one = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
+    graph = onnx.GraphProto(name="one")
+    for at, value in enumerate(node.inputs):
+        one.input.append("" if value is None else f"i{at}")
+        array = _small_constant(value)
+        if value is None:
+            continue
+        if array is not None:
+            graph.initializer.append(to_proto(array, f"i{at}"))
+            continue
+        shape = None if value.rank is None else [None] * value.rank
+        graph.input.append(helper.make_tensor_value_info(f"i{at}", value.elem_type, shape))
+    for at, value in enumerate(node.outputs):
+        one.output.append("" if value is None else f"o{at}")
+        if value is not None:
+            graph.output.add(name=f"o{at}")
+    graph.node.append(one)
+    version = node.graph.opset_of(node.domain) or 1
+    opsets = [helper.make_opsetid("", node.graph.opset)]
+    if node.domain:
+        opsets.append(helper.make_opsetid(node.domain, version))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+
+
+def _small_constant(value: Edge | None) -> Array | None:
+    array = None if value is None else value.constant()
+    return array if array is not None and array.size <= _SMALL else None
