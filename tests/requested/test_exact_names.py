@@ -51,6 +51,7 @@ def outputs_of(model: onnx.ModelProto) -> dict[str, int]:
         (" a;b ; c;", {"a;b", "c"}, ["a;b", "c"]),
         ("c;a; b;c", {"a; b", "c"}, ["c", "a; b", "c"]),
         ("a;b;c", {"a;b", "b;c"}, ["a;b", "c"]),
+        ("a;b;c", {"a;b", "a;b;c"}, ["a;b;c"]),
         (";a;;b", {";a;", "b"}, [";a;", "b"]),
         ("a;b;c", {"x;y"}, ["a", "b", "c"]),
     ],
