@@ -42,6 +42,11 @@ STAYS = [
             "Sqrt": "s = Reciprocal (a) b = Add (s, alpha) c = Sub (b, alpha) y = Sqrt (c)",
         }.items()
     ],
+    Stays(
+        "rounded",
+        graph(f"{POWER} s = Div (one, a) m = Mul (s, alpha) y = Floor (m)"),
+        "Floor follows, which decides by the last bit",
+    ),
     Stays("another addend", graph(f"{POWER} y = Reciprocal (a)", "float one = {1.01}"), None),
 ]
 
