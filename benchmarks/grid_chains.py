@@ -6,8 +6,8 @@
 
 Each model takes one or two inputs of 8 bits to floating-point numbers (Cast, DequantizeLinear), computes with these
 (Mul, Add, Div, Clip, Pow …), rounds them (Round, Floor, Cast, QuantizeLinear, a comparison, ArgMax …), and may go on
-from there. Constants are those of real models: steps, 255, 1/6. Both inputs together are all pairs of a value and one of
-sixteen.
+from there. Constants are those of real models: steps, 255, 1/6. Both inputs together are all pairs of a value and one
+of sixteen.
 
 A run is right if the conversion ends with 0 and the original and the result, each in onnxruntime with its optimizers
 off, give the same integers, and the same numbers up to the rounding of what follows the last grid. Findings are written
@@ -129,19 +129,19 @@ def enter(made: Chain, x: str, kind: int) -> str:
 
 INTEGERS = {TensorProto.UINT8: np.uint8, TensorProto.INT8: np.int8}
 _ONE = ("Abs", "Neg", "Relu", "Identity", "LeakyRelu", "Softsign", "Sigmoid", "Tanh", "HardSigmoid", "Exp", "Elu")
-_TWO = ("Add", "Sub", "Mul", "Div", "Max", "Min")
+_TWO = ("Add", "Sub", "Max", "Min", *("Mul", "Div") * 3)
 
 
 def compute(made: Chain, x: str, z: str) -> str:
     """One step between grids, mostly arithmetic with constants."""
     rng = made.rng
     draw = rng.random()
-    if draw < 0.55:
+    if draw < 0.65:
         operands = [x, made.number()]
         return made.add(rng.choice(_TWO), *(operands if rng.random() < 0.8 else reversed(operands)))
-    if draw < 0.65:
+    if draw < 0.7:
         return made.add(rng.choice(_TWO), x, z)
-    if draw < 0.75:
+    if draw < 0.78:
         return made.add(rng.choice(_ONE), x)
     return rng.choice(_SHAPED)(made, x)
 
@@ -206,7 +206,8 @@ def _normalized(made: Chain, x: str) -> str:
 
 
 _SHAPED: tuple[Callable[[Chain, str], str], ...] = (
-    *(_clip, _clip, _power, _root, _inverse, _turned, _reshaped, _chosen, _hard_sigmoid, _sigmoid, _gelu, _mean, _normalized),
+    *(_clip, _clip, _power, _root, _inverse, _turned, _reshaped),
+    *(_chosen, _hard_sigmoid, _sigmoid, _gelu, _mean, _normalized),
 )
 Grid = tuple[str, bool]  # what is rounded, and whether that ends the chain
 

@@ -21,9 +21,11 @@ from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.operators.deciding_operators import (
     CONTINUOUS,
+    CONTINUOUS_OF_MICROSOFT,
     DIVISORS,
     JUMPS,
     KEEPS_ZEROS,
+    MICROSOFT,
     STRAIGHT,
     SUMS,
     TURNS,
@@ -154,6 +156,8 @@ def _cuts_off(node: Node) -> bool:
 
 def _kinds_in_front(node: Node, kind: str) -> tuple[str, ...]:
     """How what a node reads is decided by, where what it makes is decided by in this way."""
+    if node.domain == MICROSOFT and node.op in CONTINUOUS_OF_MICROSOFT:
+        return (kind,) if kind in (JUMP, TURN) else ()
     if node.domain != "" or _cuts_off(node):
         return ()
     if kind == SIGN:

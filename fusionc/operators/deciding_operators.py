@@ -70,14 +70,18 @@ KEEPS_ZEROS = MOVES | {
     "Cast", "CastLike", "Ceil", "Clip", "Div", "Floor", "HardSwish", "LeakyRelu", "Max", "MaxPool", "Min", "Mul", "Neg",
     "PRelu", "Relu", "Round", "Sin", "Sqrt", "Tan", "Tanh",
 }  # fmt: skip
-ARITHMETIC = STRAIGHT | {"HardSigmoid", "HardSwish", "Pow", "Reciprocal", "Shrink", "Sqrt", "ThresholdedRelu"}
+ARITHMETIC = STRAIGHT | {
+    "BatchNormalization", "HardSigmoid", "HardSwish", "Pow", "Reciprocal", "Shrink", "Sqrt", "ThresholdedRelu",
+}  # fmt: skip
 # What computes each element from one element of each input, or the mean and the sum of a few.
 CONTINUOUS = ARITHMETIC | {
-    "Acosh", "Asinh", "Atan", "AveragePool", "BatchNormalization", "Celu", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp",
+    "Acosh", "Asinh", "Atan", "AveragePool", "Celu", "Cos", "Cosh", "CumSum", "Elu", "Erf", "Exp",
     "Gelu", "GlobalAveragePool", "GlobalLpPool", "LpPool", "Log", "Mish", "ReduceL1", "ReduceL2", "ReduceMean",
     "ReduceProd", "ReduceSum", "ReduceSumSquare", "Resize", "Selu", "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign",
     "Swish", "Tan", "Tanh", "Upsample",
 }  # fmt: skip
+# Operators of onnxruntime that do so: what passes made of such.
+CONTINUOUS_OF_MICROSOFT = frozenset({"BiasGelu", "FastGelu", "Gelu", "QuickGelu"})
 _FLOATS = frozenset({
     TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16,
 })  # fmt: skip

@@ -53,6 +53,7 @@ def test_the_last_bit_decides_in(op: str) -> None:
         "b = Sqrt (x) a = Neg (b)",
         "a = ReduceMean (x)",
         "s = Sigmoid (x) a = Cast <to = 10> (s)",
+        "a = com.microsoft.Gelu (x)",
         "a = If (which) <then_branch = t () => (float[4,4] c) { c = Neg (x) }, "
         "else_branch = e () => (float[4,4] d) { d = Identity (z) }>",
         "a, b = If (which) <then_branch = t () => (float[4,4] c, float[4,4] c2) { c = Neg (x) c2 = Neg (z) }, "

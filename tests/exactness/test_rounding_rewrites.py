@@ -115,3 +115,9 @@ def test_products_of_which_a_quotient_is_an_angle_keep_their_noise(angle: str) -
     assert {"GemmScaleFusionPass"} <= refused(parse(text, 21))
     plain = text.replace("Atan", "Exp")
     assert not refused(parse(plain, 21))
+
+
+def test_a_normalization_on_its_own_is_arithmetic() -> None:
+    text = """agraph (float[4,2] x) => (float y) <float[2] g = {0.3, 0.7}, float[2] v = {0.02, 0.1}, float c = {0.7}>
+        { a = Add (x, c) b = BatchNormalization (a, g, g, g, v) y = Round (b) }"""
+    assert refused(parse(text, 21)) == {"BatchNormToScalePass"}
