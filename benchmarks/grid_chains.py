@@ -347,7 +347,9 @@ def main() -> int:
     numbers = range(asked.first, asked.first + asked.runs) if asked.only is None else [asked.only]
     start = time.monotonic()
     found = 0
-    for number in numbers:
+    for done, number in enumerate(numbers):
+        if done and done % 100 == 0:
+            print(f"{done} chains, {found} findings, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         model = chain(asked.seed, number)
         if what := finding(model, asked.fast):
             found += 1
