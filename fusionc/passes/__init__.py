@@ -81,6 +81,7 @@ _ORDER = (
     "matmul.batch_mat_mul_fusion",
     "matmul.gemm_scale_fusion",
     "matmul.mat_mul_reassociation",
+    "matmul.same_weights_mat_mul",  # before those of one input: products of all of it have one
     "matmul.same_input_mat_mul",
     # data_movement
     "data_movement.cast_relu_cast_fusion",
