@@ -122,5 +122,10 @@ class RequantizeRemovePass(Pass):
     patterns = (
         *_patterns("", op),
         *_patterns("Microsoft", ms),
-        Pattern("RequantizeMoved", rewrite=_moved_as_integers, find=_find),
+        Pattern(
+            "RequantizeMoved",
+            rewrite=_moved_as_integers,
+            find=_find,
+            operators=("QuantizeLinear", "com.microsoft.QuantizeLinear"),
+        ),
     )

@@ -4,7 +4,7 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph
-from fusionc.model.operators import MICROSOFT
+from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.model.tensors import to_array
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
@@ -12,6 +12,7 @@ _STATES = {  # the inputs that are zeros where they are left out
     **dict.fromkeys((("", "GRU"), ("", "RNN")), (5,)),
     **dict.fromkeys((("", "LSTM"), (MICROSOFT, "DynamicQuantizeLSTM")), (5, 6)),
 }
+_NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATES))
 # What makes zeros of zeros: of their first input, and of all.
 _MOVING = frozenset({
     "CastLike", "Cast", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
@@ -59,7 +60,7 @@ class ZeroInitialStatePass(Pass):
     source   onnxsim leaves them out; torch's exporter makes them of the sizes of the input when the model runs
     """
 
-    patterns = (Pattern("ZeroInitialState", find=_find, operators=("LSTM", "GRU", "RNN")),)
+    patterns = (Pattern("ZeroInitialState", find=_find, operators=_NAMES),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         inputs = [None if at in m.zeros else value for at, value in enumerate(m.node.inputs)]

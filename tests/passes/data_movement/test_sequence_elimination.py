@@ -25,7 +25,7 @@ def both(first: str, second: str, sizes: str = "", **options: str) -> str:
 def length(sizes: str = "", x: str = "float[N,4] x", attributes: str = "axis = 1", more: str = "") -> str:
     """The number of pieces, of which others need the sequence."""
     return graph(
-        f"s = SplitToSequence <{attributes}> (x{sizes}) n = SequenceLength (s) y = SequenceAt (s, i)",
+        f"j = Sub (i, i) s = SplitToSequence <{attributes}> (x{sizes}) n = SequenceLength (s) y = SequenceAt (s, j)",
         x,
         more=f", int64 i{more}",
         outputs=", int64 n",
@@ -133,7 +133,7 @@ FIRES = [
         Fires(
             f"the number of pieces, {name}",
             text,
-            [*(["Identity"] if "c = Id" in text else []), "SplitToSequence", "SequenceAt"],
+            [*(["Identity"] if "c = Id" in text else []), "Sub", "SplitToSequence", "SequenceAt"],
             sizes={"M": 4},
             zero_sizes="M]" not in text,
         )
@@ -143,7 +143,7 @@ FIRES = [
             "of one size": length(", three"),
             "of several": length(", parts"),
             "of several along an open axis": length(", parts", "float[N,M] x"),
-            "of as many computed sizes": length(", c").replace("{ s", "{ c = Identity (parts) s"),
+            "of as many computed sizes": length(", c").replace("{ j", "{ c = Identity (parts) j"),
         }.items()
     ),
     Fires("the number of nothing", graph("s = SequenceEmpty () y = SequenceLength (s)", y="int64 y"), []),
