@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from harness import Fires, Stays, assert_same_numbers, optimize, parse, pass_of, tables
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -69,6 +71,8 @@ QUANTIZED = (
     " y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 4> (x, W, R, , , h, h, , s, p, s, p) }"
 )
 
+# A recurrence without steps, or without a batch, ends the process in onnxruntime 1.32, with a state or without.
+FIRES = [replace(case, zero_sizes=False) for case in FIRES]
 test_stays, test_fires = tables("ZeroInitialStatePass", STAYS, FIRES)
 
 

@@ -102,7 +102,7 @@ FIRES = [
     ),
     Fires(
         "two of large weights",
-        graph(TWO, "g{t} = MatMul (p{t}, W)", "float[2,256] x", "float[256,256] W", steps=2),
+        graph(TWO, "g{t} = MatMul (p{t}, W)", "float[2,8] x", "float[8,8192] W", steps=2),
         recurrence("MatMul", "Split", steps=2),
     ),
     Fires(
