@@ -2,8 +2,8 @@
 onnxruntime.
 
 Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it reads in pages of 4 KiB,
-and fills tiles badly: 1 row takes 0.65 of its time here, 8 rows 0.5, 16 take 0.68. Of many rows it is as fast, on one
-thread 1 to 5 % faster, on two not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is
+and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1 row of a large matrix takes 1.0 to 1.2 of that
+of onnxruntime 1.32, of which nothing is counted. Of many rows it is as fast, on one thread 1 to 5 % faster, on two not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is
 done to the results: here they are in the nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to
 0.97, 512 rows 0.98, of which nothing is counted.
 
@@ -36,6 +36,7 @@ _PAGE = 1024  # floats
 _FEW = 32  # rows: of at most so many onnxruntime reaches …
 _OF_FEW, _EMPTY_ROWS = 0.93, 6  # … this, where tiles were full, and leaves about so many rows of a tile empty
 _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
+_ALONE = 1  # row: onnxruntime reads the matrix as fast for it
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
 _VECTOR = 16  # floats: rows of so many are read and written where they lie, unless they are whole pages apart
@@ -59,7 +60,8 @@ _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RE
 def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
     """Seconds here and in onnxruntime for [rows, taken] times [taken, made], bias and all."""
     products, weights = rows * taken * made, 4 * taken * made
-    read, read_there = (_STREAMED, _STREAMED_THERE) if weights > _SMALL else (_CACHED, _CACHED)
+    read = _STREAMED if weights > _SMALL else _CACHED
+    read_there = _STREAMED_THERE if weights > _SMALL and rows > _ALONE else read
     share = _PAGES_APART if taken % _PAGE == 0 else 1.0
     if rows <= _FEW:
         share = _OF_FEW * rows / (rows + _EMPTY_ROWS)

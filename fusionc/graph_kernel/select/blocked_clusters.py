@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from fusionc.graph_kernel.area import Area, KernelKind
@@ -19,6 +20,8 @@ _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 _BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")  # may have a number for each channel of rows
 _NORMS = ("LayerNormalization", "RMSNormalization")
+_MATRIX = 1  # the operand of a product that is one
+_FEW_ROWS = 128  # for which a matrix takes about as long to read as to multiply
 _MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given up
 
 
@@ -47,10 +50,26 @@ def _may_be_inside(node: Node) -> bool:
     weights = [v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)]
     if not all(v.is_constant and v.graph is node.graph for v in weights):
         return False  # a session knows the constants of its own graph
+    if is_product(node.op) and _waits_for_shared_weights(node):
+        return False
     area = _area_of([node], KernelKind.BLOCKED)
     if area is None:
         return False
     return _is_fit(area, False) or _is_fit(area, True)
+
+
+def _waits_for_shared_weights(node: Node) -> bool:
+    """Whether a product has few rows and its weights belong to others, too, as in recurrences that are unrolled:
+    onnxruntime packs them once for all, and finds them in a cache, where each kernel has and reads a copy of its own.
+    """
+    rows, matrix = node.inputs[0], node.inputs[_MATRIX]
+    assert rows is not None and matrix is not None
+    sharing = [user for user in matrix.outputs if user.operator in CONVOLVING and user.inputs[_MATRIX] is matrix]
+    if len(sharing) < 2:
+        return False
+    sizes = [size for size in rows.shape or () if isinstance(size, int)]
+    are_many = rows.rank == len(sizes) and math.prod(sizes[:-1]) > _FEW_ROWS
+    return not are_many
 
 
 def _is_fit(fragment: Area, has_rows: bool) -> bool:

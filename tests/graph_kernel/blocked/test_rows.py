@@ -234,13 +234,23 @@ def test_activations_alone_are_no_cluster() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "channels", "pays"),
-    [(1, 1024, True), (8, 1024, True), ("M", 1024, True), (64, 1024, True), (64, 768, False), (2000, 64, False),
-     (1, 64, False)],
+    [(1, 1024, False), (2, 1024, True), (8, 1024, True), ("M", 1024, True), (64, 1024, True), (64, 768, False),
+     (2000, 64, False), (1, 64, False)],
 )  # fmt: skip
 def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
     n = Network()
     found = only_area(n.model(n.product(n.input(1, rows, channels), channels, channels)))
     assert (saved_by_program(found.area) > 0) == pays
+
+
+@pytest.mark.parametrize(
+    ("rows", "pays"), [(2, False), (128, False), (160, True), ("M", False)], ids=lambda value: str(value)
+)
+def test_few_rows_do_not_read_copies_of_weights_that_are_shared(rows: int | str, pays: bool) -> None:
+    n = Network()
+    x, weights = n.input(1, rows, 64), n.random(64, 64)
+    last = n.op("Relu", n.op("MatMul", n.op("Tanh", n.op("MatMul", x, weights)), weights))
+    assert bool(areas_of(n.model(last))) == pays
 
 
 def test_a_copy_may_cost_more_than_a_small_product_saves() -> None:
