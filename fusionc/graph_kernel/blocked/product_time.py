@@ -3,9 +3,10 @@ onnxruntime.
 
 Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it reads in pages of 4 KiB,
 and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1 row of a large matrix takes 1.0 to 1.2 of that
-of onnxruntime 1.32, of which nothing is counted. Of many rows it is as fast, on one thread 1 to 5 % faster, on two not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is
-done to the results: here they are in the nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to
-0.97, 512 rows 0.98, of which nothing is counted.
+of onnxruntime 1.32, of which nothing is counted. Of many rows it is as fast, on one thread 1 to 5 % faster, on two
+not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is done to the results: here they
+are in the nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to 0.97, 512 rows 0.98, of which
+nothing is counted.
 
 Strassen's algorithm takes 7 products of 8 and, beside these, time for its sums. Measured with AVX-512 (Zen 4, two
 threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of 768 channels in and out, 0.93 for 3072 in
