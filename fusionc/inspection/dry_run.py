@@ -18,13 +18,18 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class DryRun:
-    """`left` are the nodes that no pass takes, by their labels; `taken` says of others which passes do; `effected`
-    how often each pass takes effect, `refused` with which reasons it does not, and how often."""
+    """`left` are the nodes that are there in the end, by their labels; `taken` says which passes took part in what
+    became of a node; `effected` how often each pass takes effect, `refused` for which reasons it does not.
+    """
 
     left: frozenset[str] = frozenset()
     taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
     effected: Counter[str] = field(default_factory=Counter)
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
+
+    def keeps(self, label: str) -> bool:
+        """Whether no pass takes a node. In a function that is inlined nodes get other names, and are nowhere named."""
+        return label in self.left or label not in self.taken
 
     def takes(self, pass_name: str, labels: Iterable[str]) -> int:
         """How many of these nodes a pass takes."""

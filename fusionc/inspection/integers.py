@@ -16,7 +16,7 @@ _QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     """What is to say of convolutions of integers, and of activations with a sign."""
     nodes = [node for graph in model.graphs for node in graph.ordered()]
-    if slow := [node.label() for node in nodes if node.is_op("ConvInteger") and node.label() in dry.left]:
+    if slow := [node.label() for node in nodes if node.is_op("ConvInteger") and dry.keeps(node.label())]:
         yield Finding(
             "convolutions of integers",
             f"{counted(len(slow), 'ConvInteger')}: onnxruntime computes them image by image, often more slowly than "
@@ -25,7 +25,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "convolutions in float32 and quantize the products of matrices only",
             tuple(slow),
         )
-    if signed := [node.label() for node in nodes if _makes_signed(node) and node.label() in dry.left]:
+    if signed := [node.label() for node in nodes if _makes_signed(node) and dry.keeps(node.label())]:
         yield Finding(
             "signed activations",
             f"{counted(len(signed), 'activation')} quantized to int8: onnxruntime's fast products on x86 take uint8",

@@ -43,7 +43,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             "correct the names; for operators of your own, --custom_op_library takes the library that has them",
             _labels(foreign),
         )
-    if written := [node for node in found.get("parts", ()) if node.label() in dry.left]:
+    if written := [node for node in found.get("parts", ()) if dry.keeps(node.label())]:
         yield Finding(
             "written out when the model is loaded",
             f"no kernel of their own, and no pass takes them: {_counted(written)}; onnxruntime runs the operators that "

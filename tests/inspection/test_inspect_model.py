@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from harness import parse
+from harness import parse, with_function
 from onnx import TensorProto, numpy_helper
 
 from fusionc.errors import FusioncError
@@ -278,6 +278,12 @@ def test_a_model_that_cannot_be_converted_is_looked_over_all_the_same(
         raise FusioncError("the passes undo each other", hint="")
 
     monkeypatch.setattr(dry_run, "run", fail)
-    weights = np.ones((4, 3, 1, 1))
-    weights[0] = 0
-    assert topics(with_weights(CONV, W=weights), tmp_path) == ["dead filters"]
+    model = parse("agraph (float[2,4] x) => (float[2,4] y) { y = HardSwish (x) }")
+    assert topics(model, tmp_path) == ["written out when the model is loaded"]
+
+
+def test_what_is_in_a_function_that_is_inlined_is_still_there(tmp_path: Path) -> None:
+    graph = "agraph (uint8[1,1,8,8] x) => (int32[1,1,1,1] y) { y = my.F (x) }"
+    model = with_function(graph, "F", "y = ConvInteger (x, x)")
+    (found,) = inspected(model, tmp_path).findings
+    assert found.topic == "convolutions of integers" and "1 ConvInteger" in found.text
