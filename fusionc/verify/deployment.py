@@ -68,6 +68,10 @@ class Deployment:
             self._close()
         return found
 
+    def exceptions(self) -> list[str]:
+        """What to say of the samples on which nothing is at fault."""
+        return [f"at level {self.level}, {exception}" for exception in self.judge.exceptions()]
+
     def _explained(
         self, difference: Difference, sample: Sample, outputs: _Outputs, known: OptimizerFault | None
     ) -> OptimizerFault | None:
@@ -128,7 +132,9 @@ class Deployment:
     def _difference(self, sample: Sample, outputs: _Outputs) -> Difference | None:
         if isinstance(outputs, str):
             return Difference("", sample.label, outputs)
-        outcome, differences = self.judge.another(self.level).outcome(sample, outputs)
+        judge = self.judge.another(self.level)
+        outcome, differences = judge.outcome(sample, outputs)
+        self.judge.include(judge)
         return differences[0] if outcome == "different" else None
 
     def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:

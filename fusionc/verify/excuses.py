@@ -70,6 +70,13 @@ class Excuses:
             self.compared += one.size
             self.farthest = max(self.farthest, one.farthest)
 
+    def include(self, other: Excuses) -> None:
+        """Note what another one has."""
+        self.samples += other.samples
+        self.elements += other.elements
+        self.compared += other.compared
+        self.farthest = max(self.farthest, other.farthest)
+
     def take(self, name: str, excused: Excused) -> None:
         """Count what was compared of an output on an ordinary sample."""
         self._far[name] += excused.far

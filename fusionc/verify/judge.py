@@ -79,6 +79,13 @@ class Judge:
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
 
+    def include(self, other: Judge) -> None:
+        """Count what another one has excused."""
+        self.excuses.include(other.excuses)
+        self._widened.include(other._widened)
+        self._steps.include(other._steps)
+        self._inside += other._inside
+
     def outcome(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
         """In what the candidate, which has `found` this on the sample, differs from the reference, and what that means.
 
@@ -252,17 +259,7 @@ class Judge:
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
         parts = [f"equal in {self.runs} runs"]
-        if self._widened.samples:
-            within = "within the rounding that the reference itself amplifies"
-            parts.append(f"in {self._widened.samples} of them {within} ({self._widened})")
-        if self.excuses.samples:
-            decided = "the order of a reduction or rounding decides them"
-            parts.append(f"in {self.excuses.samples} of them but for {self.excuses}: {decided}")
-        if self._steps.samples:
-            counts = f"{self._steps.elements:,} of {self._steps.compared:,} quantized or rounded elements"
-            parts.append(f"in {self._steps.samples} of them but for {counts}, which are on the next step")
-        if self._inside:
-            parts.append(f"in {self._inside} of them but for steps that are taken inside of quantized operators")
+        parts += self.exceptions()
         parts += self.unsteady.notes(self.names)
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
@@ -275,6 +272,20 @@ class Judge:
             f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
         ]
         return "; ".join(parts)
+
+    def exceptions(self) -> Iterator[str]:
+        """What to say of samples on which the models are the same but for this."""
+        if self._widened.samples:
+            within = "within the rounding that the reference itself amplifies"
+            yield f"in {self._widened.samples} of them {within} ({self._widened})"
+        if self.excuses.samples:
+            decided = "the order of a reduction or rounding decides them"
+            yield f"in {self.excuses.samples} of them but for {self.excuses}: {decided}"
+        if self._steps.samples:
+            counts = f"{self._steps.elements:,} of {self._steps.compared:,} quantized or rounded elements"
+            yield f"in {self._steps.samples} of them but for {counts}, which are on the next step"
+        if self._inside:
+            yield f"in {self._inside} of them but for steps that are taken inside of quantized operators"
 
     @property
     def movement(self) -> str:

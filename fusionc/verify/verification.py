@@ -141,7 +141,7 @@ def _deployed(
                 return replace(
                     found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=does_run
                 )
-        notes += deployment.notes
+        notes += [*deployment.exceptions(), *deployment.notes]
         unchecked += [level] if deployment.notes else []
     notes += map(str, faults)
     budget = runs.budget
