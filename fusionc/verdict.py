@@ -74,7 +74,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     if finite and found.status == "equal":
         summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
     summary = summary.replace(f"cannot load {candidate}", "cannot load the result")  # its folder is a temporary one
-    is_known = found.status != "impossible"
+    is_known = found.status != "impossible" and (found.runs > 0 or found.status == "different")
     notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
     return Verdict(
         found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices, found.budget

@@ -66,8 +66,12 @@ class Budget:
 
     def spend(self, work: Work, more_runs: int = 0) -> None:
         """Note a sample, and runs besides those that each takes."""
-        self.spent += (_MODELS + more_runs) * work.elements
         self.most_bytes = max(self.most_bytes, work.bytes)
+        self.spend_runs(work, _MODELS + more_runs)
+
+    def spend_runs(self, work: Work, runs: int) -> None:
+        """Note so many runs of a sample."""
+        self.spent += max(runs, 0) * work.elements
 
     @property
     def is_spent(self) -> bool:

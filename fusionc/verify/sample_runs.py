@@ -152,6 +152,18 @@ class SampleRuns:
             if sample is not None:
                 yield sample
 
+    def within_budget(self, level: str) -> Iterator[Sample]:
+        """The first of them, and others as long as there is room for what comes of them: to judge one that differs
+        takes many runs."""
+        for number, sample in enumerate(self.again()):
+            if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
+                self._cut_short.append(f"{sample.label} at level {level} and what follows")
+                return
+            runs = runs_so_far()
+            yield sample
+            if isinstance(sample, DrawnSample):
+                self._budget.spend_runs(sample.work, runs_so_far() - runs - 1)  # one is counted for each sample
+
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
         return [self.judge.summary(self.search.left_out), *self.given.notes()]

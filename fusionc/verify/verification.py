@@ -101,7 +101,7 @@ def verify(
         other.close()
         ours.runner.close()
         same = equal_so_far(reference, candidate, input_shape, inputs, progress)
-        return _undecided(runs, same)
+        return _undecided(runs, same, levels)
     if judge.runs == 0:
         return _impossible(reference, search)
     if not judge.unsteady.judged:
@@ -130,7 +130,7 @@ def _deployed(
     rows, faults, notes, unchecked = list(runs.table.rows()), list[OptimizerFault](), runs.notes(), list[str]()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)
-        fault = deployment.fault(runs.again())
+        fault = deployment.fault(runs.within_budget(level))
         rows += deployment.table.rows()
         if fault is not None:
             faults.append(fault)
@@ -157,14 +157,15 @@ def _deployed(
     )
 
 
-def _undecided(runs: SampleRuns, same: str) -> Verification:
+def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
     """What there is to say where no output can be compared, and this of the values inside is the same."""
     why = f"on every input that was tried the model decides nothing: {runs.judge.movement}"
     if not same:
         return Verification("impossible", 0, why)
     budget = runs.budget
     budget.left_out.append("the outputs, which decide nothing")
-    return Verification("equal", 0, f"{IN_PART}{same}; {why}", budget=budget)
+    unchecked = tuple(level for level in levels if level != "disabled")
+    return Verification("equal", 0, f"{IN_PART}{same}; {why}", unchecked_levels=unchecked, budget=budget)
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:

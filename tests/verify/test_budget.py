@@ -15,7 +15,7 @@ from onnx.parser import parse_model
 
 import fusionc
 from fusionc.cli import main
-from fusionc.runtime.runner import Runner
+from fusionc.runtime.runner import Runner, _state
 from fusionc.verify import verify
 from fusionc.verify.budget import Budget, Work, budget_for, elements_of
 from fusionc.verify.inputs.sized_model import SizedModel
@@ -193,3 +193,22 @@ def test_a_run_that_takes_more_than_its_shapes_say_is_left_out(tmp_path: Path) -
     assert found.is_in_part and "left out for want of budget: inputs on which a run takes more than" in found.summary
     held = found.summary.partition("more than ")[2]
     assert held.startswith("1,024 MiB"), found
+
+
+def test_what_a_deployed_model_is_judged_by_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes to judge the first sample at level all leaves no room for the second one."""
+    path = saved(CHAIN, tmp_path / "m.onnx")
+    labels = list[str]()
+    judged = Judge.outcome
+    times = 400
+
+    def asking(self: Judge, sample: Any, found: Any) -> Any:
+        labels.append(sample.label)
+        if len(labels) == 8:
+            monkeypatch.setattr("fusionc.runtime.runner._state.runs", _state.runs + times)
+        return judged(self, sample, found)
+
+    monkeypatch.setattr(Judge, "outcome", asking)
+    found = verify(path, path, elements=times * work(CHAIN, N=2).elements)
+    assert found.is_in_part and "at level all and what follows" in found.summary, found
+    assert labels[7:] == labels[:1]
