@@ -83,6 +83,7 @@ def raise_opset(
 def _fault_of(raised: ModelProto, version: int) -> str | None:
     """What onnx says against the raised model, without the types in it that contradict what it infers."""
     light = with_hidden_nodes(without_large_weights(raised), version)
-    if fault_of(light) is not None:  # where onnx infers more at the newer opset
-        drop_contradictions(raised.graph, light)
+    if fault_of(light) is None:
+        return None
+    drop_contradictions(raised.graph, light)  # onnx may infer more at the newer opset
     return fault_of(light)

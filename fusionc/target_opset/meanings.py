@@ -121,9 +121,10 @@ class Meanings:
 
     def _keep_defaults(self, node: NodeProto) -> None:
         """Note what attributes mean that a node leaves out, where that is something else in its newer version."""
+        rows = [row for row in CHANGED_DEFAULTS if row.op == node.op_type]
         written = {attribute.name for attribute in node.attribute}
         types = {self._element_type(name) for name in node.input[:2]}
-        for row in CHANGED_DEFAULTS:
+        for row in rows:
             is_meant = row.attribute not in written and (not row.of or not types.isdisjoint(row.of))
             if self._changes(node, row.since, row.op) and is_meant:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx.helper import make_opsetid
 
 from fusionc.errors import UsageError
 from fusionc.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import bodies_of, without_large_weights
+from fusionc.protos import bodies_of, reads_of, without_large_weights
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
@@ -21,23 +22,13 @@ def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> Non
 
     `names` are those that are taken. Raises UsageError for a function of a newer opset than that.
     """
-    functions = functions_of(model)
-    while any_calls(model.graph, functions):  # a function may call others
-        types = types_of(with_hidden_nodes(without_large_weights(model), version))
-        _Inliner(functions, opsets_of(model), version, names).graph(model.graph, types)
+    types = types_of(with_hidden_nodes(without_large_weights(model), version))
+    _Inliner(functions_of(model), opsets_of(model), version, names).graph(model.graph, types)
     drop_functions(model)
 
 
-def any_calls(graph: GraphProto, functions: Mapping[Key, FunctionProto]) -> bool:
-    """Whether a node of the graph, or one inside of it, calls one of these."""
-    return any(
-        called(node, functions) is not None or any(any_calls(body, functions) for body in bodies_of(node))
-        for node in graph.node
-    )
-
-
 class _Inliner:
-    """One round: the calls that there are, not those in what they call."""
+    """What the calls in a graph become; what is called may call others."""
 
     def __init__(
         self, functions: Mapping[Key, FunctionProto], opsets: Mapping[str, int], version: int, names: dict[str, int]
@@ -46,23 +37,31 @@ class _Inliner:
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         types = {**outer, **{value.name: value.type for value in (*graph.value_info, *graph.input)}}
-        nodes = list[NodeProto]()
-        for node in graph.node:
+        pending, done = list(reversed(graph.node)), list[NodeProto]()
+        while pending:
+            node = pending.pop()
             function = called(node, self.functions)
-            if function is not None:
-                made, constants = self.raised(node, function, types)
-                nodes += made
-                graph.initializer.extend(constants)
+            if function is None:
+                for body in bodies_of(node):
+                    self.graph(body, types)
+                done.append(node)
                 continue
-            for body in bodies_of(node):
-                self.graph(body, types)
-            nodes.append(node)
+            made = self.raised(node, function, types)
+            pending += reversed(made.node)
+            graph.initializer.extend(made.initializer)
+            types.update(self.types_in(made, types))
         del graph.node[:]
-        graph.node.extend(nodes)
+        graph.node.extend(done)
 
-    def raised(
-        self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
-    ) -> tuple[list[NodeProto], list[TensorProto]]:
+    def types_in(self, body: GraphProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+        """The types of what the nodes of a call make."""
+        alone = ModelProto(ir_version=10, graph=body)
+        read = {name for node in body.node for name in reads_of(node)} & types.keys()
+        alone.graph.input.extend(ValueInfoProto(name=name, type=types[name]) for name in sorted(read))
+        alone.opset_import.append(make_opsetid("", self.version))
+        return types_of(with_hidden_nodes(alone, self.version))
+
+    def raised(self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]) -> GraphProto:
         """The nodes of one call at the version of the model, and the constants that they need."""
         own = opsets_of(function)
         old = own.get("", self.version)
@@ -78,9 +77,9 @@ class _Inliner:
                 hint=f"give at least {old}",
                 code="E10001",
             )
+        body.output.extend(ValueInfoProto(name=name) for name in call.output if name)
         if old < self.version:
             require_same_operators(body.node, old, self.version)
-            body.output.extend(ValueInfoProto(name=name) for name in call.output if name)
             imports = [entry for entry in function.opset_import if canonical_domain(entry.domain)]
             Converter(self.names, imports, old, self.version).graph(body, types)
-        return list(body.node), list(body.initializer)
+        return body
