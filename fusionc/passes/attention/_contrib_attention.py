@@ -13,7 +13,7 @@ from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, is_merged, merged, reshaped, ungrouped
 from fusionc.passes.attention._masks import hidden_by, shows_all
-from fusionc.passes.attention._written_attention import SCORES, attention, guarded, mask, scores_of, v
+from fusionc.passes.attention._written_attention import attention, guarded, k, mask, scores_of, v
 from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
@@ -83,19 +83,20 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     fits.__doc__ = f"{single}; and nothing guards against hidden rows."
     fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
-    past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
-    plain, hiding = (_merged_or_single(attention(scores, values)) for scores in (past, _masked(past)))
+    past, values = scores_of(_repeated(_KEYS, "k"), casts=True), _repeated(_VALUES, "v")
+    plain, hiding = (_merged_or_single(attention(scores, values, casts=True)) for scores in (past, _masked(past)))
+    scores = scores_of(k, casts=True)
     return (
         Pattern(
             f"{name}Guard",
-            _merged_or_single(op.MatMul(guarded(op.Softmax(keep(SCORES + mask), _as="softmax")), v)),
+            _merged_or_single(op.MatMul(guarded(op.Softmax(keep(scores + mask), _as="softmax")), v)),
             unguarded,
             where=fits_with_guard,
         ),
         Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
         Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), joined, where=fits),
-        Pattern(name, _merged_or_single(attention(SCORES)), alone, where=fits),
-        Pattern(f"{name}Masked", _merged_or_single(attention(_masked(SCORES))), alone, where=fits),
+        Pattern(name, _merged_or_single(attention(scores, casts=True)), alone, where=fits),
+        Pattern(f"{name}Masked", _merged_or_single(attention(_masked(scores), casts=True)), alone, where=fits),
     )
 
 

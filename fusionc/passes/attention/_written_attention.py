@@ -16,6 +16,7 @@ from fusionc.shapes.equality import same_after_reshape
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
 _MOST_PARTS = 100  # of what a mask is made of, that many are looked at
+_CASTS = ("widened", "widened_late", "narrowed")  # of the scores, to a wider type, and of the weights, back
 _LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
 
 
@@ -24,29 +25,29 @@ def _scaled(formula: Formula, name: str) -> Formula:
     return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
 
 
-def _cast(formula: Formula, name: str) -> Formula:
-    """The formula, or a Cast of it."""
-    return either(op.Cast(formula, _as=name), formula)
+def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
+    """The formula, or a Cast of it where such are wanted."""
+    return either(op.Cast(formula, _as=name), formula) if is_wanted else formula
 
 
-def scores_of(key: Formula) -> Formula:
-    """q·kᵀ·scale, the scale on q, on k, on both or on the product; a Cast behind the product or the scale."""
+def scores_of(key: Formula, casts: bool = False) -> Formula:
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product; `casts` takes one behind the product or the scale."""
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
     swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
     )
     product = op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(swapped, "key_scale")))
-    return _cast(_scaled(_cast(product, "widened"), "scale"), "widened_late")
+    return _cast(_scaled(_cast(product, "widened", casts), "scale"), "widened_late", casts)
 
 
 SCORES = scores_of(k)
 
 
-def attention(scores: Formula, value: Formula = v) -> Formula:
-    """Softmax(scores)·v, also with the guard that makes rows of NaN zero, and with a Cast of the weights."""
+def attention(scores: Formula, value: Formula = v, casts: bool = False) -> Formula:
+    """Softmax(scores)·v, also with the guard that makes rows of NaN zero; `casts` takes one of the weights."""
     weights = op.Softmax(scores, _as="softmax")
-    return op.MatMul(_cast(either(guarded(weights), weights), "narrowed"), value)
+    return op.MatMul(_cast(either(guarded(weights), weights), "narrowed", casts), value)
 
 
 def guarded(weights: Formula) -> Formula:
@@ -56,8 +57,9 @@ def guarded(weights: Formula) -> Formula:
 
 def is_half(m: Match, *three: Edge) -> bool:
     """Whether query, key and value are float16, with scores of float32 between two Casts, or without."""
-    casts = [None if node is None else node.attr("to") for node in (m.widened or m.widened_late, m.narrowed)]
-    is_mixed = m.widened is not None and m.widened_late is not None
+    early, late, back = (m.captures.get(name) for name in _CASTS)
+    casts = [None if node is None else node.attr("to") for node in (early or late, back)]
+    is_mixed = early is not None and late is not None
     wanted = casts in ([None, None], [TensorProto.FLOAT, TensorProto.FLOAT16]) and not is_mixed
     return wanted and {one.elem_type for one in three} == {TensorProto.FLOAT16}
 
@@ -70,7 +72,7 @@ def operands(
     `takes_half` says that elements may be float16.
     """
     given, value = given or m.k, value or m.v
-    is_cast = bool(m.widened or m.widened_late or m.narrowed)
+    is_cast = any(m.captures.get(name) is not None for name in _CASTS)
     is_plain = not is_cast and all(one.elem_type == TensorProto.FLOAT for one in (m.q, given, value))
     if not is_plain and not (takes_half and is_half(m, m.q, given, value)):
         refuse("the elements are not float32")
