@@ -22,6 +22,7 @@ from fusionc.operators.integer_operators import (
 )
 
 FAR = 8  # operators that are passed on the way to a quantization
+_MANY = 64  # users of a value, which are not looked at one by one for each of them
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -91,7 +92,9 @@ def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
 
 def _users_of_result(node: Node, wiring: Wiring) -> list[Node]:
     value = node.outputs[0] if node.outputs else None
-    return [] if value is None or wiring.is_output(value) else wiring.users(value)
+    if value is None or value.use_count > _MANY or wiring.is_output(value):
+        return []
+    return wiring.users(value)
 
 
 def _are_equal(one: Node, other: Node) -> bool:

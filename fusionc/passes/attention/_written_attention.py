@@ -31,7 +31,7 @@ def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
 
 
 def scores_of(key: Formula, casts: bool = False) -> Formula:
-    """q·kᵀ·scale, the scale on q, on k, on both or on the product; `casts` takes one behind the product or the scale."""
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product; `casts`: also with one behind it."""
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
     swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
