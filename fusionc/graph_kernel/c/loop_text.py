@@ -19,6 +19,9 @@ from fusionc.graph_kernel.lower.steps import Access, Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
+_WAVE = re.compile(r"gk_(sin|cos)_f32\(")
+_OPERAND_OF_WAVE = re.compile(r"gk_(?:sin|cos)_f32\((.+?), machine\)")
+_REDUCED = re.compile(r": (v\d+)\)")  # what the clauses of a loop reduce
 _NAME = "GK_NAME"  # stands for the name until the text is complete
 _BLOCK = 512  # elements; what parts hand on stays in the first cache
 _STRIP = 32  # elements between two requests for memory: a few cache lines
@@ -231,7 +234,7 @@ class LoopNestText:
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
         # one sum waits for the last; several vectors of sums do not wait for one another
         several = " simdlen(32)" if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps) else ""
-        return [f"#pragma omp simd{several}{clauses}", loop, *_indented(inner), "}"]
+        return _simd(several + clauses, loop, inner)
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
         """The loops over all row variables but the last around a loop over that."""
@@ -282,6 +285,20 @@ class LoopNestText:
 
     def _stored(self, a: int, step: Step) -> str:
         return self._ctype(self.accesses[a]).store.format(self._operand(step))
+
+
+def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
+    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library: where there are such,
+    all of the loop is done again, number by number."""
+    asked = dict.fromkeys(f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line))
+    if not asked:
+        return [f"#pragma omp simd{clauses}", loop, *_indented(inner), "}"]
+    near = [*(_WAVE.sub(r"gk_near_\1_f32(", line) for line in inner), f"far |= {' | '.join(asked)};"]
+    sums = _REDUCED.findall(clauses)
+    again = [*(f"{name} = before_{name};" for name in sums), loop, *_indented(inner), "}"]
+    lines = ["int far = 0;", *(f"const __typeof__({name}) before_{name} = {name};" for name in sums)]
+    lines += [f"#pragma omp simd{clauses} reduction(| : far)", loop, *_indented(near), "}"]
+    return ["{", *_indented([*lines, "if (far) {", *_indented(again), "}"]), "}"]
 
 
 def _hides(step: Step, argument: Step) -> bool:

@@ -201,6 +201,42 @@ GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
   return u < INFINITY ? y : u;
 }
 
+/* Sine and cosine up to this size; beyond, those of the C library. Loops ask first, so that they become vectors. */
+#define GK_NEAR_0 4194304.0f /* 2^22 */
+GK_INLINE int gk_is_far(float x) { return fabsf(x) > GK_NEAR_0; }
+
+GK_INLINE double gk_madd_f64(double a, double b, double c, int fused) { return fused ? __builtin_fma(a, b, c) : a * b + c; }
+
+/* sin(x + quarter pi / 2) in doubles: x = n pi / 2 + r, where pi / 2 is the sum of two numbers. The products of n with the
+ * first, which has 25 bits, are exact, and what is left of r is exact to 2^-57. The last bits of n choose sine or cosine
+ * of r, and the sign. */
+GK_INLINE float gk_wave(float x, int64_t quarter, int fused) {
+  const double to_integer = 0x1.8p52;
+  double d = x, shifted = gk_madd_f64(d, 0.6366197723675814, to_integer, fused), n = shifted - to_integer;
+  double r = gk_madd_f64(n, -1.5893254773528196e-08, gk_madd_f64(n, -1.5707963109016418, d, fused), fused), z = r * r;
+  double s = gk_madd_f64(z, -0.00019514957608148103, 0.008332158409441808, fused);
+  s = gk_madd_f64(s, z, -0.16666654573131023, fused);
+  s = r * gk_madd_f64(s, z, 1.0, fused);
+  double c = gk_madd_f64(z, 2.438314466443539e-05, -0.0013886677159757942, fused);
+  c = gk_madd_f64(c, z, 0.04166662021516402, fused);
+  c = gk_madd_f64(c, z, -0.49999999693219843, fused);
+  c = gk_madd_f64(c, z, 1.0, fused);
+  int64_t bits, sign;
+  memcpy(&bits, &shifted, sizeof bits);
+  bits += quarter;
+  double y = bits & 1 ? c : s;
+  memcpy(&sign, &y, sizeof sign);
+  sign ^= (int64_t)((uint64_t)(bits & 2) << 62);
+  memcpy(&y, &sign, sizeof y);
+  return (float)y;
+}
+#define gk_near_sin_f32(x, m) gk_wave(x, 0, (m).fused)
+#define gk_near_cos_f32(x, m) gk_wave(x, 1, (m).fused)
+GK_INLINE float gk_sin_f32(float x, gk_machine m) { return gk_is_far(x) ? sinf(x) : gk_near_sin_f32(x, m); }
+GK_INLINE float gk_cos_f32(float x, gk_machine m) { return gk_is_far(x) ? cosf(x) : gk_near_cos_f32(x, m); }
+#define gk_sin_f64(x, m) sin(x)
+#define gk_cos_f64(x, m) cos(x)
+
 /* doubles are rare in models: the C library's functions will do */
 #define gk_exp_f64(x, m) exp(x)
 #define gk_tanh_f64(x, m) tanh(x)

@@ -46,8 +46,10 @@ Sigmoid         float           6 gk_sigmoid_$({0}, machine)
 Softplus        float          26 gk_softplus_$({0}, machine)
 Softsign        float           4 {0} / (1 + fabs@({0}))
 Mish            float          32 {0} * gk_tanh_$(gk_softplus_$({0}, machine), machine)
-Sin             float         100 sin@({0})
-Cos             float         100 cos@({0})
+Sin             f32            14 gk_sin_$({0}, machine)
+Sin             f64           100 gk_sin_$({0}, machine)
+Cos             f32            14 gk_cos_$({0}, machine)
+Cos             f64           100 gk_cos_$({0}, machine)
 Relu            float           1 {0} < 0 ? 0 : {0}
 Relu            i32,i64,i8      1 gk_max_$({0}, 0)
 PRelu           float,i32,i64   1 {0} < 0 ? {1} * {0} : {0}

@@ -25,6 +25,10 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, flo
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -86.0, 100.0, 4),
     "exp_of_negative": (np.exp, -87.0, 0.0, 4),
     "any_expm1": (np.expm1, -100.0, 88.0, 4),
+    "near_sin": (np.sin, -4194304.0, 4194304.0, 1),
+    "near_cos": (np.cos, -4194304.0, 4194304.0, 1),
+    "sin": (np.sin, -3e38, 3e38, 1),
+    "cos": (np.cos, -3e38, 3e38, 1),
     "log1p": (np.log1p, 0.0, 1e30, 4),
 }
 # Whether this machine multiplies and adds at once is asked of the kernels' own runtime.
