@@ -288,7 +288,7 @@ class LoopNestText:
 
 
 def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
-    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library: where there are such,
+    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library: where there are any,
     all of the loop is done again, number by number."""
     asked = dict.fromkeys(f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line))
     if not asked:
