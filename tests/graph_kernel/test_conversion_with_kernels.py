@@ -383,7 +383,7 @@ def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     from fusionc.graph_kernel.library import build_library
     from fusionc.graph_kernel.library.build_library import Built
 
-    monkeypatch.setattr(build_library, "build", lambda areas: Built(None, {a.name: "no" for a in areas}))
+    monkeypatch.setattr(build_library, "build", lambda areas, tell: Built(None, {a.name: "no" for a in areas}))
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions
     assert "do not have compile cache after compiling and will be split." in log_of(report)
