@@ -254,7 +254,7 @@ def may_be_imported(name: str) -> bool:
     top = name.split(".")[0]
     if top == "fusionc":
         room = name.split(".")[1]
-        return room in {"exactness", "operators", "passes", "rewrite"} or name in MODEL
+        return room in {"exactness", "functions", "operators", "passes", "rewrite"} or name in MODEL
     return top in {"numpy", "ml_dtypes", "onnx"} or (top in sys.stdlib_module_names and top not in OUTSIDE)
 
 
