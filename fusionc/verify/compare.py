@@ -307,10 +307,19 @@ def _limit(
     for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
-    for axis in () if scale.ndim else range(max(b.ndim - 2, 0), b.ndim):
-        if b.shape[axis] > 1 and 1 < b.size // b.shape[axis] < SLICE:
-            limit = np.minimum(limit, tolerance.widest * _of_like_columns(magnitudes, axis))
+    if not scale.ndim:
+        limit = np.minimum(limit, tolerance.widest * _of_few_rows(magnitudes))
     return np.asarray(np.maximum(limit, least))
+
+
+def _of_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each element, the largest one of the columns like its own along the last two axes, where these are short."""
+    found = np.full((1,) * magnitudes.ndim, np.inf)
+    for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
+        count = magnitudes.shape[axis]
+        if count > 1 and 1 < magnitudes.size // count < SLICE:
+            found = np.minimum(found, _of_like_columns(magnitudes, axis))
+    return found
 
 
 def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:

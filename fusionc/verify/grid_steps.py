@@ -50,6 +50,20 @@ class Stepped:
 
 
 @dataclass(frozen=True)
+class _Run:
+    """One run of the reference with values that are held: those of grids, and those that others read."""
+
+    outputs: list[Any]
+    grids: Sequence[Sequence[str]]
+    read: Sequence[str]
+    held: Mapping[str, NDArray[Any]]
+    computed: Mapping[str, NDArray[Any]]
+
+    def steps(self, grid: Sequence[str]) -> Excused | None:
+        return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
+
+
+@dataclass(frozen=True)
 class GridSteps:
     """The reference and a candidate, which runs at this level of onnxruntime's optimizers."""
 
@@ -66,27 +80,34 @@ class GridSteps:
         """The reference with the steps that the candidate takes, whose outputs are `found`; None where there are no
         grids of which both have the values, or one of them is off by more than a step."""
         try:
-            model, folder = light_model(self.reference)
-            nodes, made = list(_grids(model)), {name for node in model.graph.node for name in node.output}
-            if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
-                return None
-            names = dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made)
-            theirs = self._values(list(names), feeds, found)
-            grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
-            held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
-            outputs = [value.name for value in model.graph.output]
-            kept = _cut(model, held)
-            results = seeded_runner(model, folder).run({**feeds, **held})
+            run = self._run(feeds, found)
         except (RunError, OSError, ValueError):
             return None
-        computed = dict(zip(kept, results[len(outputs) :], strict=True))
-        if any(compare(computed[name], held[name], _EXACT) is not None for name in read):
+        if run is None or any(compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read):
             return None
-        each = [_steps_of(*([values[name] for name in grid] for values in (computed, held))) for grid in grids]
-        steps = {grid[0]: excused for grid, excused in zip(grids, each, strict=True) if excused is not None}
+        steps = {grid[0]: run.steps(grid) for grid in run.grids}
+        taken = {name: excused for name, excused in steps.items() if excused is not None}
+        is_moved = any(not same_bits(run.computed[name], value) for name, value in run.held.items())
+        return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
+
+    def _run(self, feeds: Feeds, found: Sequence[Any]) -> _Run | None:
+        """The reference, once the candidate has said what it has; None where no grid is there to look at. Raises
+        RunError, and OSError or ValueError where data cannot be read."""
+        model, folder = light_model(self.reference)
+        nodes = list(_grids(model))
+        if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
+            return None
+        made = {name for node in model.graph.node for name in node.output}
+        names = dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made)
+        theirs = self._values(list(names), feeds, found)
+        grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
+        held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
+        outputs = [value.name for value in model.graph.output]
+        kept = _cut(model, held)
+        results = seeded_runner(model, folder).run({**feeds, **held})
+        computed = dict(zip(kept, results[len(outputs) :], strict=True))
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
-        is_moved = any(not same_bits(computed[name], held[name]) for name in held)
-        return Stepped(shown, steps) if is_moved and len(steps) == len(grids) else None
+        return _Run(shown, grids, read, held, computed)
 
     def _values(self, names: Sequence[str], feeds: Feeds, found: Sequence[Any]) -> dict[str, Any]:
         """What the candidate has under these names, as far as it has them. Raises RunError."""

@@ -133,9 +133,9 @@ class Judge:
         differences = _differences(sample, left)
         if left:
             meaning, left, reaches = self._amplified(sample, found, reaches)
+        excused = dict[str, Excused]()
         if meaning != "different":
-            is_seen = [reach is None or not np.isinf(reach).all() for reach in unsteady]
-            if not left and any(map(is_open, compress(sample.outputs, is_seen), compress(reaches, is_seen))):
+            if not left and _is_any_open(sample.outputs, reaches, unsteady):
                 self.left_out += 1
                 return "undecided", []
             excused = self._excused(sample, found, order, reaches)
@@ -156,14 +156,13 @@ class Judge:
     ) -> tuple[Outcome, list[Difference]]:
         """What a sample means in which rounding, or the order of reductions, explains all that differs."""
         excuses = Excuses() if sample.edge else self.excuses
-        beyond = [name for name, one in excused.items() if not excuses.has_room(name, one)]
-        regions = [] if sample.edge else [name for name in beyond if not self._is_open(sample, name, reaches)]
+        beyond = {name: one for name, one in excused.items() if not excuses.has_room(name, one)}
+        told = [Difference(name, sample.label, one.reason) for name, one in beyond.items()]
+        regions = [one for one in told if not sample.edge and not self._is_open(sample, one.subject, reaches)]
         if regions:
-            return "different", [Difference(name, sample.label, excused[name].reason) for name in regions]
-        is_within = not sample.edge and all(mismatch.within_widest for mismatch in left.values())
-        if beyond or (left and not is_within):
-            return "unstable", differences or [Difference(name, sample.label, excused[name].reason) for name in beyond]
-        return meaning, differences
+            return "different", regions
+        is_wide = bool(left) and (sample.edge or not all(mismatch.within_widest for mismatch in left.values()))
+        return ("unstable", differences or told) if beyond or is_wide else (meaning, differences)
 
     def _are_steps(self, sample: Sample, found: Sequence[Any]) -> bool:
         """Whether nothing differs but a few steps of grids, to the next number, and what comes of these."""
@@ -368,6 +367,12 @@ def _where_finite(ours: Any, theirs: Any) -> Any:
     """What the candidate gives where the reference gives finite numbers, and elsewhere the same as it."""
     is_comparable = isinstance(ours, np.ndarray) and ours.dtype.kind == "f" and np.shape(theirs) == ours.shape
     return np.where(np.isfinite(ours), theirs, ours) if is_comparable else theirs
+
+
+def _is_any_open(outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]) -> bool:
+    """Whether of an output that is judged another order may leave nothing."""
+    is_judged = [reach is None or not np.isinf(reach).all() for reach in unsteady]
+    return any(map(is_open, compress(outputs, is_judged), compress(reaches, is_judged)))
 
 
 def _differences(sample: Sample, mismatches: Mapping[str, Mismatch]) -> list[Difference]:

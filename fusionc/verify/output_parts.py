@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import onnx
 import onnx.inliner
@@ -68,9 +69,11 @@ class _Ways:
             return {}
         if node.op_type == "Concat":
             return self._joined(node, dims, deep + 1)
-        if node.op_type not in _MOVES:
-            return {}
-        behind = self.cuts(node.input[0], deep + 1)
+        return self._moved(node, dims, deep + 1) if node.op_type in _MOVES else {}
+
+    def _moved(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
+        """Of a node that moves elements, where the axes of what it reads are."""
+        behind = self.cuts(node.input[0], deep)
         if node.op_type in _SAME or not behind:
             return behind
         before = self._dims.get(node.input[0]) or ()
@@ -81,16 +84,19 @@ class _Ways:
         """Of a Concat: along its axis, and along others where all that it joins are put together alike."""
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
         each = [self.cuts(name, deep) for name in node.input]
-        sizes: list[Dim] = []
-        for name, cuts in zip(node.input, each, strict=True):
-            inner, own = cuts.get(axis, ()), self._dims.get(name)
-            size = own[axis] if own and axis < len(own) else name
-            sizes += inner if inner and all(isinstance(one, int) for one in inner) else [size]
-        found: dict[int, tuple[Dim, ...]] = {axis: tuple(sizes)}
+        sizes = (self._sizes(name, axis, cuts.get(axis, ())) for name, cuts in zip(node.input, each, strict=True))
+        found: dict[int, tuple[Dim, ...]] = {axis: tuple(chain.from_iterable(sizes))}
         for other in each[0].keys() - {axis}:
             if all(cuts.get(other) == each[0][other] for cuts in each):
                 found[other] = each[0][other]
         return found
+
+    def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
+        """What a value adds to an axis: its parts, where their sizes are numbers, or its size, or its name for that."""
+        if inner and all(isinstance(size, int) for size in inner):
+            return inner
+        dims = self._dims.get(name) or ()
+        return (dims[axis] if axis < len(dims) else name,)
 
 
 def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
