@@ -38,6 +38,7 @@ FORMULAS = {
     "largest of one": ("k = Constant <value_ints = [0]> () y = ReduceMax <keepdims = 0> (x, k)", 0.0),
     "twice": ("a = Relu (x) b = Relu (a) d = Abs (b) y = Abs (d)", 0.0),
     "there and back": ("a = Neg (x) b = Neg (a) d = Identity (b) e = Sqrt (d) y = Add (e, e)", 0.0),
+    "a choice": ("t = Constant <value_ints = [1]> () w = Cast <to = 9> (t) y = Where (w, x, x)", 0.0),
     "equal parts": ("a = Tanh (x) b = Tanh (x) y = Sub (a, b)", 0.0),
     "a constant of functions": ("d = Exp (c) e = Log (d) y = Mul (x, e)", 0.3),
     **{

@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from fusionc.exactness.signs import is_never_negative
+from fusionc.operators.deciding_operators import is_real
 from fusionc.passes._shared.cast_types import casts_nothing
 from fusionc.passes._shared.constant_arithmetic import (
     c_is,
@@ -56,6 +57,8 @@ def _of_integers(m: Match) -> bool:
 def _select(m: Match, new: Tape) -> Result:
     if not broadcasts_into(m.c.shape, m.x.shape):
         refuse("the condition may enlarge the result")
+    if is_real(m.x.elem_type) and not is_never_negative(m.x):
+        refuse("onnxruntime's Where makes 0 of −0")
     return m.x
 
 

@@ -1,4 +1,6 @@
-from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_zero, without_one
+from fusionc.exactness.signs import is_never_negative
+from fusionc.operators.deciding_operators import is_real
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_zeros, is_zero, without_one
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
@@ -9,7 +11,22 @@ def _choose(m: Match, new: Tape) -> Result:
     chosen, other = (m.x, m.y) if m.c.constant().all() else (m.y, m.x)
     if not all(broadcasts_into(value.shape, chosen.shape) for value in (m.c, other)):
         refuse("the other operands may enlarge the result")
+    if chosen is m.x:
+        _check_first(m)
     return chosen
+
+
+def _either(m: Match, new: Tape) -> Result:
+    if not broadcasts_into(m.condition.shape, m.x.shape):
+        refuse("the condition may enlarge the result")
+    _check_first(m)
+    return m.x
+
+
+def _check_first(m: Match) -> None:
+    """onnxruntime's Where makes 0 of a −0 that comes from its first operand."""
+    if is_real(m.x.elem_type) and not is_never_negative(m.x):
+        check_zeros(m)
 
 
 def _is_negative_zero(m: Match) -> bool:
@@ -31,26 +48,28 @@ class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
     before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition
-             that is known
+             that is known, or of two equal values
     after    x; the operand that Where chooses
-    refuses  a constant, or an operand of Where, that may enlarge the result by broadcasting: where the shape of x is
-             not known to hold it; a vector of ones that scales a written-out normalization, by which runtimes recognize
-             it
+    refuses  what is divided by the first operand of a Where; a constant, or an operand of Where, that may enlarge the
+             result by broadcasting: where the shape of x is not known to hold it; a vector of ones that scales a
+             written-out normalization, by which runtimes recognize it
     algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
-             would be 0, so that + 0 stays
+             would be 0, so that + 0 stays; but onnxruntime's Where makes 0 of a −0 that comes from its first operand
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 
+    numerics = "rounding"
     aliases = ("AlgebraicSimplificationPass",)
     patterns = (
-        Pattern("AddZero", x + c, where=_is_negative_zero),
-        Pattern("SubZero", x - c, where=_is_positive_zero),
-        Pattern("MulOne", x * c, without_one, where=c_is(1)),
-        Pattern("DivOne", x / c, where=c_is(1)),
-        Pattern("PowOne", x**c, where=c_is(1)),
-        Pattern("AndTrue", op.And(x, c), where=c_is(1)),
-        Pattern("OrFalse", op.Or(x, c), where=c_is(0)),
-        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=_is_decided),
+        Pattern("AddZero", x + c, where=_is_negative_zero, is_exact=True),
+        Pattern("SubZero", x - c, where=_is_positive_zero, is_exact=True),
+        Pattern("MulOne", x * c, without_one, where=c_is(1), is_exact=True),
+        Pattern("DivOne", x / c, where=c_is(1), is_exact=True),
+        Pattern("PowOne", x**c, where=c_is(1), is_exact=True),
+        Pattern("AndTrue", op.And(x, c), where=c_is(1), is_exact=True),
+        Pattern("OrFalse", op.Or(x, c), where=c_is(0), is_exact=True),
+        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=_is_decided, is_exact=True),
+        Pattern("WhereEqual", op.Where(var("condition"), x, x), _either, is_exact=True),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

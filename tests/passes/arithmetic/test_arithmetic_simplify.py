@@ -39,6 +39,11 @@ STAYS = [
             ("with an exponent for each", "float[4] c = {2, 2, 2, 2}", "float[N,4] x"),
         )
     ],
+    Stays(
+        "a choice of −0",
+        graph("a = Where (w, x, x) y = Abs (a)", more=", bool[1,4] w"),
+        "onnxruntime's Where makes 0 of −0",
+    ),
     Stays("a sum of one −0", graph("y = ReduceSum (x, k)", "int64[1] k = {1}", "float[N,1] x"), None),
     Stays("x + (−x) of floating-point numbers", graph("n = Neg (x) y = Add (x, n)"), None),
     Stays("x + (−z)", ints("n = Neg (z) y = Add (x, n)", more=TWO), None),
@@ -124,7 +129,8 @@ FIRES = [
     Fires("1.4", graph("a = Pow (x, c) y = Abs (a)", "int64 c = {1}"), ABS),
     Fires("1.5", graph("y = Pow (x, c)", "float c = {2}"), ["Mul"]),
     Fires("1.5, integers", ints("y = Pow (x, c)", "float[1] c = {2}"), ["Mul"]),
-    Fires("1.7", graph("a = Where (w, x, x) y = Abs (a)", more=", bool[1,4] w"), ABS),
+    Fires("1.7", ints("a = Where (w, x, x) y = Abs (a)", more=", bool[1,4] w"), ABS),
+    Fires("1.7, never −0", graph("e = Exp (x) y = Where (w, e, e)", more=", bool[1,4] w"), ["Exp"]),
     Fires("1.8", graph("a = Neg (x) b = Neg (a) y = Abs (b)"), ABS),
     Fires("1.9", graph("a = Mul (c, x) y = Abs (a)", "float[1] c = {1}"), ABS),
     Fires("1.10", graph("a = Neg (x) y = Mul (a, c)"), ["Mul"]),

@@ -53,6 +53,13 @@ STAYS = [
         ENLARGES,
     ),
     Stays("not a constant", graph("Mul (a, c)", "float d", more=", float c"), None),
+    Stays(
+        "Where true, and something is divided by it",
+        graph("Where (c, a, z)", "bool c = {1}", more=", float[1,4] z")
+        .replace("Abs (x", "Neg (x")
+        .replace("Abs (b", "Reciprocal (b"),
+        "what is divided by a zero depends on its sign",
+    ),
     Stays("Where of a mixed condition", graph("Where (c, a, x)", "bool[4] c = {1, 0, 1, 1}"), None),
     Stays(
         "Where that may enlarge",
@@ -79,6 +86,7 @@ FIRES = [
     Fires("integers", graph("Mul (a, c)", "int64 c = {1}", "int64[N,4] x"), LEFT),
     Fires("and true", graph("And (a, c)", "bool c = {1}", "bool[N] x"), ["Not", "Not"]),
     Fires("or false", graph("Or (c, a)", "bool c = {0}", "bool[N] x"), ["Not", "Not"]),
+    Fires("Where of two equal values", graph("Where (w, a, a)", "float unused", more=", bool[1,4] w"), LEFT),
     Fires("Where true", graph("Where (c, a, z)", "bool c = {1}", more=", float[1,4] z"), LEFT),
     Fires("Where false", graph("Where (c, z, a)", "bool[1,4] c = {0, 0, 0, 0}", more=", float z"), LEFT),
 ]
