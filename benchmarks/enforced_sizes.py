@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
+from fusionc.shapes.expressions import sum_of
 from fusionc.shapes.inference import typed_model
 
 Array = NDArray[Any]
@@ -329,25 +330,45 @@ def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -
             model = typed_model(model_of(call, inputs, shapes, constants), "")
         except Exception:
             continue
-        sizes = {
-            dim: size
-            for x, shape in zip(inputs, shapes, strict=True)
-            if x is not None
-            for dim, size in zip(shape, x.shape, strict=True)
-            if isinstance(dim, str)
-        }
-        outputs = list(model.main.outputs)
-        for at, (value, result) in enumerate(zip(outputs, results, strict=False)):
-            known = value.shape
-            if known is None or not isinstance(result, np.ndarray):
-                continue
-            if len(known) != result.ndim:
-                yield f"rank of output {at}"
-                continue
-            bound = [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in known]
-            for axis, (dim, size) in enumerate(zip(bound, result.shape, strict=True)):
-                if isinstance(dim, int) and dim != size:
-                    yield f"output {at} axis {axis - len(bound)}"
+        sizes = _sizes_of_symbols(inputs, shapes)
+        for at, (value, result) in enumerate(zip(model.main.outputs, results, strict=False)):
+            if value.shape is not None and isinstance(result, np.ndarray):
+                yield from (f"{what} of output {at}" for what in _contradicted(value.shape, result, sizes))
+
+
+def _sizes_of_symbols(inputs: Sequence[Array | None], shapes: Sequence[Any]) -> dict[str, int]:
+    given = [(x, shape) for x, shape in zip(inputs, shapes, strict=True) if x is not None]
+    pairs = [pair for x, shape in given for pair in zip(shape, x.shape, strict=True)]
+    return {dim: size for dim, size in pairs if isinstance(dim, str)}
+
+
+def _contradicted(known: Sequence[Any], result: Array, sizes: Mapping[str, int]) -> Iterator[str]:
+    if len(known) != result.ndim:
+        yield "rank"
+        return
+    for axis, (dim, size) in enumerate(zip(known, result.shape, strict=True)):
+        if _number(dim, sizes) not in (None, size):
+            yield f"axis {axis - len(known)}"
+
+
+def _number(dim: Any, sizes: Mapping[str, int]) -> int | None:
+    """What a known dimension is, if its symbols have these sizes; None for one with a name of its own."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    total = 0
+    for product, factor in sum_of(dim).items():
+        for atom in product:
+            number = _least(atom, sizes) if isinstance(atom, tuple) else sizes.get(atom)
+            if number is None:
+                return None
+            factor *= number
+        total += factor
+    return total
+
+
+def _least(atom: Any, sizes: Mapping[str, int]) -> int | None:
+    other = _number(atom[2], sizes) if atom[0] == "min" else None
+    return None if other is None else min(atom[1], other)
 
 
 def examined(some: Sequence[Call]) -> Found:
