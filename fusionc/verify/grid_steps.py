@@ -97,9 +97,7 @@ class GridSteps:
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
             return None
-        made = {name for node in model.graph.node for name in node.output}
-        names = dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made)
-        theirs = self._values(list(names), feeds, found)
+        theirs = self._values(_around(model, nodes), feeds, found)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
@@ -130,6 +128,12 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
         if operator in _INSIDE or (operator[0] in _DOMAINS and (node.op_type in _GRIDS or is_cast)):
             yield node
+
+
+def _around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
+    """What nodes make, and what they read first where other nodes make it."""
+    made = {name for node in model.graph.node for name in node.output}
+    return list(dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made))
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:

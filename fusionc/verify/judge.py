@@ -155,14 +155,19 @@ class Judge:
         differences: list[Difference],
     ) -> tuple[Outcome, list[Difference]]:
         """What a sample means in which rounding, or the order of reductions, explains all that differs."""
-        excuses = Excuses() if sample.edge else self.excuses
-        beyond = {name: one for name, one in excused.items() if not excuses.has_room(name, one)}
-        told = [Difference(name, sample.label, one.reason) for name, one in beyond.items()]
-        regions = [one for one in told if not sample.edge and not self._is_open(sample, one.subject, reaches)]
-        if regions:
+        told = self._beyond(sample, excused)
+        if sample.edge:
+            return ("unstable", differences or told) if told or left else (meaning, differences)
+        if regions := [one for one in told if not self._is_open(sample, one.subject, reaches)]:
             return "different", regions
-        is_wide = bool(left) and (sample.edge or not all(mismatch.within_widest for mismatch in left.values()))
-        return ("unstable", differences or told) if beyond or is_wide else (meaning, differences)
+        is_within = all(mismatch.within_widest for mismatch in left.values())
+        return (meaning, differences) if is_within and not told else ("unstable", differences or told)
+
+    def _beyond(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
+        """The outputs of which more is far off than is excused; what an edge has counts for itself."""
+        excuses = Excuses() if sample.edge else self.excuses
+        beyond = [(name, one) for name, one in excused.items() if not excuses.has_room(name, one)]
+        return [Difference(name, sample.label, one.reason) for name, one in beyond]
 
     def _are_steps(self, sample: Sample, found: Sequence[Any]) -> bool:
         """Whether nothing differs but a few steps of grids, to the next number, and what comes of these."""

@@ -97,21 +97,28 @@ def verify(
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs
         return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
-    if judge.is_undecided and judge.left_out:
-        other.close()
-        ours.runner.close()
+    is_decided = not (judge.is_undecided and judge.left_out)
+    if is_decided and (unproved := _nothing_proved(judge, reference, search)):
+        return unproved
+    other.close()  # one session at a time
+    ours.runner.close()
+    if not is_decided:
         same = equal_so_far(reference, candidate, input_shape, inputs, progress)
         return _undecided(runs, same, levels)
+    return _deployed(runs, ours.file, theirs, levels, optimizers_off)
+
+
+def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
+    """What to say where nothing differs because nothing was compared; None where something was."""
     if judge.runs == 0:
         return _impossible(reference, search)
     if not judge.unsteady.judged:
-        return Verification("impossible", 0, f"nothing is judged: {'; '.join(judge.unsteady.notes(judge.names))}")
-    if judge.never_finite == set(judge.names):
+        why = f"nothing is judged: {'; '.join(judge.unsteady.notes(judge.names))}"
+    elif judge.never_finite == set(judge.names):
         why = f"on all inputs that were compared {reference} computes nothing but NaN and infinities; give others"
-        return Verification("impossible", 0, why)
-    other.close()  # one session at a time
-    ours.runner.close()
-    return _deployed(runs, ours.file, theirs, levels, optimizers_off)
+    else:
+        return None
+    return Verification("impossible", 0, why)
 
 
 def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, tuple[Difference, ...]]:
