@@ -28,6 +28,7 @@ from fusionc.verify.excuses import (
     sorted_outputs,
 )
 from fusionc.verify.grid_steps import GridSteps
+from fusionc.verify.inner_rounding import InnerRounding
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample
 from fusionc.verify.joints import blocks_of
@@ -54,6 +55,7 @@ class Judge:
         self._numerics, self._grids = numerics, grids
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
+        self._inner_rounding = InnerRounding(reference)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self._again, self.unsteady = SecondRun(reference, runner), Unsteady()
@@ -346,7 +348,8 @@ class Judge:
             if is_amplified():
                 yield from self._conditioning.other_draws(sample.feeds)
 
-        for moved in chain(self._conditioning.draws(sample.feeds), other_draws()):
+        draws = self._conditioning.draws(sample.feeds)
+        for moved in chain(draws, self._inner_rounding.draws(sample.feeds), other_draws()):
             for noise, value, other, reach in zip(noises, sample.outputs, moved, reaches, strict=True):
                 noise.add(*settled(value, other, reach))
             seen = map(steps, sample.outputs, found, moved)

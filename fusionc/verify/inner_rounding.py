@@ -1,0 +1,103 @@
+"""How much of the reference's outputs depends on the last place of the functions that it computes in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from fusionc.functions import inlined
+from fusionc.model.tensors import byte_size, float_info
+from fusionc.protos import tensors_of
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Feeds, Runner, closes_runners
+from fusionc.verify.model_file import light_model
+from fusionc.verify.seeding import seeded_runner
+
+_LARGEST_MODEL = 1_500_000_000  # bytes; of a larger model no further session is made
+_MOST_NODES = 20_000
+_DRAWS = 8
+# No standard says how these round: kernels approximate them, each in its own way.
+_APPROXIMATED = frozenset({
+    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Gelu", "Log"),
+    *("LogSoftmax", "Mish", "Pow", "QuickGelu", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Swish"),
+    *("Tan", "Tanh"),
+})  # fmt: skip
+_TYPES: dict[int, Any] = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.FLOAT16: np.float16,
+    TensorProto.DOUBLE: np.float64,
+}
+
+
+class InnerRounding:
+    """Runs the reference with what the functions of its main graph give moved by a unit in the last place, or not.
+
+    Another kernel for Erf, say, may give the next number. Where the model amplifies that, as 1 + erf(-3.5) does, moving
+    what the model reads shows nothing of it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @closes_runners
+    def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
+        """The outputs of the reference on `feeds`, its values moved in one way after the other."""
+        with suppress(RunError, OSError, ValueError):
+            model, folder = light_model(self._path)
+            model = inlined(model)
+            if sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL or len(model.graph.node) > _MOST_NODES:
+                return
+            factors = _with_factors(model)
+            if not factors:
+                return
+            yield from self._runs(seeded_runner(model, folder), feeds, factors)
+
+    def _runs(self, runner: Runner, feeds: Feeds, factors: Mapping[str, Any]) -> Iterator[list[Any]]:
+        try:
+            for draw in range(_DRAWS):
+                rng = np.random.default_rng(draw)
+                yield runner.run({**feeds, **{name: _almost_one(dtype, rng) for name, dtype in factors.items()}})
+        finally:
+            runner.close()
+
+
+def _with_factors(model: ModelProto) -> dict[str, Any]:
+    """Multiply the floats that functions give by new scalar inputs; returns the types of these, by their names."""
+    kinds = _kinds(model)
+    factors = dict[str, Any]()
+    nodes = list[NodeProto]()
+    for node in model.graph.node:
+        nodes.append(node)
+        if node.op_type not in _APPROXIMATED:
+            continue
+        for index, name in enumerate(node.output):
+            if (kind := kinds.get(name, 0)) in _TYPES:
+                exact = f"{name} before it is moved"
+                factor = f"{name} is moved by"
+                node.output[index] = exact
+                nodes.append(helper.make_node("Mul", [exact, factor], [name]))
+                model.graph.input.append(helper.make_tensor_value_info(factor, kind, []))
+                factors[factor] = _TYPES[kind]
+    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    return factors
+
+
+def _kinds(model: ModelProto) -> dict[str, int]:
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except Exception:  # of a model that onnx cannot infer, it is known what is said
+        graph = model.graph
+    return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
+
+
+def _almost_one(dtype: Any, rng: np.random.Generator) -> Any:
+    step = float(float_info(np.dtype(dtype)).eps)
+    return np.asarray(rng.choice([1 - step / 2, 1, 1 + step]), dtype)

@@ -1,0 +1,49 @@
+"""What comes of the rounding of a function in the middle of a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import parse
+
+from fusionc.verify import verify
+from fusionc.verify.inner_rounding import InnerRounding
+
+GELU = """agraph (float[N] x) => (float[N] y)
+    <float one = {{1}}, float half = {{0.5}}, float five = {{-5.2}}, float root = {{1.4142135}}> {{
+    t = Tanh (x) u = Add (t, five) d = Div (u, root) e = Erf (d) {}
+    p = Add (f, one) q = Mul (u, p) y = Mul (q, half) }}"""
+
+
+def saved(path: Path, body: str) -> Path:
+    onnx.save(parse(GELU.format(body)), path)
+    return path
+
+
+def test_the_last_place_of_a_function_decides_what_cancels(tmp_path: Path) -> None:
+    """1 + erf(-3.7) is a few units in the last place of 1: each draw gives it another one."""
+    path = saved(tmp_path / "a.onnx", "f = Identity (e)")
+    feeds = {"x": np.linspace(-1, 1, 50, dtype=np.float32)}
+    values = {bytes(np.asarray(outputs[0])) for outputs in InnerRounding(path).draws(feeds)}
+    assert len(values) > 2
+
+
+FORMS = {
+    "the next number": ("equal", "s = Mul (e, nearly)"),
+    "many places": ("different", "s = Mul (e, about)"),
+    "another number": ("different", "s = Mul (e, half)"),
+}
+
+
+@pytest.mark.parametrize(("status", "other"), FORMS.values(), ids=FORMS)
+def test_the_next_number_is_no_difference(tmp_path: Path, status: str, other: str) -> None:
+    """In one element of a hundred, as a kernel that is less than 1 unit in the last place off has it."""
+    numbers = "nearly = Constant <value = float {0.9999999}> () about = Constant <value = float {0.9999}> ()"
+    place = "k = Constant <value = float {0.99}> () g = Greater (t, k) f = Where (g, s, e)"
+    found = verify(
+        saved(tmp_path / "a.onnx", "f = Identity (e)"), saved(tmp_path / "b.onnx", f"{numbers} {other} {place}")
+    )
+    assert found.status == status, found.summary
