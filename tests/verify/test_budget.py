@@ -131,6 +131,7 @@ def test_many_values_at_once_are_no_usual_sample() -> None:
     assert [elements_of(number) for number in (None, 0, 1e-12, 2)] == [None, 0, 1, 2 * 10**9]
 
 
+@pytest.mark.usefixtures("in_a_folder_of_its_own")
 def test_a_conversion_that_is_verified_in_part_says_so_and_succeeds() -> None:
     saved(CHAIN, Path("m.onnx"))
     done = CliRunner().invoke(main, ["convert", "--model", "m.onnx", "--verify_budget", "0.000000001"])
