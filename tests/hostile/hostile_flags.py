@@ -51,7 +51,7 @@ CASES = [
     _wrong("a shape of an unknown input", "--input_shape", "z:1", says=("has no input z",)),
     _wrong("a shape of an input with escapes", "--input_shape", "\x1b[2J:1", says=("\\x1b[2J",)),
     _wrong("a shape of another rank", "--input_shape", "x:1,2", says=("not 2",)),
-    _wrong("a shape of zero", "--input_shape", "x:0"),
+    _wrong("a negative size", "--input_shape", "x:-7"),
     _wrong("a shape twice", "--input_shape", "x:1;x:2"),
     _wrong("a size of 10,000 digits", "--input_shape", "x:" + "9" * 10_000),
     _wrong("a switch of nothing", "--optimization_switch", "on"),

@@ -65,5 +65,5 @@ def test_what_onnxruntime_refuses_is_not_read_beyond_its_end(text: str, areas: d
     feeds = _feeds(areas[text], REFUSED[text])
     with pytest.raises(Exception, match="broadcast"):
         session(plain_model(areas[text])).run(None, feeds)
-    with pytest.raises(Exception, match="sizes cannot be broadcast"):
+    with pytest.raises(Exception, match="Non-zero status code"):
         session(kernel_model(areas[text]), library).run(None, feeds)

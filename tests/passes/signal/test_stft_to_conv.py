@@ -29,8 +29,8 @@ def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **mo
 SIGN = "follows, which decides by the last bit of parts that are nearly 0"
 # What exporters write of a complex spectrum: its parts, taken apart along the last axis.
 PHASE = """agraph (float[B,200,1] x) => (float[B,37,11] y)
-    <int64 step = {{5}}, int64 n = {{20}}, int64 one = {{1}}, int64 none = {{0}}, float zero = {{0}}> {{
-    x_ = STFT (x, step, , n) re = Gather <axis = 3> (x_, none) im = Gather <axis = 3> (x_, one) {} }}"""
+    <int64 step = {{5}}, float[20] w, int64 one = {{1}}, int64 none = {{0}}, float zero = {{0}}> {{
+    x_ = STFT (x, step, w) re = Gather <axis = 3> (x_, none) im = Gather <axis = 3> (x_, one) {} }}"""
 COMPLEX = "the signal is not real"
 
 STAYS = [
