@@ -15,6 +15,7 @@ from fusionc.functions import inlined
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
+from fusionc.operators.domains import TRADITIONAL
 from fusionc.protos import inputs_to_feed, tensors_of, without_large_weights
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
@@ -79,7 +80,7 @@ class Sized:
 
 def _forget_what_follows(graph: onnx.GraphProto) -> None:
     """Take out the declared types that inference finds, for the sizes that are asked for."""
-    foreign = {name for node in graph.node if node.domain not in ("", "ai.onnx", "ai.onnx.ml") for name in node.output}
+    foreign = {name for node in graph.node if node.domain not in ("", "ai.onnx", TRADITIONAL) for name in node.output}
     kept = [info for info in graph.value_info if info.name in foreign]
     del graph.value_info[:]
     graph.value_info.extend(kept)

@@ -25,13 +25,13 @@ from fusionc.operators.deciding_operators import (
     DIVISORS,
     JUMPS,
     KEEPS_ZEROS,
-    MICROSOFT,
     STRAIGHT,
     SUMS,
     TURNS,
     ZEROS,
     is_real,
 )
+from fusionc.operators.domains import MICROSOFT
 
 JUMP = "jump"  # the last bit decides
 CANCELS = "cancels"  # what is left of the value in a sum decides by its sign

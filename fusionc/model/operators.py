@@ -11,16 +11,17 @@ import onnx.defs
 from onnx import AttributeProto
 from onnx_graphsurgeon import Node as SurgeonNode
 
+from fusionc.operators.domains import MICROSOFT as MICROSOFT
+from fusionc.operators.domains import TRADITIONAL
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 
-MICROSOFT = "com.microsoft"
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _NO_BODIES: Iterator[Any] = iter(())
 _NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
-_KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", KERNELS})
+_KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = frozenset(
     {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Max", "Min", "Sum", "Mean"}
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-MICROSOFT = "com.microsoft"
-_ML = "ai.onnx.ml"
+from fusionc.operators.domains import MICROSOFT, TRADITIONAL
+
 FIRST = (0,)
 ALL = None  # at any of its inputs
 
@@ -28,8 +28,8 @@ _JUMPS: dict[str, tuple[int, ...] | None] = {
 }
 JUMPS: dict[tuple[str, str], tuple[int, ...] | None] = {
     **{("", name): places for name, places in _JUMPS.items()},
-    **dict.fromkeys(((_ML, "Binarizer"), (_ML, "LabelEncoder"), (_ML, "TreeEnsemble")), FIRST),
-    **dict.fromkeys(((_ML, "TreeEnsembleClassifier"), (_ML, "TreeEnsembleRegressor")), FIRST),
+    **{(TRADITIONAL, name): FIRST for name in ("Binarizer", "LabelEncoder")},
+    **{(TRADITIONAL, f"TreeEnsemble{kind}"): FIRST for kind in ("", "Classifier", "Regressor")},
     (MICROSOFT, "QuantizeLinear"): (0, 1),
     (MICROSOFT, "DynamicQuantizeLSTM"): FIRST,
     (MICROSOFT, "DynamicQuantizeMatMul"): FIRST,

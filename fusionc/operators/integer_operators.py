@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-MICROSOFT = "com.microsoft"
+from fusionc.operators.domains import MICROSOFT
+
 QUANTIZE = frozenset({("", "QuantizeLinear"), (MICROSOFT, "QuantizeLinear")})
 DEQUANTIZE = frozenset({("", "DequantizeLinear"), (MICROSOFT, "DequantizeLinear")})
 BYTES = frozenset({TensorProto.UINT8, TensorProto.INT8, TensorProto.UNDEFINED})

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from onnx import TensorProto
 
+from fusionc.operators.domains import MICROSOFT, TRADITIONAL
+
 Shape = tuple["int | str | None", ...]
 Made = list[tuple[int, Shape | None]]  # element type, 0 for an unknown one, and shape of each output
-_OWN = "com.microsoft"
-_ML = "ai.onnx.ml"
 
 
 class TypedLike(Protocol):
@@ -77,10 +77,10 @@ def _read(rows: str, domain: str) -> dict[tuple[str, str], tuple[str, ...]]:
 
 
 ELEMENT_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
-    **{(_OWN, op): ("0",) for op in _FIRST.split()},
-    **_read(_OTHERS, _OWN),
+    **{(MICROSOFT, op): ("0",) for op in _FIRST.split()},
+    **_read(_OTHERS, MICROSOFT),
     **_read(_STANDARD, ""),
-    **_read(_TRADITIONAL, _ML),
+    **_read(_TRADITIONAL, TRADITIONAL),
 }
 
 
@@ -169,33 +169,33 @@ def _attention(call: CallLike) -> list[Shape | None]:
 
 
 def _like_first(*ops: str) -> dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]]:
-    return {(_OWN, op): _as_first for op in ops}
+    return {(MICROSOFT, op): _as_first for op in ops}
 
 
 _SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
     **_like_first("BiasGelu", "FastGelu", "Gelu", "Inverse", "QMoE", "QuickGelu", "RotaryEmbedding", "Trilu"),
     **_like_first("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
-    **dict.fromkeys(((_OWN, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping),
+    **dict.fromkeys(((MICROSOFT, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping),
     **dict.fromkeys(
         (
-            (_OWN, op)
+            (MICROSOFT, op)
             for op in ("DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat")
         ),
         _matrices,
     ),
-    (_OWN, "TransposeMatMul"): _matrices,
-    (_OWN, "MatMulNBits"): _columns,
-    (_OWN, "GatherBlockQuantized"): _gathered,
-    (_OWN, "EmbedLayerNormalization"): _embedded,
-    (_OWN, "Attention"): _attention,
-    (_OWN, "QAttention"): _attention,
-    (_OWN, "CDist"): lambda call: [(_shape(call, 0)[0], _shape(call, 1)[0])],
+    (MICROSOFT, "TransposeMatMul"): _matrices,
+    (MICROSOFT, "MatMulNBits"): _columns,
+    (MICROSOFT, "GatherBlockQuantized"): _gathered,
+    (MICROSOFT, "EmbedLayerNormalization"): _embedded,
+    (MICROSOFT, "Attention"): _attention,
+    (MICROSOFT, "QAttention"): _attention,
+    (MICROSOFT, "CDist"): lambda call: [(_shape(call, 0)[0], _shape(call, 1)[0])],
     **dict.fromkeys(
-        ((_OWN, op) for op in ("QLinearAdd", "QLinearMul")),
+        ((MICROSOFT, op) for op in ("QLinearAdd", "QLinearMul")),
         lambda call: [broadcast(_shape(call, 0), _shape(call, 3))],
     ),
-    (_OWN, "QLinearWhere"): lambda call: [broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))],
-    **{(_ML, op): _as_first for op in ("Normalizer", "Scaler", "Imputer")},
+    (MICROSOFT, "QLinearWhere"): lambda call: [broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))],
+    **{(TRADITIONAL, op): _as_first for op in ("Normalizer", "Scaler", "Imputer")},
     **{("", op): _as_first for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")},
     ("", "SimplifiedLayerNormalization"): _as_first,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MICROSOFT = "com.microsoft"
+from fusionc.operators.domains import MICROSOFT
 
 # By domain and operator, the inputs. The new tensor is called after the old one: what two operators share is made
 # twice, and onnxruntime then refuses the model ("Attempt to replace the existing tensor").

@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 
 from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size
+from fusionc.operators.domains import MICROSOFT
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
@@ -31,9 +32,9 @@ from fusionc.verify.seeding import seeded_runner
 _GRIDS = ("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil")
 # These have one inside, of what they read first, and a candidate may have others: with the same numbers to read, both
 # must compute the same.
-_INSIDE = [("com.microsoft", name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits")]
+_INSIDE = [(MICROSOFT, name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits")]
 _EXACT = Yardstick("bitwise")
-_DOMAINS = ("", "com.microsoft")
+_DOMAINS = ("", MICROSOFT)
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
 _LARGEST_MODEL = 1_500_000_000  # bytes; what has as many inputs besides may be too large for memory

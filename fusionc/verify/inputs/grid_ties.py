@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto
 
 from fusionc.model.operators import canonical_domain
-from fusionc.operators.deciding_operators import MICROSOFT, MOVES
+from fusionc.operators.deciding_operators import MOVES, is_real
+from fusionc.operators.domains import MICROSOFT
 from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 
 _Floats = NDArray[np.float64]
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})  # for some numbers
 _WHOLE = frozenset({"Floor", "Ceil", "Mod"})
 _COMPARED = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _MOST_GRIDS, _MOST_VALUES = 16, 4096
 _FEW_STEPS, _MANY_STEPS = 9, 128
 _ONE, _NOTHING = np.float64(1), np.float64(0)
@@ -109,7 +108,7 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
             yield _Line(line).on(step=_along(scale, node, rank))
     elif op == "DynamicQuantizeLinear" or op == "Round":
         yield line
-    elif op in _WHOLE or (op == "Cast" and _target(node) not in _FLOATS):
+    elif op in _WHOLE or (op == "Cast" and not is_real(_target(node))):
         yield _Line(line).on(shift=0.0)
     elif op in _COMPARED:
         limit = _constant(flow, use, 1 - operand)
@@ -125,7 +124,7 @@ def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
     op = node.op_type
     if canonical_domain(node.domain):
         return None
-    if op in _SAME or (op == "Cast" and _target(node) in _FLOATS):
+    if op in _SAME or (op == "Cast" and is_real(_target(node))):
         return line if operand == 0 or op in ("Max", "Min") else None
     if op == "Neg":
         return _Line(line).times(np.float64(-1))
