@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import onnx
-import onnx.inliner
 
+from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.protos import with_shapes, without_large_weights
 from fusionc.verify.interface import tensor_dims
@@ -27,10 +27,10 @@ _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     """Of each output that ends in Concat, or in what moves elements behind it, along which axes it is put together."""
     try:
-        flat = onnx.inliner.inline_local_functions(model) if model.functions else model
+        flat = inlined(without_large_weights(model))
         if not _ends_in_concat(flat.graph):
             return {}
-        graph = with_shapes(without_large_weights(flat)).graph
+        graph = with_shapes(flat).graph
     except Exception:  # a model that onnx cannot infer is judged in one piece
         return {}
     ways = _Ways(graph)

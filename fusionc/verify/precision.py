@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import onnx
-import onnx.inliner
 from onnx import TensorProto
 
+from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.deciding_operators import MOVES
 from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
@@ -31,8 +31,7 @@ def least_precise(model: onnx.ModelProto) -> dict[str, str]:
     if all(kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE) for kind in _kinds_of(model)):
         return {}
     try:
-        light = without_large_weights(onnx.inliner.inline_local_functions(model) if model.functions else model)
-        graph = with_shapes(light).graph
+        graph = with_shapes(inlined(without_large_weights(model))).graph
     except Exception:  # of a model that onnx cannot infer, outputs have the precision of their types
         return {}
     return _Ways(graph).outputs()

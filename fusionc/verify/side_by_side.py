@@ -35,7 +35,7 @@ def elements(value: Any) -> int:
     return sum(map(elements, value)) if isinstance(value, list) else int(np.size(value))
 
 
-def same_bits(one: Outputs, other: Outputs) -> bool:
+def same_outputs(one: Outputs, other: Outputs) -> bool:
     """Whether two runs give the same arrays, bit by bit."""
     pairs = list(zip(one, other, strict=True))
     if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for pair in pairs for value in pair):

@@ -43,7 +43,7 @@ from fusionc.verify.side_by_side import (
     MOST_READ,
     elements,
     fewest_elements,
-    same_bits,
+    same_outputs,
 )
 
 _MOST_PROPOSALS = 200
@@ -186,7 +186,7 @@ class InputSearch:
         if not self.budget.has_room(work.scaled(number, 1)):
             return
         first = self._like(like, min(number, A_FEW), _FIRST_MORE)
-        is_alike = all(same_bits(sample.outputs, first[0].outputs) for sample in first)
+        is_alike = all(same_outputs(sample.outputs, first[0].outputs) for sample in first)
         self.more = first if is_alike else [*first, *self._like(like, number - len(first), _FIRST_MORE + 1)]
         if self.has_ties:
             at_ties = replace(like, label=f"at ties, {like.label}", style=replace(like.style, floats="ties"))
