@@ -38,7 +38,7 @@ CANCELS = "cancels"  # what is left of the value in a sum decides by its sign
 ZERO = "zero"  # where the value is near 0, its sign decides
 SIGN = "sign"  # where the value is 0, the sign of that zero decides
 TURN = "turn"  # where the value is 0, its last bit may turn an angle round
-_KINDS = (JUMP, CANCELS, ZERO, SIGN, TURN)
+_HANDED_ON = {JUMP: CONTINUOUS, CANCELS: STRAIGHT, ZERO: STRAIGHT, SIGN: KEEPS_ZEROS, TURN: CONTINUOUS}  # through these
 
 
 @dataclass
@@ -74,11 +74,17 @@ def decider_of(value: Edge, kind: str = JUMP) -> str:
         for user in value.outputs:
             if _decides(user, value, kind):
                 return user.op
-            following = [(k, made) for k in _KINDS if kind in _kinds_in_front(user, k) for made in user.outputs]
-            new = [(k, made) for k, made in following if made is not None and (k, made) not in seen]
+            new = [reached for reached in _behind(user, kind) if reached not in seen]
             seen.update(new)
             pending += new
     return ""
+
+
+def _behind(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
+    """What a node makes, with the kinds in which it may be decided by, where what it reads is decided by in this way
+    then."""
+    kinds = [other for other in _HANDED_ON if kind in _kinds_in_front(node, other)]
+    yield from ((other, made) for other in kinds for made in node.outputs if made is not None)
 
 
 def _mark(model: Model) -> _Marks:
@@ -158,13 +164,9 @@ def _kinds_in_front(node: Node, kind: str) -> tuple[str, ...]:
     """How what a node reads is decided by, where what it makes is decided by in this way."""
     if node.domain == MICROSOFT and node.op in CONTINUOUS_OF_MICROSOFT:
         return (kind,) if kind in (JUMP, TURN) else ()
-    if node.domain != "" or _cuts_off(node):
+    if node.domain != "" or _cuts_off(node) or node.op not in _HANDED_ON[kind]:
         return ()
-    if kind == SIGN:
-        return (kind,) if node.op in KEEPS_ZEROS else ()
-    if kind in (JUMP, TURN):
-        return (kind,) if node.op in CONTINUOUS else ()
     if kind == ZERO and node.op in SUMS:
         is_safe = node.op != "Sub" and all(map(is_never_negative, node.inputs))
         return (ZERO,) if is_safe else (ZERO, CANCELS)
-    return (kind,) if node.op in STRAIGHT else ()
+    return (kind,)

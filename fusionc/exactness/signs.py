@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fusionc.model.graph import Edge
-
-_NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
-_KEEPS_SIGNS = frozenset(
-    {"Add", "Mul", "Sqrt", "ReduceSum", "ReduceMean", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
-)
+from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array
+from fusionc.operators.never_negative import KEEPS_SIGN, NEVER_NEGATIVE
 
 
 def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
@@ -17,17 +14,23 @@ def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
     if value is None or depth == 0:
         return False
     if value.is_constant:
-        array = value.constant()
-        return array is not None and array.dtype.kind == "f" and not np.signbit(array).any()
+        return _has_no_sign(value.constant())
     node = value.producer
     if node is None or node.domain != "" or node.has_references:
         return False
-    if node.op in _NEVER_NEGATIVE or (node.op == "Mul" and node.inputs[0] is node.inputs[1]):
+    if node.op in NEVER_NEGATIVE or _is_even_power(node):
         return True
-    if node.op == "Pow":
-        power = None if node.inputs[1] is None else node.inputs[1].constant()
-        return power is not None and bool((power > 0).all() and not np.any(power % 2))
-    if node.op not in _KEEPS_SIGNS:
-        return False
-    operands = node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]
-    return all(is_never_negative(operand, depth - 1) for operand in operands)
+    operands = node.inputs[: KEEPS_SIGN.get(node.op, 0)]
+    return bool(operands) and all(is_never_negative(operand, depth - 1) for operand in operands)
+
+
+def _has_no_sign(array: Array | None) -> bool:
+    return array is not None and array.dtype.kind == "f" and not np.signbit(array).any()
+
+
+def _is_even_power(node: Node) -> bool:
+    """Whether a node multiplies a value by itself, or raises it to 2, 4, …"""
+    if node.op == "Mul":
+        return node.inputs[0] is node.inputs[1]
+    power = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
+    return power is not None and bool((power > 0).all() and not np.any(power % 2))

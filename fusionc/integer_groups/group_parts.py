@@ -35,20 +35,33 @@ def grade(node: Node, wiring: Wiring) -> int:
     """`INTEGERS` or `FLOAT_RESULT` where onnxruntime computes an operator in integers, 0 where it does not."""
     if node.operator in MADE or not is_core(node):
         return MADE.get(node.operator, 0)
-    places = BETWEEN[node.op]
-    read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
-    types = [_type_in_front(value, wiring) for value in read]
-    if not types or None in types or not _are_alike(types[:1] if node.op in WEIGHTED else types):
-        return 0
+    types = _types_read(node, wiring)
     bias = node.inputs[2] if node.op in WEIGHTED and len(node.inputs) > 2 else None
-    is_exact = bias is None or _type_in_front(bias, wiring) is not None
-    is_scaled = node.op == "Gemm" and bias is not None and node.attr("beta") != 1
-    if is_scaled or not (is_exact or (bias is not None and bias.is_constant)):
+    if not types or not _takes_bias(node, bias, wiring):
         return 0
     way = way_to_quantizer(node, wiring)
     if way and _are_alike([types[0], _type_behind(way[-1])]):
         return INTEGERS
+    is_exact = bias is None or _type_in_front(bias, wiring) is not None
     return FLOAT_RESULT if node.op in PRODUCTS and is_exact else 0
+
+
+def _types_read(node: Node, wiring: Wiring) -> list[int]:
+    """The types of the integers that an operator reads; none where it cannot compute in these."""
+    places = BETWEEN[node.op]
+    read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
+    types = [_type_in_front(value, wiring) for value in read]
+    known = [type_ for type_ in types if type_ is not None]
+    is_fit = len(known) == len(types) and _are_alike(known[:1] if node.op in WEIGHTED else known)
+    return known if is_fit else []
+
+
+def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
+    """Whether the group takes the addend of a product: a constant or integers, as it is."""
+    if bias is None:
+        return True
+    is_scaled = node.op == "Gemm" and node.attr("beta") != 1
+    return not is_scaled and (bias.is_constant or _type_in_front(bias, wiring) is not None)
 
 
 def _are_alike(types: Sequence[int | None]) -> bool:
@@ -106,7 +119,7 @@ def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bo
     """Whether an operator behind another one goes into the group, or to the other side of the quantization."""
     if node.op == "Add":  # onnxruntime makes a Gemm of a MatMul and its bias
         added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]
-        is_bias = len(added) == 1 and (added[0].is_constant or _type_in_front(added[0], wiring) is not None)
+        is_bias = len(added) == 1 and _takes_bias(node, added[0], wiring)
         return before is core and core.op == "MatMul" and is_bias
     if node.op in ("Relu", "Clip"):
         return core.op != "MatMul" or before is core or (core.outputs[0] is not None and core.outputs[0].rank == 2)
@@ -116,17 +129,21 @@ def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bo
 def _is_void(activation: Node, quantize: Node) -> bool:
     """Whether a Relu or Clip does nothing because a quantization saturates there, or before."""
     numbers = [None if v is None else v.constant() for v in (*quantize.inputs, None)[1:3]]
-    scale, zero = numbers
-    if scale is None or scale.size != 1 or zero is None or zero.size != 1 or zero.dtype.kind not in "iu":
+    scale, zero = (None if array is None or array.size != 1 else array for array in numbers)
+    if scale is None or zero is None or zero.dtype.kind not in "iu":
         return False
     limits = np.iinfo(zero.dtype)
     if activation.op == "Relu":
         return bool(zero.item() == limits.min)
-    bounds = [
-        float(np.float32(scale.item()) * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
-    ]
-    least, most = _bounds_of(activation)
-    return least is not None and most is not None and least - _EPSILON <= bounds[0] and bounds[1] <= most + _EPSILON
+    step = np.float32(scale.item())
+    ends = [float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)]
+    return _holds_all(_bounds_of(activation), ends)
+
+
+def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
+    """Whether a Clip with these bounds changes nothing between the ends of a grid."""
+    least, most = bounds
+    return least is not None and most is not None and least - _EPSILON <= ends[0] and ends[1] <= most + _EPSILON
 
 
 def _bounds_of(clip: Node) -> list[float | None]:

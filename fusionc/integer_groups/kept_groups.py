@@ -6,7 +6,7 @@ equal products that are quantized in two ways stay two, and no kernel has a part
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from fusionc.integer_groups.group_parts import FAR, grade, is_core, way_to_quantizer
 from fusionc.integer_groups.wiring import Wiring
@@ -21,19 +21,21 @@ def reason_to_keep_group(nodes: Sequence[Node], new: Sequence[Node], pairs: Sequ
     """Why nodes must not be replaced by others, with values in the place of theirs; "" where they may be."""
     if not nodes or not has_groups(nodes[0].graph):
         return ""
-    gone = set(nodes)
-    shared = [made.producer for _, made in pairs if made.producer is not None and made.producer not in new]
-    before = {node: grade(node, _AS_IT_IS) for node in _near(nodes, shared)}
-    before = {node: found for node, found in before.items() if found}
-    if not before:
-        return ""
-    wiring = Wiring(gone, new, pairs)
-    lost = [node for node, found in before.items() if node not in gone and grade(node, wiring) < found]
-    made = [grade(node, wiring) for node in new if is_core(node)]
+    makers = (made.producer for _, made in pairs)
+    shared = [maker for maker in makers if maker is not None and maker not in new]
+    before = {node: found for node in _near(nodes, shared) if (found := grade(node, _AS_IT_IS))}
+    lost = next(_lost(before, Wiring(set(nodes), new, pairs), set(nodes), new), None) if before else None
+    return "" if lost is None else f"onnxruntime computes {lost.op} in integers there, and could not any more"
+
+
+def _lost(before: Mapping[Node, int], wiring: Wiring, gone: Set[Node], new: Sequence[Node]) -> Iterator[Node]:
+    """The operators that were computed in integers `before`, and are not in this wiring; what is gone may have become
+    another one."""
+    yield from (node for node, found in before.items() if node not in gone and grade(node, wiring) < found)
     replaced = {node: found for node, found in before.items() if node in gone}
-    if new and sum(made) < sum(replaced.values()):
-        lost += replaced
-    return f"onnxruntime computes {lost[0].op} in integers there, and could not any more" if lost else ""
+    made = sum(grade(node, wiring) for node in new if is_core(node))
+    if new and made < sum(replaced.values()):
+        yield from replaced
 
 
 def in_groups(graph: Graph) -> set[Node]:
