@@ -28,7 +28,7 @@ def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **mo
 
 SIGN = "follows, which decides by the last bit of parts that are nearly 0"
 # What exporters write of a complex spectrum: its parts, taken apart along the last axis.
-PHASE = """agraph (float[B,200,1] x) => (float[B,37,11] y)
+PHASE = """agraph (float[B,L,1] x) => (float[B,F,K] y)
     <int64 step = {{5}}, float[20] w, int64 one = {{1}}, int64 none = {{0}}, float zero = {{0}}> {{
     x_ = STFT (x, step, w) re = Gather <axis = 3> (x_, none) im = Gather <axis = 3> (x_, one) {} }}"""
 COMPLEX = "the signal is not real"
@@ -113,7 +113,7 @@ FIRES.append(
         PHASE.format("r2 = Mul (re, re) i2 = Mul (im, im) s = Add (r2, i2) q = Sqrt (s) y = Squeeze (q)"),
         ["Transpose", "Conv", "Transpose", "Reshape", "Gather", "Gather", "Mul", "Mul", "Add", "Sqrt", "Squeeze"],
         opset=17,
-        sizes={"B": 2},
+        sizes={"B": 2, "L": 200},
         edge_values=False,
         zero_sizes=False,
     )
