@@ -9,7 +9,7 @@ dimension holds the size, its constant shape can have -1 or 0 there instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import accumulate, zip_longest
 from operator import mul
 from typing import Any, NamedTuple
@@ -93,15 +93,7 @@ class TwoSizes:
         readings: dict[_Place, _Array] = {}
         for _ in range(_MOST_ROUNDS):
             right: dict[_Place, _Array] = {}  # shapes that Reshapes should have
-            behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
-            for node in _with_those_inside(self.after.main):
-                handed = (value for body in node.subgraphs() for value in body.outputs)
-                is_behind = not behind.isdisjoint((*filter(None, node.inputs), *node.captures(), *handed))
-                holder = "" if is_behind else self._holder(node, right, readings)
-                if holder:
-                    found[_place_of(node)] = holder
-                if holder or is_behind:
-                    behind.update(filter(None, node.outputs))
+            found.update(self._found(right, readings))
             if not right:
                 break
             give_shapes(self._changed, right)
@@ -109,6 +101,18 @@ class TwoSizes:
         fixed = [text for place, text in found.items() if place not in readings]
         correctable = [text for place, text in found.items() if place in readings]
         return Holders(fixed, correctable, readings)
+
+    def _found(self, right: dict[_Place, _Array], readings: dict[_Place, _Array]) -> Iterator[tuple[_Place, str]]:
+        """The nodes that hold a size, with what to say of them; `right` and `readings` as in `_holder`."""
+        behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
+        for node in _with_those_inside(self.after.main):
+            handed = (value for body in node.subgraphs() for value in body.outputs)
+            is_behind = not behind.isdisjoint((*filter(None, node.inputs), *node.captures(), *handed))
+            holder = "" if is_behind else self._holder(node, right, readings)
+            if holder:
+                yield _place_of(node), holder
+            if holder or is_behind:
+                behind.update(filter(None, node.outputs))
 
     def _is_other(self, value: Edge) -> bool:
         return value.name in self.reached and value.shape != self._shapes_of(value)[0]
@@ -126,34 +130,48 @@ class TwoSizes:
         `right` gets the shape that a Reshape should have, `readings` the one that does not hold the size.
         """
         inputs = [value for value in node.inputs if value is not None]
-        fails = any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
-        if is_foreign(node) or not (fails or any(map(self._is_other, inputs))):
+        if is_foreign(node) or not (self._fails(node) or any(map(self._is_other, inputs))):
             return ""
-        called = f"{node.op} {node.name or node.proto.output[0]}"
         given = inputs[1].constant() if len(inputs) > 1 else None
         if node.is_op("Reshape") and given is not None:
-            shape = self._shape_it_should_have(node, given)
-            if shape is None:
-                return ""
-            right[_place_of(node)] = shape
-            reading = self._only_reading(node, given)
-            if reading is not None:
-                readings[_place_of(node)] = reading
-            return f"{called}: its shape is the constant {given.tolist()}"
-        if node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
-            return f"{called}: it takes all of the size, and no more"
+            holding = self._shape_that_holds(node, given, right, readings)
+        elif node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
+            holding = "it takes all of the size, and no more"
+        else:
+            holding = "" if self._takes(node) else self._operands_that_hold(node, inputs, given)
+        return holding and f"{node.op} {node.name or node.proto.output[0]}: {holding}"
+
+    def _shape_that_holds(
+        self, node: Node, given: _Array, right: dict[_Place, _Array], readings: dict[_Place, _Array]
+    ) -> str:
+        """What to say of the constant shape of a Reshape; `right` and `readings` as in `_holder`."""
+        shape = self._shape_it_should_have(node, given)
+        if shape is None:
+            return ""
+        right[_place_of(node)] = shape
+        reading = self._only_reading(node, given)
+        if reading is not None:
+            readings[_place_of(node)] = reading
+        return _constant_shape(given)
+
+    def _fails(self, node: Node) -> bool:
+        """Whether nothing is known any more of a shape that a node makes."""
+        return any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
+
+    def _takes(self, node: Node) -> bool:
+        """Whether an operator takes the sizes that its inputs have now."""
         try:
             ask(node, is_new=True)
-            takes = not self._is_at_odds(node)
         except (InferenceError, ValidationError):
-            takes = False
-        if not takes:
-            if node.is_op("Expand") and given is not None:
-                return f"{called}: its shape is the constant {given.tolist()}"
-            same = [f"{self._kind(v)}{v.name} is {_text(v.shape)}" for v in inputs if v.shape and not self._is_other(v)]
-            if same or len(inputs) == 1:
-                return f"{called}: {', '.join(same) or 'its attributes have the size'}"
-        return ""
+            return False
+        return not self._is_at_odds(node)
+
+    def _operands_that_hold(self, node: Node, inputs: Sequence[Edge], given: _Array | None) -> str:
+        """What to say of the inputs of an operator whose sizes have not changed with those of the others."""
+        if node.is_op("Expand") and given is not None:
+            return _constant_shape(given)
+        same = [f"{self._kind(v)}{v.name} is {_text(v.shape)}" for v in inputs if v.shape and not self._is_other(v)]
+        return ", ".join(same) or ("its attributes have the size" if len(inputs) == 1 else "")
 
     def _kind(self, value: Edge) -> str:
         return "the constant " if value.is_constant or value.name in self._weights else ""
@@ -189,28 +207,16 @@ class TwoSizes:
         """
         moved = self._moved_axes(node)
         held = [axis for axis in moved if not axis.follows(node, target)]
-        places = {place for axis in held for place in axis.places}
-        if (
-            0 in (axis.size for axis in moved)
-            or 0 in held[0].made
-            or any(axis.is_ambiguous(self._is_one) for axis in held)
-        ):
+        is_empty = 0 in (*(axis.size for axis in moved), *held[0].made)
+        if is_empty or any(axis.is_ambiguous(self._is_one) for axis in held):
             return None
-        copied = set[int]()
-        if len(places) > 1 or -1 in target:
-            copied = {axis.axis for axis in held if axis.is_copied and not node.attr("allowzero", 0)}
-        left = places - copied
+        copied = set[int]() if node.attr("allowzero", 0) else _copied(held, target)
+        left = _all_places(held) - copied
         if len(left) > 1 or any(not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied):
             return None
         shape = target.copy()
         shape[list(copied)] = 0
-        for place in left:
-            for other in np.flatnonzero(target == -1):
-                if any(other in axis.places for axis in moved):
-                    return None
-                shape[other] = held[0].made[other]
-            shape[place] = -1
-        return shape
+        return _with_following(shape, left, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
         """Whether a size has changed that another input, which has not, has to have, too; of these operators onnx's
@@ -282,6 +288,32 @@ def give_shapes(model: ModelProto, shapes: Shapes) -> None:
             node.input[1] = name
             constant = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(shape))
             graph.node.insert(index, constant)
+
+
+def _all_places(axes: Iterable[_MovedAxis]) -> set[int]:
+    return {place for axis in axes for place in axis.places}
+
+
+def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
+    """The axes for which a constant shape may have a 0, if -1 cannot stand for all that is held."""
+    needs_more = len(_all_places(held)) > 1 or -1 in target
+    return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
+
+
+def _with_following(shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]) -> _Array | None:
+    """The shape with -1 at the place, if there is one, and the size that is `made` in place of the -1 that was there;
+    None where that one is among those that are `moved`."""
+    for place in places:
+        former = np.flatnonzero(shape == -1).tolist()
+        if not moved.isdisjoint(former):
+            return None
+        shape[former] = [made[other] for other in former]
+        shape[place] = -1
+    return shape
+
+
+def _constant_shape(given: _Array) -> str:
+    return f"its shape is the constant {given.tolist()}"
 
 
 def _with_those_inside(graph: Graph) -> Iterator[Node]:
