@@ -18,6 +18,7 @@ _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Su
 _STEPS = 8  # as far as readers are looked for
 _OF_CHANNELS = """AveragePool Clip Elu Gelu GlobalAveragePool HardSigmoid HardSwish Identity LeakyRelu MaxPool Mish
     QuickGelu Relu Sigmoid Softplus Tanh"""
+_CHANNELS_AT = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}  # of the weights' axes
 _KEEPS_CHANNELS = frozenset(_OF_CHANNELS.split())
 
 
@@ -70,17 +71,23 @@ def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
         return _without_space(shape)
     if not call.attr("ceil_mode"):
         return shape
-    # A last window that begins in the padding behind the input counts in one of the two only. And of an input that is
-    # smaller than the window onnxruntime makes one element, onnx none.
+    return shape if pads == "NOTSET" and _begins_inside(call, x, shape) else _without_space(shape)
+
+
+def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
+    """Whether the last window of a pool is known to begin in the input.
+
+    One that begins in the padding behind it counts in onnx or in onnxruntime only. And of an input that is smaller than
+    the window onnxruntime makes one element, onnx none.
+    """
     rank = len(shape) - 2
     strides = call.attr("strides") or [1] * rank
     before = call.attr("pads") or [0] * rank
     sizes = (None,) * rank if x.shape is None else x.shape[2:]
-    is_inside = all(
+    return all(
         isinstance(size, int) and isinstance(made, int) and 0 <= (made - 1) * stride < size + pad
         for size, made, stride, pad in zip(sizes, shape[2:], strides, before, strict=False)
     )
-    return shape if pads == "NOTSET" and is_inside else _without_space(shape)
 
 
 def _conv_transpose(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
@@ -96,12 +103,17 @@ def _resize(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     at = 2 if call.op == "Resize" and call.graph.opset >= 11 else 1
     scales = call.attr("scales") or numbers(call, at) or []
     axes = call.attr("axes") or range(len(scales))
-    sizes = [(x.shape[axis], shape[axis]) for axis in axes] if x.shape is not None else []
-    is_same = not (scales and x.shape is None) and all(
-        not isinstance(size, int) or made == int(np.float32(size) * np.float32(scale))
-        for (size, made), scale in zip(sizes, scales, strict=False)
+    return shape if is_stretched and _is_scaled(x.shape, shape, scales, axes) else (None,) * len(shape)
+
+
+def _is_scaled(read: Shape | None, made: Shape, scales: Sequence[Any], axes: Sequence[int]) -> bool:
+    """Whether sizes that are known become those that onnx says when they are multiplied in float32."""
+    if read is None:
+        return not scales
+    return all(
+        not isinstance(read[axis], int) or made[axis] == int(np.float32(read[axis]) * np.float32(scale))
+        for axis, scale in zip(axes, scales, strict=False)
     )
-    return shape if is_stretched and is_same else (None,) * len(shape)
 
 
 def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
@@ -155,13 +167,11 @@ def _channels_of(reader: NodeLike) -> int | None:
     if reader.op == "Split" and reader.attr("axis", 0) == 1:
         parts = reader.attr("split") or numbers(reader, 1)
         return sum(parts) if parts else None
-    weight = reader.inputs[1] if len(reader.inputs) > 1 else None
+    weight = reader.inputs[1] if len(reader.inputs) > 1 and reader.op in _CHANNELS_AT else None
     shape = None if weight is None or weight.constant() is None else weight.shape
-    if reader.op in ("Conv", "FusedConv"):
-        size = shape[1] if shape else None
-        return size * int(reader.attr("group", 1)) if isinstance(size, int) else None
-    size = shape[0] if reader.op in ("ConvTranspose", "BatchNormalization") and shape else None
-    return size if isinstance(size, int) else None
+    size = shape[_CHANNELS_AT[reader.op]] if shape else None
+    groups = int(reader.attr("group", 1)) if reader.op in ("Conv", "FusedConv") else 1
+    return size * groups if isinstance(size, int) else None
 
 
 def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _STEPS) -> bool:
@@ -174,16 +184,20 @@ def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _
     return False
 
 
+def _other_sizes(shapes: Sequence[Shape]) -> Shape:
+    """The sizes of what is joined of these, as far as they are certain, but for the axis along which it is joined."""
+    # One that has elements has them all.
+    full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
+    alike = (a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True))
+    return tuple(alike) if full is None else full
+
+
 def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     axis = call.attr("axis", 1)
     shapes = [value.shape for value in call.inputs if value is not None and value.shape is not None]
     if len(shapes) < len(call.inputs) or any(len(other) != len(shape) for other in shapes):
         return (None,) * len(shape)
-    # One that has elements has the other sizes of the result.
-    full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
-    dims = (
-        [a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True)] if full is None else full
-    )
+    dims = _other_sizes(shapes)
     axis %= len(shape)
     is_certain = joins_all(shapes, axis) or (axis == 1 and _is_taken(call.outputs[0], call.graph, shape[axis]))
     joined = shape[axis] if is_certain else None

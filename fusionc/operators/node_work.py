@@ -38,16 +38,25 @@ def _products(op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | No
     """Multiplications of a product; of a pool or a tree what takes about as long."""
     data, weights = inputs[0] if inputs else None, _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
-        trees = attributes.get("nodes_treeids") or attributes.get("tree_roots") or (0,)
-        rows = data[0] if data else 1
-        return int(rows) * len(set(trees[:: max(1, len(trees) // 4096)])) * _PRODUCTS_AN_ELEMENT
+        return _of_trees(attributes, data)
     if op.endswith(("AveragePool", "MaxPool", "LpPool")) and not op.startswith("Global"):
         return made * prod(attributes.get("kernel_shape") or (1,))
     if op in ("DFT", "STFT"):
-        return made * (weights[0] if op == "STFT" and weights else data[-2] if data and len(data) > 1 else 1)
-    if not data or not weights:
-        return 0
-    return _of_weights(op, attributes, data, weights, made)
+        return made * _length_of_transform(op, data, weights)
+    return _of_weights(op, attributes, data, weights, made) if data and weights else 0
+
+
+def _of_trees(attributes: Mapping[str, Any], data: Dims | None) -> int:
+    trees = attributes.get("nodes_treeids") or attributes.get("tree_roots") or (0,)
+    rows = data[0] if data else 1
+    return int(rows) * len(set(trees[:: max(1, len(trees) // 4096)])) * _PRODUCTS_AN_ELEMENT
+
+
+def _length_of_transform(op: str, data: Dims | None, weights: Dims | None) -> int:
+    """The length of a Fourier transform: that of its step or window if it has one, else of its signal."""
+    if op == "STFT" and weights:
+        return weights[0]
+    return data[-2] if data and len(data) > 1 else 1
 
 
 def _of_weights(op: str, attributes: Mapping[str, Any], data: Dims, weights: Dims, made: int) -> int:
