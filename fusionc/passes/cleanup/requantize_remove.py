@@ -52,18 +52,24 @@ def _moved(m: Match, new: Tape) -> Result:
 def _find(graph: Graph) -> Iterator[Match]:
     """Values that are dequantized, moved, and quantized in the same way."""
     for outer in [node for key in sorted(QUANTIZE) for node in graph.of_operator(key[1], key[0])]:
-        moves: list[Node] = []
-        maker = _maker(outer)
-        while maker is not None and maker.is_op(*_MOVES) and maker.graph is graph and len(maker.outputs) == 1:
-            moves.insert(0, maker)
-            maker = _maker(maker)
-        if not moves or maker is None or maker.operator not in DEQUANTIZE or maker.domain != outer.domain:
+        moves, inner = _way_back(outer)
+        if not moves or inner is None or inner.operator not in DEQUANTIZE or inner.domain != outer.domain:
             continue
-        x, scale, zero = (*maker.inputs, None, None)[:3]
+        x, scale, zero = (*inner.inputs, None, None)[:3]
         others = (*outer.inputs, None, None)[1:3]
         if x is not None and not x.is_constant and _is_equal(scale, others[0]) and _is_equal(zero, others[1]):
-            captures = {"x": x, "scale": scale, "zero": zero, "inner": maker, "outer": outer, "moves": moves}
+            captures = {"x": x, "scale": scale, "zero": zero, "inner": inner, "outer": outer, "moves": moves}
             yield Match(graph, (*moves, outer), outer.outputs, captures)
+
+
+def _way_back(outer: Node) -> tuple[list[Node], Node | None]:
+    """The nodes in front of one that only move elements, in their order, and what makes the value that they move."""
+    moves: list[Node] = []
+    maker = _maker(outer)
+    while maker is not None and maker.is_op(*_MOVES) and maker.graph is outer.graph and len(maker.outputs) == 1:
+        moves.append(maker)
+        maker = _maker(maker)
+    return moves[::-1], maker
 
 
 def _maker(node: Node) -> Node | None:

@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph
+from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.model.tensors import to_array
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
@@ -29,10 +29,14 @@ def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
     if node is None or node.domain != "" or node.has_references or depth == 0:
         return False
     if node.op == "ConstantOfShape":
-        filling = node.attr("value")
-        return filling is None or _are_zeros(to_array(filling, node.graph.model.folder))
+        return _fills_with_zeros(node)
     read = node.inputs if node.op == "Concat" else node.inputs[:1] if node.op in _MOVING else ()
     return bool(read) and all(one is not None and _is_zero(one, depth - 1) for one in read)
+
+
+def _fills_with_zeros(node: Node) -> bool:
+    filling = node.attr("value")
+    return filling is None or _are_zeros(to_array(filling, node.graph.model.folder))
 
 
 def _are_zeros(array: np.ndarray[Any, Any]) -> bool:

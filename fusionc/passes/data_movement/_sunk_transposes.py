@@ -32,17 +32,20 @@ class _Sunk:
         """Take in everything that a value is computed from; False where something else than a Transpose begins it."""
         if value is None or len(self.nodes) > _MOST:
             return False
-        node = value.producer
         if value.is_constant or _is_one(value):
             self.fixed[value] = None
             return True
+        node = value.producer
         if node is None or node.graph is not self.graph:
             return False
-        if node in self.nodes or value in self.leaves:
-            return True
+        return node in self.nodes or value in self.leaves or self._add_node(value, node)
+
+    def _add_node(self, value: Edge, node: Node) -> bool:
+        """Take in what makes a value, and all in front of it."""
         if node.is_op("Transpose") and not node.has_references:
             order = order_of(node)
-            self.leaves[value], self.order = node, self.order or order
+            self.leaves[value] = node
+            self.order = self.order or order
             return bool(order) and order == self.order
         if not _is_elementwise(node):
             return False

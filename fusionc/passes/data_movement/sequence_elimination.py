@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Shape
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, new_split
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
@@ -121,17 +122,23 @@ def _length(m: Match, new: Tape) -> Result:
 
 
 def _number_of_pieces(m: Match, new: Tape) -> Result:
-    sizes, axis, shape = m.sizes, axis_of(m.split, m.x.rank), m.x.shape
-    length = None if axis is None or shape is None or not isinstance(shape[axis], int) else int(shape[axis])
-    if sizes is not None and sizes.rank == 1 and isinstance(sizes.shape[0], int):
-        given = sizes.constant()
-        if given is not None and (not given.size or (given < 0).any() or length not in (None, given.sum())):
+    axis = axis_of(m.split, m.x.rank)
+    size = None if axis is None or m.x.shape is None else m.x.shape[axis]
+    length = size if isinstance(size, int) else None
+    if m.sizes is not None and m.sizes.rank == 1 and isinstance(m.sizes.shape[0], int):
+        given = m.sizes.constant()
+        if given is not None and not _fill(given, length):
             refuse("the sizes are not those of the axis")
-        return new.const(np.array(sizes.shape[0], np.int64))
-    step = np.array(1) if sizes is None else sizes.constant()
+        return new.const(np.array(m.sizes.shape[0], np.int64))
+    step = np.array(1) if m.sizes is None else m.sizes.constant()
     if not length or step is None or step.ndim or int(step) <= 0:
         refuse("the number of pieces is not known before the model runs")
     return new.const(np.array(-(-length // int(step)), np.int64))
+
+
+def _fill(sizes: Array, length: int | None) -> bool:
+    """Whether pieces of these sizes may fill an axis of this length, where that is known."""
+    return bool(sizes.size) and not (sizes < 0).any() and length in (None, sizes.sum())
 
 
 class SequenceEliminationPass(Pass):

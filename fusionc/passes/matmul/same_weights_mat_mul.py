@@ -1,6 +1,6 @@
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,22 +33,26 @@ class _Piece:
 def _piece(value: Edge | None) -> _Piece | None:
     """The piece that a value is, if it is one of an axis that is not the last."""
     node = None if value is None else value.producer
-    squeeze = node if node is not None and node.is_op("Squeeze") else None
-    cut = value if squeeze is None else squeeze.inputs[0]
-    cutter = None if cut is None else cut.producer
-    if cut is None or cutter is None or cutter.has_references or (squeeze and squeeze.has_references):
+    if value is None or node is None or not node.is_op("Squeeze"):
+        return _cut(value)
+    piece = None if node.has_references else _cut(node.inputs[0])
+    axes = axes_of(node)
+    if piece is None or piece.drops_axis or axes is None or len(axes) != 1:
         return None
-    taken = piece_of(cutter) or _of_split(cutter, cut) or _of_gather(cutter)
+    is_squeezed = axes[0] % (piece.source.rank or 1) == piece.axis and piece.end == piece.start + 1
+    return replace(piece, nodes=(*piece.nodes, node), drops_axis=True) if is_squeezed else None
+
+
+def _cut(value: Edge | None) -> _Piece | None:
+    """What one operator takes out of another value, if it is a piece of an axis that is not the last."""
+    cutter = None if value is None else value.producer
+    if value is None or cutter is None or cutter.has_references:
+        return None
+    taken = piece_of(cutter) or _of_split(cutter, value) or _of_gather(cutter)
     if taken is None or taken[1] == (taken[0].rank or 0) - 1:
         return None
     source, axis, start, end = taken
-    is_short = cut.rank != source.rank
-    if squeeze is None:
-        return _Piece(source, axis, start, end, (cutter,), is_short)
-    axes = axes_of(squeeze)
-    if is_short or axes is None or len(axes) != 1 or axes[0] % (source.rank or 1) != axis or end != start + 1:
-        return None
-    return _Piece(source, axis, start, end, (cutter, squeeze), True)
+    return _Piece(source, axis, start, end, (cutter,), value.rank != source.rank)
 
 
 def _of_split(node: Node, value: Edge) -> tuple[Edge, int, int, int] | None:
