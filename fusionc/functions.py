@@ -122,7 +122,8 @@ def inline(graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dic
 def _expanded(
     nodes: Sequence[NodeProto], functions: Mapping[Key, FunctionProto], taken: dict[str, int]
 ) -> list[NodeProto]:
-    pending, done = list(reversed(nodes)), []
+    pending = list(reversed(nodes))
+    done = []
     while pending:
         node = pending.pop()
         function = called(node, functions)
@@ -163,7 +164,8 @@ def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelP
     Those whose domain and name are to stay do so, and those in which an operator means something else there.
     """
     if model.functions:
-        functions, opsets = functions_of(model), opsets_of(model)
+        functions = functions_of(model)
+        opsets = opsets_of(model)
         chosen = {key: f for key, f in functions.items() if key[:2] not in stay and fits(f, opsets)}
         inline(model.graph, chosen, taken_names(model))
         drop_functions(model, _reached(model.graph.node, functions))

@@ -115,7 +115,8 @@ class Job:
         `changed` is that model, which stays as it is. Where onnxruntime does not run opsets as old as the model's, what
         runs first is the raised one. Raises UsageError where the changed model is not valid.
         """
-        source, version = self.options.source, self.options.target_opset
+        source = self.options.source
+        version = self.options.target_opset
         is_too_old = version is not None and self._is_too_old(changed)
         if not self.requests and not is_too_old:
             yield source

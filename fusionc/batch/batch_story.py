@@ -86,7 +86,8 @@ def _require_folders(given: Mapping[str, Any]) -> None:
     for name in ("report", "dump_graph"):
         path = given.get(name)
         if path is not None and path.exists() and not path.is_dir():
-            what, hint = f"--{name} of many models is a folder, and this is none", "give the name of a folder"
+            what = f"--{name} of many models is a folder, and this is none"
+            hint = "give the name of a folder"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
 
 

@@ -20,7 +20,8 @@ def blame_loading(job: Job, done: Optimized, fault: str) -> None:
 
     Raises VerificationError, which names it, where a user's pass or too many rewrites are at fault, or none is.
     """
-    what, where = f"onnxruntime cannot load the result: {fault}", str(job.options.source)
+    what = f"onnxruntime cannot load the result: {fault}"
+    where = str(job.options.source)
     if not done.log.count:
         hint = "nothing was written; leave out what was asked to change of the model"
         raise VerificationError(what, where=where, hint=hint, code="E13028")

@@ -15,7 +15,9 @@ _NO_PATH = {
     errno.ENAMETOOLONG: "has a name that is too long",
 }
 
-PIPE, DEVICE = "pipe", "device"  # what one can write into
+# What one can write into.
+PIPE = "pipe"
+DEVICE = "device"
 _STREAMS = {stat.S_IFIFO: PIPE, stat.S_IFCHR: DEVICE, stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 

@@ -193,7 +193,8 @@ class GraphKernelFusion:
             return []
         with self.stages.timed(CLUSTER):
             kinds = (ALGORITHMS[name] for name in self._algorithms())
-            kind, in_integers = reduce(or_, kinds, KernelKind.BLOCKED), in_groups(graph)
+            kind = reduce(or_, kinds, KernelKind.BLOCKED)
+            in_integers = in_groups(graph)
             found = blocked_locations(graph, kind, lambda node: node in in_integers or self._is_left_out(node))
         wanted = self._wanted(found, fused)
         return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]

@@ -62,7 +62,8 @@ def dry_run(path: Path) -> DryRun:
 
 
 def _summed(counts: Iterable[PatternCount]) -> tuple[Counter[str], dict[str, Counter[str]]]:
-    effected, refused = Counter[str](), dict[str, Counter[str]]()
+    effected = Counter[str]()
+    refused = dict[str, Counter[str]]()
     for count in counts:
         effected[count.pass_name] += count.effected
         refused.setdefault(count.pass_name, Counter()).update(count.refused)

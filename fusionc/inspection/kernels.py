@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fusionc.inspection.dry_run import DryRun
 from fusionc.inspection.finding import Finding
@@ -13,6 +13,29 @@ from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
 _BY_STEPS = ("Loop", "Scan")
 _OVER_TWO_AXES = "Conv1dToConv2dPass"
+# By the way in which onnxruntime runs operators: the kind of the finding, its text, and what to do.
+_OF_WAYS = {
+    "float32": (
+        "computed in float32",
+        "no kernel for float16: {}; onnxruntime puts Casts around them",
+        "on a CPU a float32 model is faster; keep the weights small by quantization instead",
+    ),
+    "none": (
+        "no kernel",
+        "no kernel for what they read: {}; onnxruntime will not load the model",
+        "export with other element types, or raise the model with --target_opset",
+    ),
+    "foreign": (
+        "unknown operators",
+        "onnxruntime has no such operators: {}; it will not load the model by itself",
+        "correct the names; for operators of your own, --custom_op_library takes the library that has them",
+    ),
+    "parts": (
+        "written out when the model is loaded",
+        "no kernel of their own, and no pass takes them: {}; onnxruntime runs the operators that they are made of",
+        "convert with --enable_graph_kernel, which generates one kernel for each",
+    ),
+}
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
@@ -22,35 +45,15 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     probes = Probes()
     for node in nodes:
         found.setdefault(_way(node, probes), []).append(node)
-    if cast := found.get("float32"):
-        yield Finding(
-            "computed in float32",
-            f"no kernel for float16: {_counted(cast)}; onnxruntime puts Casts around them",
-            "on a CPU a float32 model is faster; keep the weights small by quantization instead",
-            _labels(cast),
-        )
-    if missing := found.get("none"):
-        yield Finding(
-            "no kernel",
-            f"no kernel for what they read: {_counted(missing)}; onnxruntime will not load the model",
-            "export with other element types, or raise the model with --target_opset",
-            _labels(missing),
-        )
-    if foreign := found.get("foreign"):
-        yield Finding(
-            "unknown operators",
-            f"onnxruntime has no such operators: {_counted(foreign)}; it will not load the model by itself",
-            "correct the names; for operators of your own, --custom_op_library takes the library that has them",
-            _labels(foreign),
-        )
-    if written := [node for node in found.get("parts", ()) if dry.keeps(node.label())]:
-        yield Finding(
-            "written out when the model is loaded",
-            f"no kernel of their own, and no pass takes them: {_counted(written)}; onnxruntime runs the operators that "
-            "they are made of",
-            "convert with --enable_graph_kernel, which generates one kernel for each",
-            _labels(written),
-        )
+    found["parts"] = [node for node in found.get("parts", ()) if dry.keeps(node.label())]
+    for way, (kind, text, advice) in _OF_WAYS.items():
+        if of_way := found.get(way):
+            yield Finding(kind, text.format(_counted(of_way)), advice, _labels(of_way))
+    yield from _slow(nodes, dry)
+
+
+def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
+    """What is to say of nodes that have a kernel, which is slow."""
     if steps := [node for node in nodes if node.is_op(*_BY_STEPS)]:
         yield Finding(
             "computed step by step",
@@ -69,7 +72,8 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
     """What the pass says that makes convolutions over two axes of them."""
-    taken, reason = dry.takes(_OVER_TWO_AXES, places), dry.reason(_OVER_TWO_AXES)
+    taken = dry.takes(_OVER_TWO_AXES, places)
+    reason = dry.reason(_OVER_TWO_AXES)
     because = f" because {reason}" if reason else "; fusionc why says why"
     if not taken:
         return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
@@ -78,11 +82,12 @@ def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
 
 
 def _way(node: Node, probes: Probes) -> str:
-    version, types = node.graph.opset_of(node.domain) or 1, [0 if v is None else v.elem_type for v in node.inputs]
+    version = node.graph.opset_of(node.domain) or 1
+    types = [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
-    is_known = all(type_ or value is None for type_, value in zip(types, node.inputs, strict=True))
+    is_known = all(value is None or value.elem_type for value in node.inputs)
     if way == "parts" and is_known and not node.bodies and not node.has_references:
         way = probes.way(node)
     return way if way != "none" or (is_known and node.domain == "") else "unknown"

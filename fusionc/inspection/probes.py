@@ -40,7 +40,8 @@ class Probes:
 
 def _asked(proto: onnx.ModelProto, node: Node) -> Way:
     with TemporaryDirectory() as folder:
-        file, target = Path(folder, "one.onnx"), Path(folder, "run.onnx")
+        file = Path(folder, "one.onnx")
+        target = Path(folder, "run.onnx")
         onnx.save(proto, file)
         try:
             request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))

@@ -19,7 +19,8 @@ def findings(model: Model) -> Iterator[Finding]:
     if not chains:
         return
     gates = sum(node.is_op(*_GATES) for graph in model.graphs for node in graph.nodes)
-    steps, nodes = max(map(len, chains)), [node for chain in chains for node in chain]
+    steps = max(map(len, chains))
+    nodes = [node for chain in chains for node in chain]
     text = (
         f"{counted(len(chains), 'weight')} multiplied step after step, up to {steps:,} times: {len(nodes):,} products"
     )

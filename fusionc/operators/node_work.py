@@ -36,7 +36,8 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
 
 def _products(op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], made: int) -> int:
     """Multiplications of a product; of a pool or a tree what takes about as long."""
-    data, weights = inputs[0] if inputs else None, _weights(op, inputs)
+    data = inputs[0] if inputs else None
+    weights = _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
         return _of_trees(attributes, data)
     if op.endswith(("AveragePool", "MaxPool", "LpPool")) and not op.startswith("Global"):

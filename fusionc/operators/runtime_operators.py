@@ -133,7 +133,8 @@ def _widest(dims: Sequence[int | str | None]) -> int | str | None:
 
 
 def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
-    left, right = _shape(call, a), _shape(call, b)
+    left = _shape(call, a)
+    right = _shape(call, b)
     if min(len(left), len(right)) < 2 or call.attr("transBatchA") or call.attr("transBatchB"):
         return [None]
     rows = left[-1 if call.attr("transA") else -2]
@@ -147,7 +148,9 @@ def _columns(call: CallLike) -> list[Shape | None]:
 
 
 def _gathered(call: CallLike) -> list[Shape | None]:
-    data, indices, axis = _shape(call, 0), _shape(call, 1), call.attr("gather_axis", 0)
+    data = _shape(call, 0)
+    indices = _shape(call, 1)
+    axis = call.attr("gather_axis", 0)
     axis %= len(data)
     last = data[-1]
     if call.inputs[0].elem_type == TensorProto.UINT8 and call.attr("bits", 4) == 4:  # two in each byte
@@ -157,12 +160,14 @@ def _gathered(call: CallLike) -> list[Shape | None]:
 
 
 def _embedded(call: CallLike) -> list[Shape | None]:
-    ids, words = _shape(call, 0), _shape(call, 2)
+    ids = _shape(call, 0)
+    words = _shape(call, 2)
     return [(*ids, words[1]), (ids[0],), (*ids, words[1])]
 
 
 def _attention(call: CallLike) -> list[Shape | None]:
-    x, weights = _shape(call, 0), _shape(call, 1)
+    x = _shape(call, 0)
+    weights = _shape(call, 1)
     sizes = call.attr("qkv_hidden_sizes")
     width = weights[1] // 3 if isinstance(weights[1], int) else None
     return [(*x[:2], sizes[2] if sizes else width)] if len(x) == 3 else [None]

@@ -15,9 +15,11 @@ def groups_around(controller: str) -> Iterator[tuple[int, Path]]:
     for line in lines(OWN):
         _, controllers, name = line.split(":", 2)
         if not controllers:
-            version, base = 2, GROUPS
+            version = 2
+            base = GROUPS
         elif controller in controllers.split(","):
-            version, base = 1, GROUPS / controller
+            version = 1
+            base = GROUPS / controller
         else:
             continue
         own = base / name.strip("/")

@@ -77,7 +77,8 @@ def runs_so_far() -> int:
 @contextmanager
 def run_memory(most: int | None) -> Iterator[None]:
     """Let each run inside take at most as many bytes besides those that its process holds; more is OutOfMemory."""
-    before, _state.most = _state.most, most
+    before = _state.most
+    _state.most = most
     try:
         yield
     finally:

@@ -23,7 +23,10 @@ class Converter:
     """Nodes on their way to another opset; `names` are those that are taken in their model."""
 
     def __init__(self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int) -> None:
-        self.names, self.imports, self.old, self.new = names, list(imports), old, new
+        self.names = names
+        self.imports = list(imports)
+        self.old = old
+        self.new = new
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         """Convert the nodes of a graph in place, those of its subgraphs last."""

@@ -98,7 +98,8 @@ def _each_type() -> Iterator[tuple[int, ...]]:
 def _is_worse(use: OperatorUse, old: int, new: int) -> bool:
     if schema(use.op, "", old) is None or schema(use.op, "", new) is None:
         return False  # what onnx does not have any more becomes another operator
-    before, after = _way(use, old), _way(use, new)
+    before = _way(use, old)
+    after = _way(use, new)
     return before != after and (before == "kernel" or after == "none")
 
 

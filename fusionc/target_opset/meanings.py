@@ -16,7 +16,14 @@ from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.unknown import EARLY, HIDDEN
 
 # The opsets since which they mean what they do now.
-_NUMPY, _SCAN, _RESIZE, _INPUTS, _DROPOUT, _ONE_AXIS, _ALLOW_ZERO, _GROUPS = 7, 9, 11, 11, 12, 13, 14, 21
+_NUMPY = 7
+_SCAN = 9
+_RESIZE = 11
+_INPUTS = 11
+_DROPOUT = 12
+_ONE_AXIS = 13
+_ALLOW_ZERO = 14
+_GROUPS = 21
 _LARGEST = float(np.finfo(np.float32).max)  # what Clip takes for a bound that it is not given
 # Attributes that are inputs by then, and what they are where they are not given.
 _OF_ATTRIBUTES: dict[str, dict[str, Any]] = {

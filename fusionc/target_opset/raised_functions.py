@@ -33,11 +33,15 @@ class _Inliner:
     def __init__(
         self, functions: Mapping[Key, FunctionProto], opsets: Mapping[str, int], version: int, names: dict[str, int]
     ) -> None:
-        self.functions, self.opsets, self.version, self.names = functions, opsets, version, names
+        self.functions = functions
+        self.opsets = opsets
+        self.version = version
+        self.names = names
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         types = {**outer, **{value.name: value.type for value in (*graph.value_info, *graph.input)}}
-        pending, done = list(reversed(graph.node)), list[NodeProto]()
+        pending = list(reversed(graph.node))
+        done = list[NodeProto]()
         while pending:
             node = pending.pop()
             function = called(node, self.functions)

@@ -27,7 +27,8 @@ def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
 
     A name that stands for values of several types in different graphs is left out.
     """
-    found, several = dict[str, TypeProto](), set[str]()
+    found = dict[str, TypeProto]()
+    several = set[str]()
     for graph in typed_model(model, folder).graphs:
         for name, value in graph.values.items():
             type_ = value.known_type.proto if value.elem_type else None
@@ -49,7 +50,8 @@ def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeP
 
 def _contradict(declared: TypeProto, found: TypeProto) -> bool:
     """Whether two types of one value cannot both be right."""
-    one, other = declared.tensor_type, found.tensor_type
+    one = declared.tensor_type
+    other = found.tensor_type
     if one.elem_type and other.elem_type and one.elem_type != other.elem_type:
         return True
     if not one.HasField("shape") or not other.HasField("shape"):

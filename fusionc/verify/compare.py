@@ -47,7 +47,8 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 SLICE = 16  # elements of a slice from which on it is judged by itself
 _PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
-_LIKE, _FEW = 8, 4  # times as large as the next smaller column one is of another kind; elements of columns of one kind
+_LIKE = 8  # times as large as the next smaller column one is of another kind
+_FEW = 4  # elements of columns of one kind
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 

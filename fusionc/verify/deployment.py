@@ -43,7 +43,8 @@ class Deployment:
     _open: tuple[tuple[object, ...], Runner] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.judge, self.table = self.judge.another(self.level), ErrorTable(self.level)
+        self.judge = self.judge.another(self.level)
+        self.table = ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
         """What differs at this level, and which optimizers do that.

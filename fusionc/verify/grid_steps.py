@@ -140,7 +140,8 @@ def _around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
     """Of the grids that the candidate has, what they make; of others, which are inside of an operator of one of the
     models, what they read."""
-    grids, read = list[list[str]](), dict[str, None]()
+    grids = list[list[str]]()
+    read = dict[str, None]()
     for node in nodes:
         outputs = list(filter(None, node.output))
         if (node.domain, node.op_type) not in _INSIDE and set(outputs) <= known:

@@ -52,18 +52,23 @@ class Judge:
     def __init__(
         self, reference: Path, runner: Runner, numerics: Numerics = "rounding", grids: GridSteps | None = None
     ) -> None:
-        self._numerics, self._grids = numerics, grids
+        self._numerics = numerics
+        self._grids = grids
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._inner_rounding = InnerRounding(reference)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
-        self._again, self.unsteady = SecondRun(reference, runner), Unsteady()
+        self._again = SecondRun(reference, runner)
+        self.unsteady = Unsteady()
         self._nowhere: list[Reach | None] = [None] * len(self.names)
         model = _model(reference)
-        self._sorted, self._precisions = sorted_outputs(model), least_precise(model)
+        self._sorted = sorted_outputs(model)
+        self._precisions = least_precise(model)
         self._joints = joints_of(model)
-        self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
+        self.excuses = Excuses()
+        self._widened = Excuses()
+        self._steps = Excuses(STEPS_ONE_IN, one_each=True)
         self.runs = self.left_out = self._inside = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
@@ -76,7 +81,9 @@ class Judge:
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
         other.unsteady = Unsteady()
-        other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN, one_each=True)
+        other.excuses = Excuses()
+        other._widened = Excuses()
+        other._steps = Excuses(STEPS_ONE_IN, one_each=True)
         other.runs = other.left_out = other._inside = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
@@ -217,7 +224,8 @@ class Judge:
     def _is_open(self, sample: Sample, name: str, reaches: Sequence[Reach | None]) -> bool:
         """Whether most of an output moves where rounding moves what the reference reads, or ties put it in another
         order: then it is no region that differs, and the sample decides nothing."""
-        at, yardstick = self.names.index(name), self._yardstick(sample, name)
+        at = self.names.index(name)
+        yardstick = self._yardstick(sample, name)
         if name in self._sorted or reach_moves_whole(sample.outputs[at], reaches[at], yardstick):
             return True
         draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)

@@ -64,7 +64,8 @@ class _Ways:
 
     def cuts(self, name: str, deep: int = 0) -> _Cuts:
         """The sizes of what a value is put together of, by axis."""
-        node, dims = self._makers.get(name), self._dims.get(name)
+        node = self._makers.get(name)
+        dims = self._dims.get(name)
         if node is None or canonical_domain(node.domain) or deep > _DEEPEST or not dims:
             return {}
         if node.op_type == "Concat":

@@ -24,7 +24,10 @@ class ReferenceAhead:
         inputs: Path | None,
         elements: int | None = None,
     ) -> None:
-        self._path, self._input_shape, self._inputs, self._elements = path, input_shape, inputs, elements
+        self._path = path
+        self._input_shape = input_shape
+        self._inputs = inputs
+        self._elements = elements
         self._process, self._limit, self._libraries = start(), longest_step() or 0.0, libraries_in_use()
         self._reference: Reference | None = None
         self._overdue: Overdue | None = None

@@ -31,7 +31,8 @@ class SecondRun:
     """Runs the reference again: in its session, and in new ones, which find other contents in memory."""
 
     def __init__(self, path: Path, runner: Runner) -> None:
-        self._path, self._runner = path, runner
+        self._path = path
+        self._runner = runner
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=1)
 
     def reaches(self, feeds: Feeds, outputs: Sequence[Any], yardsticks: Sequence[Yardstick]) -> list[Reach | None]:

@@ -154,10 +154,9 @@ def _extreme(name: str) -> Rule:
     """Of two zeros it is the one that onnxruntime has: the constant one or the second, of float16 the other one."""
 
     def rule(call: Call, x: Step, y: Step) -> Step:
-        other, of_zeros = (y, x) if x.constant is not None and y.constant is None else (x, y)
-        if _is_half(call.ctype):
-            other, of_zeros = of_zeros, other
-        return call.op(f"gk_{name}_$({{0}}, {{1}})", other, of_zeros, cost=2, types=_NUMBERS)
+        is_first = (x.constant is not None and y.constant is None) != _is_half(call.ctype)
+        operands = (y, x) if is_first else (x, y)  # the second one is that of two zeros
+        return call.op(f"gk_{name}_$({{0}}, {{1}})", *operands, cost=2, types=_NUMBERS)
 
     return rule
 

@@ -39,7 +39,8 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
     declared = info.area.values[name].shape
     if len(declared) != len(found):
         raise Unsupported(f"{name} has another rank than the area says")
-    shape, is_inferred_wrongly = [], not info.wrongly_inferred.isdisjoint(node.input)
+    shape = []
+    is_inferred_wrongly = not info.wrongly_inferred.isdisjoint(node.input)
     for axis, (dim, size) in enumerate(zip(declared, found, strict=True)):
         known = info.declared(name, axis)
         if known is not None and known != size:

@@ -62,7 +62,8 @@ def _waits_for_shared_weights(node: Node) -> bool:
     """Whether a product has few rows and its weights belong to others, too, as in recurrences that are unrolled:
     onnxruntime packs them once for all, and finds them in a cache, where each kernel has and reads a copy of its own.
     """
-    rows, matrix = node.inputs[0], node.inputs[_MATRIX]
+    rows = node.inputs[0]
+    matrix = node.inputs[_MATRIX]
     assert rows is not None and matrix is not None
     sharing = [user for user in matrix.outputs if user.operator in CONVOLVING and user.inputs[_MATRIX] is matrix]
     if len(sharing) < 2:

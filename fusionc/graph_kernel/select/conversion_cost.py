@@ -10,7 +10,9 @@ from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 
 # Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, beside reading, writing and rounding.
-_FROM_HALF, _TO_HALF, _ROUNDED_TO_HALF = 7, 30, 15
+_FROM_HALF = 7
+_TO_HALF = 30
+_ROUNDED_TO_HALF = 15
 _HALF = "uint16_t"  # as C has it in memory
 _ROUND = "gk_round_to_half"
 

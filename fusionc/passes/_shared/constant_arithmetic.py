@@ -110,7 +110,8 @@ def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
         return result
     largest = float(min(float_info(array_of(constant).dtype).max for constant in like))
     far = largest**0.25
-    size, whole = np.abs(first), np.maximum(np.abs(result), 1)
+    size = np.abs(first)
+    whole = np.maximum(np.abs(result), 1)
     if (np.isfinite(first) & (size > far * whole)).any():
         refuse("the first constant alone may make a number infinite")
     if ((size < 1) & (np.abs(second) > far)).any():

@@ -58,7 +58,8 @@ def _log_times(number: float) -> Build:
 
 
 def _constants(m: Match, new: Tape) -> Result:
-    one, other = numbers(m.k), numbers(m.q)
+    one = numbers(m.k)
+    other = numbers(m.q)
     joined_scale(other, one, m.k, m.q)  # either may come first
     return new.Mul(new.Mul(m.a, m.b), rounded(new, joined_scale(one, other, m.k, m.q), m.k, m.q))
 

@@ -83,7 +83,8 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     fits.__doc__ = f"{single}; and nothing guards against hidden rows."
     fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
-    past, values = scores_of(_repeated(_KEYS, "k"), casts=True), _repeated(_VALUES, "v")
+    past = scores_of(_repeated(_KEYS, "k"), casts=True)
+    values = _repeated(_VALUES, "v")
     plain, hiding = (_merged_or_single(attention(scores, values, casts=True)) for scores in (past, _masked(past)))
     scores = scores_of(k, casts=True)
     return (

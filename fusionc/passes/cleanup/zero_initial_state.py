@@ -23,7 +23,8 @@ _DEEPEST = 32
 
 def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
     """Whether all elements of a value are known to be 0, and none −0."""
-    node, array = value.producer, value.constant()
+    node = value.producer
+    array = value.constant()
     if array is not None:
         return _are_zeros(array)
     if node is None or node.domain != "" or node.has_references or depth == 0:

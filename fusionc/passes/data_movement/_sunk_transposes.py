@@ -126,7 +126,8 @@ def between_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
     for root in graph.of_operator("Transpose"):
         if not root.is_in_graph or root.has_references:
             continue
-        sunk, then = _Sunk(graph), order_of(root)
+        sunk = _Sunk(graph)
+        then = order_of(root)
         if sunk.add(root.inputs[0]) and sunk.is_movable and len(then) == len(sunk.order) and is_wanted(sunk.nodes):
             order = [sunk.order[axis] for axis in then]
             if sunk.private() or order == sorted(order):

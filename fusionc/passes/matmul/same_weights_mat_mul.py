@@ -71,7 +71,8 @@ def _of_gather(node: Node) -> tuple[Edge, int, int, int] | None:
     axis = None if source is None else axis_of(node, source.rank)
     if source is None or source.shape is None or axis is None or array is None or array.size != 1 or array.ndim > 1:
         return None
-    size, place = source.shape[axis], int(array.reshape(()))
+    size = source.shape[axis]
+    place = int(array.reshape(()))
     if not isinstance(size, int) or not -size <= place < size:
         return None
     return source, axis, place % size, place % size + 1
@@ -97,7 +98,8 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 def _check(m: Match) -> None:
     """Refuses where one product takes as long as several, or longer."""
-    dims, weights = _dims(m.x), _dims(m.products[0].inputs[1])
+    dims = _dims(m.x)
+    weights = _dims(m.products[0].inputs[1])
     if any(one.end > other.start for one, other in zip(m.pieces, m.pieces[1:], strict=False)):
         refuse("the pieces overlap")
     if sum(piece.end - piece.start for piece in m.pieces) < dims[m.pieces[0].axis]:

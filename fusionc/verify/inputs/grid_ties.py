@@ -23,9 +23,12 @@ _Floats = NDArray[np.float64]
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})  # for some numbers
 _WHOLE = frozenset({"Floor", "Ceil", "Mod"})
 _COMPARED = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
-_MOST_GRIDS, _MOST_VALUES = 16, 4096
-_FEW_STEPS, _MANY_STEPS = 9, 128
-_ONE, _NOTHING = np.float64(1), np.float64(0)
+_MOST_GRIDS = 16
+_MOST_VALUES = 4096
+_FEW_STEPS = 9
+_MANY_STEPS = 128
+_ONE = np.float64(1)
+_NOTHING = np.float64(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +101,8 @@ def _placed(part: Any, shape: tuple[int, ...], is_in_place: bool, rng: np.random
 
 def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Grid]:
     """The grid that an operand is on, if it is on one."""
-    node, operand = use.node, use.operand
+    node = use.node
+    operand = use.operand
     op = node.op_type
     if canonical_domain(node.domain) not in ("", MICROSOFT):
         return
@@ -120,7 +124,8 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
 
 def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
     """What an operand is behind this node, as a line over the input; None where it is something else."""
-    node, operand = use.node, use.operand
+    node = use.node
+    operand = use.operand
     op = node.op_type
     if canonical_domain(node.domain):
         return None

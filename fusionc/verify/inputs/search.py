@@ -143,11 +143,14 @@ class InputSearch:
         first = None if self.not_drawn else self._first(seeds[0])
         if first is None and self.budget.left_out:  # a model that takes more, whatever is drawn, is run once
             self.budget.left_out.clear()
-            self._is_limited, self._cost = False, 0
+            self._is_limited = False
+            self._cost = 0
             first = self._first(seeds[0])
         if first is None:
             return
-        sizes, style, ordinary = first.sizes, first.style, [_without_outputs(first)]
+        sizes = first.sizes
+        style = first.style
+        ordinary = [_without_outputs(first)]
         self._growth = first.work.elements, self._sized.work(sizes).elements
         self.budget.spend(first.work)
         yield first
@@ -176,7 +179,8 @@ class InputSearch:
         """Draw until enough elements of each output are compared; a few where all outputs stay the same."""
         most = max(ordinary, key=lambda counted: counted.fewest)
         missing = ENOUGH - sum(counted.fewest for counted in ordinary)
-        like, work = most.sample, most.sample.work
+        like = most.sample
+        work = most.sample.work
         if missing <= 0 or not most.fewest or self.is_over or self._reference.is_fresh:
             return
         read = sum(map(byte_size, self._weights))
@@ -241,7 +245,8 @@ class InputSearch:
                 yield other
 
     def _first(self, seed: int) -> DrawnSample | None:
-        costly, doubtful = list[Sizes](), list[Sizes]()
+        costly = list[Sizes]()
+        doubtful = list[Sizes]()
         for sizes in islice(_distinct(self._choices.first()), _MOST_PROPOSALS):
             if self._refused >= _MOST_REFUSED:
                 return None
@@ -344,7 +349,8 @@ class InputSearch:
     def _failed(self, error: RunError, feeds: Mapping[str, Any], most: int | None) -> None:
         cost = _COSTS.get(type(error), 0)
         if not self.first_error or (cost and not self._cost):
-            self.first_error, self.is_refused = str(error), not cost
+            self.first_error = str(error)
+            self.is_refused = not cost
         if cost:
             self._cost += cost
             if most is None or not isinstance(error, OutOfMemory):

@@ -44,7 +44,8 @@ class SizedModel:
     """
 
     def __init__(self, model: onnx.ModelProto, ports: Sequence[Port]) -> None:
-        self._given, self._ports = model, ports
+        self._given = model
+        self._ports = ports
         self._light: onnx.ModelProto | None = None
         self._known: dict[tuple[tuple[str, int], ...], Work] = {}
         self._left = _MOST_INFERRED
