@@ -7,7 +7,7 @@ holds a size, the model stays as it is, and the error says what that is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -56,7 +56,6 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
     Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a name, or is given for
     several sizes, and where something holds a size: it says what.
     """
-    option = "--input_shape" if others else _OPTION
     given = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})} for name in {**free_dim, **others}
     }
@@ -64,7 +63,8 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
     sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
     _require_names(given)
     _require_one_size_each(given, sizes)
-    light, weights = shapes_only(model), initialized(model.graph)
+    light = shapes_only(model)
+    weights = initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
     holders = twice.holders()
     held = holders.fixed
@@ -73,16 +73,35 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
         twice = TwoSizes(light, weights, _doubled(sizes))
         again = twice.holders()
         held = [*again.fixed, *again.correctable]
+    _require_nothing_held(held, sizes, "--input_shape" if others else _OPTION)
+    symbols = _symbols(model, given, sizes, others)
+    found = TwoSizes(light, weights, symbols)
+    former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
+    names = DimensionNames(model, light, weights, sizes, found)
+    _open_all(model, found, twice, former, names)
+    _forget_in_functions(model)
+    for name, axes in symbols.items():
+        for axis, symbol in axes.items():
+            dims[name][axis].dim_param = symbol
+    give_shapes(model, holders.shapes)
+    return Freed(model, sizes, holders.shapes)
+
+
+def _require_nothing_held(held: Sequence[str], sizes: Mapping[str, Mapping[int, int]], option: str) -> None:
+    """Raise UsageError where the model holds a size in these places."""
     if held:
         count = "one place" if len(held) == 1 else f"{len(held)} places"
         places = ", ".join(f"{name}[{axis}] = {size}" for name, axes in sizes.items() for axis, size in axes.items())
         what = f"{places} cannot become another size: the model holds it in {count}"
         hint = "export the model with this dimension dynamic, or correct these places; there may be others behind them"
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
-    symbols = _symbols(model, given, sizes, others)
-    found = TwoSizes(light, weights, symbols)
-    former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
-    names = DimensionNames(model, light, weights, sizes, found)
+
+
+def _open_all(
+    model: ModelProto, found: TwoSizes, twice: TwoSizes, former: Mapping[str, int], names: DimensionNames
+) -> None:
+    """Take out of all declarations what held for the former sizes only. `found` has the shapes with symbols, `twice`
+    those at twice the sizes."""
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
         for info in (*graph.value_info, *graph.output):
@@ -90,12 +109,6 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
                 kept = names.still_true(number, info)
                 shapes = (before[info.name].shape, after[info.name].shape, doubled[info.name].shape)
                 _open(info, *shapes, former, kept)
-    _forget_in_functions(model)
-    for name, axes in symbols.items():
-        for axis, symbol in axes.items():
-            dims[name][axis].dim_param = symbol
-    give_shapes(model, holders.shapes)
-    return Freed(model, sizes, holders.shapes)
 
 
 def _forget_in_functions(model: ModelProto) -> None:

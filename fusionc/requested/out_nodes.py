@@ -5,7 +5,7 @@ The inputs stay, those that nothing needs any more, too: whoever feeds the model
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from onnx import ModelProto
 
@@ -40,11 +40,16 @@ def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str, 
     graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
     del graph.output[:]
     graph.output.extend(outputs)
+    _drop_unused(model, set(names))
 
+
+def _drop_unused(model: ModelProto, names: Set[str]) -> None:
+    """Take out what none of these values needs."""
+    graph = model.graph
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
     kept = needed_for(nodes, names)
     unused = {name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]}
-    unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | set(names)
+    unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | names
     if model.ir_version >= 4:
         unused -= {value.name for value in graph.input}
     stored = initialized(graph)

@@ -35,6 +35,30 @@ def raise_opset(
     current = opsets_of(model).get("", 0)
     if version == current or not current:
         return model
+    _require_raisable(model, current, version)
+    model = inlined(model)
+    imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
+    require_same_operators(model.graph.node, current, version)
+    for lost in lost_kernels(model, version, folder):
+        tell(lost)
+    before = with_hidden_nodes(without_large_weights(model), current)
+    types = drop_contradictions(model.graph, before)
+    if any(bodies_of(node) or is_unknown(node, current) for node in model.graph.node):
+        types = {**types_everywhere(model, folder), **types}
+    names = taken_names(model)
+    Converter(names, imports, current, version).graph(model.graph, types)
+    _declare_version(model, version)
+    if model.functions:
+        inline_raised(model, version, names)
+    fault = _fault_of(model, version)
+    if fault is not None and fault_of(before) is None:
+        raise cannot(current, version, fault)
+    return model
+
+
+def _require_raisable(model: ModelProto, current: int, version: int) -> None:
+    """Raise UsageError where a model of the `current` version cannot be raised to this one, whatever is in it, and
+    FusioncError where it is for training."""
     if version < current:
         raise NewerAlready(
             f"the model's opset is {current} already, and can be raised, not lowered",
@@ -51,17 +75,10 @@ def raise_opset(
         )
     if model.training_info:
         raise cannot(current, version, "it has information for training")
-    model = inlined(model)
-    imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
-    require_same_operators(model.graph.node, current, version)
-    for lost in lost_kernels(model, version, folder):
-        tell(lost)
-    before = with_hidden_nodes(without_large_weights(model), current)
-    types = drop_contradictions(model.graph, before)
-    if any(bodies_of(node) or is_unknown(node, current) for node in model.graph.node):
-        types = {**types_everywhere(model, folder), **types}
-    names = taken_names(model)
-    Converter(names, imports, current, version).graph(model.graph, types)
+
+
+def _declare_version(model: ModelProto, version: int) -> None:
+    """Say that the nodes of a model are of this version, and raise its IR version as far as that needs it."""
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
@@ -69,15 +86,8 @@ def raise_opset(
     for entry in model.opset_import:
         if not canonical_domain(entry.domain):
             entry.version = version
-    if model.functions:
-        inline_raised(model, version, names)
-    model.ir_version = max(
-        model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
-    )
-    fault = _fault_of(model, version)
-    if fault is not None and fault_of(before) is None:
-        raise cannot(current, version, fault)
-    return model
+    least = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
+    model.ir_version = max(model.ir_version, least)
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:

@@ -21,9 +21,7 @@ def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str)
     for count in counts:
         if count.waiting:
             waiting.setdefault(count.pass_name, Counter()).update(count.waiting)
-    newest = newest_opset() if waiting else 0
-    known = sorted({version for times in waiting.values() for version in times if version <= newest}, reverse=True)
-    newest = next((version for version in known if not loses_kernels(model, version, folder)), 0)
+    newest = _newest_without_loss(waiting.values(), model, folder) if waiting else 0
     allowed = {name: {v: n for v, n in times.items() if v <= newest} for name, times in waiting.items()}
     wanted = max((max(times, default=0) for times in allowed.values()), default=0)
     told = []
@@ -31,3 +29,10 @@ def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str)
         since = f", from {max(times)}" if times and max(times) < wanted else ""
         told += [f"{name} ({sum(times.values())}{since})"] if times else []
     return [f"--target_opset {wanted} would allow: {', '.join(told)}"] if told else []
+
+
+def _newest_without_loss(waiting: Iterable[Counter[int]], model: ModelProto, folder: str) -> int:
+    """The newest opset that something waits for at which no kernel is lost; 0 for none."""
+    most = newest_opset()
+    known = sorted({version for times in waiting for version in times if version <= most}, reverse=True)
+    return next((version for version in known if not loses_kernels(model, version, folder)), 0)
