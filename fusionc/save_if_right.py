@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.disk.publish import Companion, Saved
+from fusionc.disk.publish import Companion, Library, Saved
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
@@ -54,14 +54,19 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             report.kernels = library.place if library.file is not None else None
         made = _ready_form(job, saved, report) if options.ready else None
         with timed(report, "save"):
-            place = session_file_of(options.destination)
-            description = None if made is None else made.session_file
-            companion = Companion(description, place) if description or is_session_file(place) else None
-            notices = of_lost_settings(place)
-            replace(saved, data=(*saved.data, *(() if made is None else made.data))).publish(library, companion)
-            report.ready = place if description is not None else None
-            job.notices += notices
+            _publish(job, saved, made, library, report)
     return True
+
+
+def _publish(job: Job, saved: Saved, made: MadeReady | None, library: Library, report: Report) -> None:
+    """Put the result in its place, with its kernels and its ready form."""
+    place = session_file_of(job.options.destination)
+    description = None if made is None else made.session_file
+    companion = Companion(description, place) if description or is_session_file(place) else None
+    notices = of_lost_settings(place)
+    replace(saved, data=(*saved.data, *(() if made is None else made.data))).publish(library, companion)
+    report.ready = place if description is not None else None
+    job.notices += notices
 
 
 def _is_loadable(job: Job, done: Optimized, saved: Saved, report: Report) -> bool:

@@ -17,7 +17,7 @@ from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
 from fusionc.verify.output_errors import OutputErrors
-from fusionc.verify.result import IN_PART
+from fusionc.verify.result import IN_PART, Verification
 
 
 @dataclass(frozen=True)
@@ -65,20 +65,27 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     has_sizes = job.requests.input_shape is not None
     if found.is_refused and has_sizes and verify(options.source, options.source, seeds=(0,), levels=()).runs:
         raise _unfit(job, of_the_model(found.summary, reference, job))
-    if found.status == "equal" and kernels is not None:
+    with_kernels = found.status == "equal" and kernels is not None
+    if with_kernels:
         found = check(kernels=kernels)
-        summary = f"with generated kernels and without: {found.summary.removeprefix(IN_PART)}"
-        summary = f"{IN_PART if found.is_in_part else ''}{summary}"
-    else:
-        summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
-    if finite and found.status == "equal":
-        summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+    summary = _summary(found, finite, with_kernels=with_kernels)
     summary = summary.replace(f"cannot load {candidate}", "cannot load the result")  # its folder is a temporary one
     is_known = found.status != "impossible" and (found.runs > 0 or found.status == "different")
     notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
     return Verdict(
         found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices, found.budget
     )
+
+
+def _summary(found: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
+    """What was found, in a line; `finite` are those that may give other results for NaN and infinities."""
+    summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+    if with_kernels:
+        part = IN_PART if found.is_in_part else ""
+        summary = f"{part}with generated kernels and without: {found.summary.removeprefix(IN_PART)}"
+    if finite and found.status == "equal":
+        summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+    return summary
 
 
 def _unfit(job: Job, summary: str) -> UsageError:

@@ -62,16 +62,19 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
             missing = next((called for called in callees[key] if called not in sizes), None)
             if missing is None:
                 sizes[key] = sum(count * sizes.get(called, 1) for called, count in bodies[key].items())
-                depths[key] = 1 + max((depths[called] for called in bodies[key] if called in depths), default=0)
+                depths[key] = 1 + max((depths.get(called, 0) for called in bodies[key]), default=0)
                 yield key, sizes[key], depths[key]
                 open_.discard(path.pop())
             elif missing in open_:
-                what = f"the model is not valid: the function {missing[1]!r} calls itself"
-                place = f"{where}, function {key[1]!r}"
-                raise FusioncError(what, where=place, hint="export the model again, or correct it there", code="E13005")
+                raise _circle(missing, f"{where}, function {key[1]!r}")
             else:
                 path.append(missing)
                 open_.add(missing)
+
+
+def _circle(called: _Key, where: str) -> FusioncError:
+    what = f"the model is not valid: the function {called[1]!r} calls itself"
+    return FusioncError(what, where=where, hint="export the model again, or correct it there", code="E13005")
 
 
 def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:

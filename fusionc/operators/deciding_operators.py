@@ -34,6 +34,8 @@ JUMPS: dict[tuple[str, str], tuple[int, ...] | None] = {
     (MICROSOFT, "DynamicQuantizeLSTM"): FIRST,
     (MICROSOFT, "DynamicQuantizeMatMul"): FIRST,
 }
+# Where two elements are about as large, these put them in another order, with all that follows.
+SORTS = frozenset({"NonMaxSuppression", "NonZero", "TopK", "Unique"})
 # The inputs at which the sign of a number near 0 decides. A power does so but for exponents 1, 2, 3 …
 ZEROS: dict[tuple[str, str], tuple[int, ...]] = {
     ("", "Div"): (1,),

@@ -11,9 +11,10 @@ from onnx import GraphProto, NodeProto, TensorProto, TensorShapeProto, TypeProto
 
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
+from fusionc.operators.early_operators import EARLY
 from fusionc.protos import is_external
 from fusionc.target_opset.limits import cannot
-from fusionc.target_opset.unknown import EARLY, HIDDEN
+from fusionc.target_opset.unknown import HIDDEN
 
 # The opsets since which they mean what they do now.
 _NUMPY = 7

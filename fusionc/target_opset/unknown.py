@@ -12,11 +12,11 @@ from onnx import ModelProto, NodeProto
 
 from fusionc.errors import UsageError
 from fusionc.model.operators import canonical_domain
+from fusionc.operators.early_operators import EARLY
 from fusionc.protos import bodies_of
 from fusionc.target_opset.limits import OPTION
 
 HIDDEN = "fusionc.unknown"
-EARLY = {"LayerNormalization": 17}  # onnxruntime has these in opsets that do not know them yet, with the same meaning
 
 
 def is_unknown(node: NodeProto, version: int) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from fusionc.operators.deciding_operators import SORTS
 from fusionc.protos import reads_of
 from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
@@ -23,8 +24,6 @@ from fusionc.verify.order_dependence import Reach
 
 STEPS_ONE_IN = 500  # elements of a grid may be on the next step: of 8 bits rounding takes one in some thousand there
 _MOST = 0.5  # the share of an output that moves by itself where the model amplifies rounding as a whole
-# Where two elements are about as large, these put them in another order, with all that follows.
-_SORTING = ("TopK", "NonMaxSuppression", "NonZero", "Unique")
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
     behind = set[str]()
     sorts = {(function.domain, function.name) for function in model.functions if _sorts(function.node)}
     for node in model.graph.node:
-        is_such = node.op_type in _SORTING or (node.domain, node.op_type) in sorts
+        is_such = node.op_type in SORTS or (node.domain, node.op_type) in sorts
         bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))
         if is_such or any(map(_sorts, bodies)) or not behind.isdisjoint(reads_of(node)):
             behind.update(node.output)
@@ -151,7 +150,7 @@ def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def _sorts(nodes: Sequence[onnx.NodeProto]) -> bool:
-    return any(node.op_type in _SORTING for node in nodes)
+    return any(node.op_type in SORTS for node in nodes)
 
 
 def _farthest(ours: NDArray[Any], theirs: NDArray[Any], where: NDArray[np.bool_]) -> float:

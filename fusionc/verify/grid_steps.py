@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size
 from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.grid_operators import GRID_INSIDE, GRIDS
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
@@ -29,10 +30,6 @@ from fusionc.verify.excuses import Excused
 from fusionc.verify.model_file import ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
 
-_GRIDS = ("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil")
-# These have one inside, of what they read first, and a candidate may have others: with the same numbers to read, both
-# must compute the same.
-_INSIDE = [(MICROSOFT, name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits")]
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", MICROSOFT)
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
@@ -127,7 +124,7 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     for node in model.graph.node:
         operator = canonical_domain(node.domain), node.op_type
         is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
-        if operator in _INSIDE or (operator[0] in _DOMAINS and (node.op_type in _GRIDS or is_cast)):
+        if operator in GRID_INSIDE or (operator[0] in _DOMAINS and (node.op_type in GRIDS or is_cast)):
             yield node
 
 
@@ -144,7 +141,7 @@ def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list
     read = dict[str, None]()
     for node in nodes:
         outputs = list(filter(None, node.output))
-        if (node.domain, node.op_type) not in _INSIDE and set(outputs) <= known:
+        if (node.domain, node.op_type) not in GRID_INSIDE and set(outputs) <= known:
             grids.append(outputs)
         elif node.input[0] in known:
             read[node.input[0]] = None

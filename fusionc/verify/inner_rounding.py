@@ -13,6 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.functions import inlined
 from fusionc.model.tensors import byte_size, float_info
+from fusionc.operators.approximated_functions import APPROXIMATED
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
@@ -22,12 +23,6 @@ from fusionc.verify.seeding import seeded_runner
 _LARGEST_MODEL = 1_500_000_000  # bytes; of a larger model no further session is made
 _MOST_NODES = 20_000
 _DRAWS = 8
-# No standard says how these round: kernels approximate them, each in its own way.
-_APPROXIMATED = frozenset({
-    *("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Gelu", "Log"),
-    *("LogSoftmax", "Mish", "Pow", "QuickGelu", "Selu", "Sigmoid", "Sin", "Sinh", "Softmax", "Softplus", "Swish"),
-    *("Tan", "Tanh"),
-})  # fmt: skip
 _TYPES: dict[int, Any] = {
     TensorProto.FLOAT: np.float32,
     TensorProto.FLOAT16: np.float16,
@@ -74,7 +69,7 @@ def _with_factors(model: ModelProto) -> dict[str, Any]:
     nodes = list[NodeProto]()
     for node in model.graph.node:
         nodes.append(node)
-        if node.op_type not in _APPROXIMATED:
+        if node.op_type not in APPROXIMATED:
             continue
         for index, name in enumerate(node.output):
             if (kind := kinds.get(name, 0)) in _TYPES:

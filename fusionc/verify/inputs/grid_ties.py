@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.deciding_operators import MOVES, is_real
 from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.grid_operators import COMPARISONS, WHOLE
 from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 
 _Floats = NDArray[np.float64]
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})  # for some numbers
-_WHOLE = frozenset({"Floor", "Ceil", "Mod"})
-_COMPARED = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})
 _MOST_GRIDS = 16
 _MOST_VALUES = 4096
 _FEW_STEPS = 9
@@ -107,16 +106,14 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
     if canonical_domain(node.domain) not in ("", MICROSOFT):
         return
     if op == "QuantizeLinear" and operand == 0:
-        scale = _constant(flow, use, 1)
-        if scale is not None and scale.size:
+        if (scale := _constant(flow, use, 1)) is not None:
             yield _Line(line).on(step=_along(scale, node, rank))
-    elif op == "DynamicQuantizeLinear" or op == "Round":
+    elif op in ("DynamicQuantizeLinear", "Round"):
         yield line
-    elif op in _WHOLE or (op == "Cast" and not is_real(_target(node))):
+    elif op in WHOLE or (op == "Cast" and not is_real(_target(node))):
         yield _Line(line).on(shift=0.0)
-    elif op in _COMPARED:
-        limit = _constant(flow, use, 1 - operand)
-        if limit is not None and limit.size:
+    elif op in COMPARISONS:
+        if (limit := _constant(flow, use, 1 - operand)) is not None:
             yield _Line(line).on(step=limit, is_constant=True)
     elif op == "Sign":
         yield _Line(line).on(step=_NOTHING, is_constant=True)
@@ -134,10 +131,14 @@ def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
     if op == "Neg":
         return _Line(line).times(np.float64(-1))
     if op in MOVES:
-        is_data = operand == 0 or op == "Concat" or (op == "Where" and operand > 0)
-        return _Line(line).on(is_in_place=False) if is_data else None
+        return _Line(line).on(is_in_place=False) if _is_moved(op, operand) else None
     other = _constant(flow, use, 1 - operand) if op in ("Mul", "Div", "Add", "Sub") else None
-    return None if other is None or not other.size else _scaled(op, operand, line, other)
+    return None if other is None else _scaled(op, operand, line, other)
+
+
+def _is_moved(op: str, operand: int) -> bool:
+    """Whether an operator that moves elements moves those of this operand."""
+    return operand == 0 or op == "Concat" or (op == "Where" and operand > 0)
 
 
 def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
@@ -191,13 +192,14 @@ def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
 
 
 def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
+    """The numbers that an operand always has; None where these are not known, or there are none."""
     if operand >= len(use.node.input):
         return None
     tensor = flow.constant(use.scope, use.node.input[operand])
     if tensor is None:
         return None
     values = onnx.numpy_helper.to_array(tensor)
-    return None if values.dtype.kind in "OUSb" else values.astype(np.float64)
+    return None if values.dtype.kind in "OUSb" or not values.size else values.astype(np.float64)
 
 
 def _target(node: onnx.NodeProto) -> int:

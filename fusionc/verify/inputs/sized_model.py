@@ -25,6 +25,7 @@ _MOST_INFERRED = 100_000  # nodes, at all sizes together; at the sizes that foll
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
 _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _A_CALL = 2_000  # elements that could be computed in the time that it takes to begin with a node
 
 
@@ -156,10 +157,12 @@ def _drop_empty_operands(model: onnx.ModelProto) -> None:
         if node.op_type != "Concat":
             continue
         axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-        known = {name: dims[name] for name in node.input if name in dims}
-        empty = {name for name, of in known.items() if -len(of) <= axis < len(of) and not of[axis]}
-        if left := [name for name in node.input if name not in empty]:
+        if left := [name for name in node.input if name not in dims or not _is_empty(dims[name], axis)]:
             node.input[:] = left
+
+
+def _is_empty(dims: Dims, axis: int) -> bool:
+    return -len(dims) <= axis < len(dims) and not dims[axis]
 
 
 def _nodes_at_fault(said: str) -> Iterator[str]:
@@ -211,9 +214,6 @@ def _elements(
     return total, guessed
 
 
-_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-
-
 def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
     """Give outputs of unknown shape that of the largest input which is no weight; rows of a table the table's width."""
     shapes = known.shapes
@@ -251,14 +251,10 @@ def _peak(graph: onnx.GraphProto, known: _Inferred) -> int:
     held = {value.name: _bytes(value.name, known) for value in graph.input if value.name not in known.weights}
     live = peak = sum(held.values())
     for at, node in enumerate(graph.node):
-        for name in _made(node):
+        for name in filter(None, node.output):
             held[name] = _bytes(name, known)
             live += held[name]
         peak = max(peak, live)
-        live -= sum(held.pop(name, 0) for name in freed.get(at, ()))
-        live -= sum(held.pop(name, 0) for name in node.output if name and name not in last)
+        unread = (name for name in node.output if name not in last)
+        live -= sum(held.pop(name, 0) for name in (*freed.get(at, ()), *unread))
     return peak
-
-
-def _made(node: onnx.NodeProto) -> Iterator[str]:
-    return (name for name in node.output if name)

@@ -1,0 +1,10 @@
+"""Operators that put a number on a grid: it becomes the nearest step, or the one below or above."""
+
+from fusionc.operators.domains import MICROSOFT
+
+WHOLE = frozenset({"Floor", "Ceil", "Mod"})  # whose limits are the whole numbers themselves, not the halves
+COMPARISONS = frozenset({"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"})  # a grid of one number
+# What they make is on a grid, which another model has as well.
+GRIDS = frozenset({"QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil"})
+# These have a grid inside, of what they read first.
+GRID_INSIDE = frozenset((MICROSOFT, name) for name in ("DynamicQuantizeLSTM", "DynamicQuantizeMatMul", "MatMulNBits"))
