@@ -49,6 +49,7 @@ class Sessions:
     def __init__(self) -> None:
         self._opened: dict[int, _Opened] = {}
         self._measured: MeasuredSession | None = None
+        self._has_arena = True
 
     def open(
         self,
@@ -61,7 +62,7 @@ class Sessions:
     ) -> tuple[list[str], dict[str, str]]:
         """Make a session; the names of its outputs, and the types of all ports."""
         limit_growth()
-        source = (model, folder, libraries, level, entries)
+        source = (model, folder, libraries, level, entries, self._has_arena)
         session = _session(*source)
         self._opened[number] = _Opened(source, session)
         outputs = session.get_outputs()
@@ -199,7 +200,11 @@ class Sessions:
         return shortest
 
     def fill_memory(self, byte: int) -> None:
-        """What sessions that are opened from now on find in memory that nobody has written, where that can be."""
+        """What sessions that are opened from now on find in memory that nobody has written, where that can be.
+
+        They have no arena, in which they would find what other values have left; 0 gives them one again.
+        """
+        self._has_arena = not byte
         fill_allocations(byte)
 
     def load_library(self, path: str) -> None:
@@ -226,9 +231,15 @@ def _options() -> ort.SessionOptions:
 
 
 def _session(
-    model: str | bytes, folder: str | None, libraries: Sequence[str], level: str, entries: Mapping[str, str]
+    model: str | bytes,
+    folder: str | None,
+    libraries: Sequence[str],
+    level: str,
+    entries: Mapping[str, str],
+    has_arena: bool,
 ) -> ort.InferenceSession:
     options = _options()
+    options.enable_cpu_mem_arena = has_arena
     options.graph_optimization_level = _LEVELS[level]
     options.intra_op_num_threads = min(_MOST_THREADS, cores())
     # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead of 0.2 s for

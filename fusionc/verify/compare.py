@@ -45,6 +45,7 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 # Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
 # would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
+_SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
 SLICE = 16  # elements of a slice from which on it is judged by itself
 _PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
 _LIKE = 8  # times as large as the next smaller column one is of another kind
@@ -84,8 +85,11 @@ class Yardstick:
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
 
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        """The scale of the elements of an array of a type: of all of them, or of each its part's."""
-        whole = max(scale_of(values, name), self.least_scale)
+        """The scale of the elements of an array of a type: of all of them, or of each its part's.
+
+        Subnormal numbers have few bits, and some processors make 0 of them: no scale is less than a normal number.
+        """
+        whole = max(scale_of(values, name), self.least_scale, _SMALLEST_NORMAL.get(name, 0.0))
         if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
             return np.asarray(whole)
         scales = np.empty(values.shape)

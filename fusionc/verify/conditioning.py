@@ -130,10 +130,16 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
     return np.asarray(np.where(exact | ~np.isfinite(values), values, moved), values.dtype)
 
 
-def steps(reference: Any, candidate: Any, moved: Any) -> Reach | None:
+def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
     """Infinity where the candidate gives what the reference gives when moved, and not what it gives otherwise: an
-    input or a weight that lies on a step, such as that of Floor, decides nothing there."""
+    input or a weight that lies on a step, such as that of Floor, decides nothing there.
+
+    Elements that the model leaves open (an infinite reach) may be of any size: they are no scale for others.
+    """
     values = (reference, candidate, moved)
     if not all(isinstance(value, np.ndarray) for value in values) or len({value.shape for value in values}) > 1:
         return None
+    if reach is not None and reach.shape == reference.shape and reference.dtype.kind == "f":
+        is_open = np.isinf(reach)
+        reference, candidate, moved = (np.where(is_open, np.zeros((), v.dtype), v) for v in values)
     return np.where(unequal(reference, candidate) & ~unequal(moved, candidate), np.inf, 0.0)

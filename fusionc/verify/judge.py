@@ -124,7 +124,7 @@ class Judge:
 
         Where (1 / x) * y overflows between, y / x need not; what does, a rewrite that rounds may change.
         """
-        if self._numerics == "bitwise" or not isinstance(sample, DrawnSample) or sample.style.floats != "mixed":
+        if self._numerics == "bitwise" or _drawn_floats(sample) != "mixed":
             return False
         return not self.mismatches(sample, sample.outputs, list(map(_where_finite, sample.outputs, found)))
 
@@ -266,8 +266,8 @@ class Judge:
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
-        """On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs."""
-        least = self._scales.get(name, 0.0) if sample.edge else 0.0
+        """On zeros, and at ties of 0, an output may vanish but for rounding; its scale is that of the ordinary runs."""
+        least = self._scales.get(name, 0.0) if sample.edge or _drawn_floats(sample) == "ties" else 0.0
         return Yardstick(self._numerics, least, self._precisions.get(name, ""), self._joints.get(name, ()))
 
     def summary(self, left_out: Sequence[str]) -> str:
@@ -360,7 +360,7 @@ class Judge:
         for moved in chain(draws, self._inner_rounding.draws(sample.feeds), other_draws()):
             for noise, value, other, reach in zip(noises, sample.outputs, moved, reaches, strict=True):
                 noise.add(*settled(value, other, reach))
-            seen = map(steps, sample.outputs, found, moved)
+            seen = map(steps, sample.outputs, found, moved, reaches)
             reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
             left = self._unsettled(sample, found, reaches)
             if self._is_explained(sample, found, reaches, left, noises, ABOUT):
@@ -368,7 +368,7 @@ class Judge:
                 return "same", left, reaches
         if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
             for moved in self._conditioning.far_draws(sample.feeds):
-                seen = map(steps, sample.outputs, found, moved)
+                seen = map(steps, sample.outputs, found, moved, reaches)
                 reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
                 left = self._unsettled(sample, found, reaches)
                 if not left:
@@ -377,6 +377,11 @@ class Judge:
             self._note_movement(sample, noises)
             return "unstable", left, reaches
         return "different", left, reaches
+
+
+def _drawn_floats(sample: Sample) -> str:
+    """The style in which the floats of a sample are drawn; "" where they are given."""
+    return sample.style.floats if isinstance(sample, DrawnSample) else ""
 
 
 def _where_finite(ours: Any, theirs: Any) -> Any:

@@ -74,5 +74,5 @@ def test_a_session_takes_no_more_threads(
 ) -> None:
     (groups / "own").write_text("0::/")
     of_second_version(groups, text)
-    session = sessions._session(str(MODEL), None, (), "disabled", {})
+    session = sessions._session(str(MODEL), None, (), "disabled", {}, True)
     assert session.get_session_options().intra_op_num_threads == threads

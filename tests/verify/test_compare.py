@@ -326,3 +326,12 @@ def test_what_a_zero_slice_rounds_to_is_accepted() -> None:
     assert compare(values, other) is None
     other[:, 0] = 1e-4
     assert compare(values, other) is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"), [(np.float32, 2.0**-126), (np.float64, 2.0**-1022), (np.float16, 2.0**-14)]
+)
+def test_subnormal_numbers_that_vanish_are_no_difference_and_normal_ones_are(dtype: Any, least: float) -> None:
+    smallest = np.full(4, np.finfo(dtype).smallest_subnormal, dtype)
+    assert compare(smallest, np.zeros(4, dtype)) is None
+    assert compare(np.full(4, least, dtype), np.zeros(4, dtype)) is not None

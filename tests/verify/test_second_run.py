@@ -85,3 +85,14 @@ def test_where_nothing_else_is_left_nothing_is_proved(tmp_path: Path, monkeypatc
     )
     found = verify(path, path, nonfinite=False)
     assert found.status == "impossible" and found.summary.startswith("nothing is judged: y is not judged"), found
+
+
+def test_what_nobody_writes_of_small_outputs_is_known(tmp_path: Path) -> None:
+    """In an arena they find in each session the same values that were there before."""
+    text = """agraph (float[N,2] x, int64[K] k) => (float[A,B] y) {
+        e = Exp (x) r = Reshape (e, k) p, q = Split <axis = 1, num_outputs = 2> (r) y = Concat <axis = -1> (p, q) }"""
+    feeds = {"x": np.ones((1, 2), np.float32), "k": np.array([2, 1, 1])}
+    onnx.save(parse(text, 18), tmp_path / "m.onnx")
+    runner = Runner(tmp_path / "m.onnx")
+    (reach,) = SecondRun(tmp_path / "m.onnx", runner).reaches(feeds, runner.run(feeds), [USUAL])
+    assert reach is not None and np.isinf(reach).any()
