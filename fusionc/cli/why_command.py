@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _MOST = 5  # names on a line
+_AN_AREA = "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made with, too"
 _EPILOG = """\b
 Exit codes:
   0  answered
@@ -116,7 +117,7 @@ def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
     made_of += f", which {_names(one.taken_by)} took here" if one.taken_by else ""
     yield "expected", f"{operator.operator}: {operator.expected} there, {operator.converted} here{made_of}"
     if not one.passes:
-        yield "note", f"no pass that makes {operator.operator} is near there"
+        yield "note", _AN_AREA if operator.is_area else f"no pass that makes {operator.operator} is near there"
     for answer in one.passes:
         yield from _facts(answer)
 

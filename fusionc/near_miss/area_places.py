@@ -36,9 +36,13 @@ def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> It
     told = {refused.reason for refused in fused.refused if refused.pass_name == pass_.name}
     own = [count for count in fused.counts if count.pass_name == pass_.name]
     for count in own:
-        yield from (f"refused {times} times: {why}" for why, times in count.refused.items() if why not in told)
+        yield from (f"refused in {_places(times)}: {why}" for why, times in count.refused.items() if why not in told)
     if is_idle and not any(count.matched for count in own):
         yield f'nothing here could be such an area: "fusionc passes {pass_.name}" says of what it makes one'
+
+
+def _places(number: int) -> str:
+    return "one place" if number == 1 else f"{number} places"
 
 
 def _place(no_area: NoArea, *, is_match: bool) -> Place:

@@ -11,7 +11,7 @@ from fusionc.comparison.changes import node_changes
 from fusionc.comparison.model_nodes import nodes_of_graphs
 from fusionc.comparison.pairs import Digests
 from fusionc.model.graph import Model
-from fusionc.model.operators import short_name
+from fusionc.model.operators import KERNELS, short_name
 from fusionc.rewrite import Pass
 
 _MADE = re.compile(r"^after +(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)  # in the documentation of a pass
@@ -26,6 +26,11 @@ class ExpectedOperator:
     converted: int
     expected: int
     nodes: tuple[str, ...]
+
+    @property
+    def is_area(self) -> bool:
+        """Whether graph kernel fusion makes it, and no pass alone."""
+        return self.operator.startswith(f"{KERNELS}.")
 
 
 def expected_operators(given: Model, converted: Model, expected: Model) -> list[ExpectedOperator]:

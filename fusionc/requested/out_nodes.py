@@ -35,7 +35,8 @@ def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str, 
     if not names or len(set(names)) < len(names):
         twice = next((name for name in names if names.count(name) > 1), None)
         what = f"{twice} is named twice" if twice else "no output is named"
-        raise UsageError(what, where=_OPTION, hint='write it as "conv1:0;relu2:1"', code="E10001")
+        hint = "name each value once" if twice else 'write it as "conv1:0;relu2:1"'
+        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
     outputs = declarations_of(model, names, folder, ran or TypesOfARun())
     graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
     del graph.output[:]

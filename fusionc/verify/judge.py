@@ -272,7 +272,7 @@ class Judge:
 
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
-        parts = [f"equal in {self.runs} runs"]
+        parts = [f"equal in {self.runs} {'run' if self.runs == 1 else 'runs'}"]
         parts += self.exceptions()
         parts += self.unsteady.notes(self.names)
         if self.left_out:

@@ -51,6 +51,17 @@ def test_a_pass_that_is_off_and_would_have_made_what_is_expected(run: Any, gelu:
     assert "would fire  Mul ‹\\x1by›: it would take effect (pattern Gelu)" in lines
 
 
+def test_an_area_that_is_expected_needs_graph_kernels(run: Any, gelu: str) -> None:
+    area = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 20, "fusionc.gk" : 1]>
+        agraph (float[N,4] x) => (float[N,4] y) { y = fusionc.gk.area (x) }
+        <domain: "fusionc.gk", opset_import: ["" : 20]> area (x) => (y) { a = Exp (x) y = Exp (a) }"""
+    )
+    onnx.save(area, "area.onnx")
+    lines = run("why", "--model", gelu, "--expected", "area.onnx").stdout.splitlines()
+    assert lines[-1].startswith("note ") and "--enable_graph_kernel" in lines[-1], lines
+
+
 def test_json(run: Any, gelu: str) -> None:
     (answer,) = json.loads(run("why", "--model", gelu, "GeluFusionPass", "--json").stdout)["passes"]
     assert (answer["name"], answer["fired"], answer["taken"]) == ("GeluFusionPass", [], [])

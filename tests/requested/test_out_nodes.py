@@ -113,7 +113,7 @@ def test_unused_weights_that_were_there_stay() -> None:
     [
         ("", "no output is named", "conv1:0;relu2:1"),
         (";", "no output is named", "conv1:0;relu2:1"),
-        ("b;relu:0", "b is named twice", "conv1:0;relu2:1"),
+        ("b;relu:0", "b is named twice", "name each value once"),
         ("relo:0", "no node of the model makes relo:0", 'did you mean "relu:0"? Give node:index or'),
         ("relu:1", "the node relu has no output 1", "its outputs are: b"),
         ("x", "no node of the model makes x", ""),

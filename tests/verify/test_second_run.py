@@ -67,7 +67,7 @@ def test_what_nobody_writes_is_not_judged_and_said(tmp_path: Path) -> None:
     outcome, judge = judged(tmp_path, GIVEN)
     why = "there the reference gives something else each time"
     assert outcome == "same"
-    assert judge.summary(()) == f"equal in 1 runs; of y 35 of 49 elements are not judged: {why}; z is not judged: {why}"
+    assert judge.summary(()) == f"equal in 1 run; of y 35 of 49 elements are not judged: {why}; z is not judged: {why}"
 
 
 @pytest.mark.parametrize("wrong", [("1.0", "Relu"), ("-1.0", "Exp")], ids=["another output", "other elements"])
