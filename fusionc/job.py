@@ -28,6 +28,7 @@ from fusionc.model.operators import opsets_of
 from fusionc.model.write_back import write_back
 from fusionc.options import Options
 from fusionc.passes import PASSES
+from fusionc.protos import copied
 from fusionc.report import Plog
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested.free_dim import Freed
@@ -123,8 +124,7 @@ class Job:
             return
         chosen = self.shapes or {}
         self.shapes = {**self.requests.sizes_to_run(changed, chosen), **chosen}
-        copy = onnx.ModelProto()
-        copy.CopyFrom(changed)
+        copy = copied(changed)
         if version is not None and is_too_old:
             copy = self._raised(copy, version)
             said = f"onnxruntime does not run this model of opset {opsets_of(changed)['']}"

@@ -173,6 +173,13 @@ def is_small(tensor: TensorProto) -> bool:
     return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
 
 
+def copied(model: ModelProto) -> ModelProto:
+    """Another model with all that this one holds."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
 def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
     """A copy of what the model computes, with its large weights as inputs: shapes follow from it as well.
 

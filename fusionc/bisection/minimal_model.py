@@ -14,6 +14,7 @@ from fusionc.bisection.trials import Rewrite
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
 from fusionc.job import Job
+from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
 from fusionc.verdict import verdict_on
@@ -64,8 +65,7 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
 def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
     """The model and what a conversion makes of it, if that is wrong."""
     try:
-        proto = onnx.ModelProto()
-        proto.CopyFrom(model)
+        proto = copied(model)
         done = job.optimized(proto)
         shown = _difference(job, model, done.proto, done.counts) if done.log.count else ""
     except FusioncError:
@@ -121,8 +121,7 @@ def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
     """The model with other sizes: of its weights the beginnings are kept."""
-    cut = onnx.ModelProto()
-    cut.CopyFrom(model)
+    cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value in sizes:

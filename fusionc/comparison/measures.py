@@ -16,7 +16,7 @@ from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.operators.domains import TRADITIONAL
-from fusionc.protos import inputs_to_feed, tensors_of, without_large_weights
+from fusionc.protos import copied, inputs_to_feed, tensors_of, without_large_weights
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
@@ -100,8 +100,7 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
     moved, unknown = _total(sized.model, bytes_moved_by)
     computed = sized.model
     if sized.areas:
-        whole = onnx.ModelProto()
-        whole.CopyFrom(sized.proto)
+        whole = copied(sized.proto)
         computed = typed_model(inlined(whole), sized.folder)
     operations, uncounted = _total(computed, operations_of)
     return Measures(

@@ -14,6 +14,7 @@ import onnx.printer
 
 from fusionc.disk.paths import require_no_stream
 from fusionc.errors import FusioncError, UsageError
+from fusionc.protos import copied
 from fusionc.report.model_info import drop_large_data
 
 _NAME = re.compile(r"\d{4,}_\w+\.(onnx|txt)")
@@ -43,8 +44,7 @@ class GraphDump:
             self._remove_former()
         path = self.folder / f"{self._count:04}_{name}"
         self._count += 1
-        light = onnx.ModelProto()
-        light.CopyFrom(proto)
+        light = copied(proto)
         drop_large_data(light)
         with self._guarded():
             for ending in (".onnx", ".txt"):

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from fusionc.model.write_back import keep
-from fusionc.protos import needed_for
+from fusionc.protos import copied, needed_for
 from fusionc.runtime.run_errors import RunError
 
 
@@ -40,8 +40,7 @@ class TypesOfARun:
         from fusionc.verify.first_sample import first_sample_of  # few conversions need them
         from fusionc.verify.seeding import seeded_runner
 
-        part = ModelProto()
-        part.CopyFrom(model)
+        part = copied(model)
         nodes = list(part.graph.node)  # holds the entries, so that their identities stay valid
         kept = needed_for(nodes, names)
         keep(part.graph.node, lambda node: id(node) in kept)

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 
 from fusionc.model.tensors import Array, to_array, to_proto
+from fusionc.protos import copied, reads_of
 
 _LARGEST = 1 << 24  # bytes of a model of which there are mutants: each is loaded
 _DIVIDES = ("Div", "Mod")  # of whole numbers by zero end the process
@@ -31,10 +32,11 @@ def _without(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
     node = model.graph.node[at]
     if node.op_type == "Identity" or not node.input or not node.input[0] or not node.output[0]:
         return
-    mutant = _copy(model)
+    mutant = copied(model)
     outputs = list(node.output)
     mutant.graph.node[at].CopyFrom(onnx.helper.make_node("Identity", node.input[:1], outputs[:1]))
-    if not any(set(outputs[1:]) & set(names) for names in _read(mutant)):
+    read = {value.name for value in mutant.graph.output}.union(*map(reads_of, mutant.graph.node))
+    if read.isdisjoint(outputs[1:]):  # of a node that is left out, only the first output is there
         yield mutant
 
 
@@ -43,7 +45,7 @@ def _with_another_constant(model: onnx.ModelProto, at: int) -> Iterator[onnx.Mod
     values = to_array(tensor, "")
     if not values.size:
         return
-    mutant = _copy(model)
+    mutant = copied(model)
     mutant.graph.initializer[at].CopyFrom(to_proto(other_elements(values), tensor.name))
     yield mutant
 
@@ -65,22 +67,6 @@ def _swapped(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
     node = model.graph.node[at]
     if len(node.input) < 2 or node.input[0] == node.input[1] or node.op_type in _DIVIDES:
         return
-    mutant = _copy(model)
+    mutant = copied(model)
     mutant.graph.node[at].input[:2] = [node.input[1], node.input[0]]
     yield mutant
-
-
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
-def _read(model: onnx.ModelProto) -> Iterator[list[str]]:
-    """What is read in a model: of a node that is left out, only the first output is there."""
-    yield [value.name for value in model.graph.output]
-    for node in model.graph.node:
-        yield list(node.input)
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield [name for inner in attribute.g.node for name in inner.input]

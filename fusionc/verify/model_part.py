@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from fusionc.disk.mapped_weights import as_external
-from fusionc.protos import reads_of
+from fusionc.protos import copied, reads_of
 from fusionc.runtime.runner import Runner
 from fusionc.verify.model_file import LEAN, light_model
 from fusionc.verify.seeding import random_nodes, set_seeds
@@ -40,8 +40,7 @@ class SeenModel:
 
     def runner(self, names: Sequence[str]) -> Runner:
         """What computes these values, in this order. Raises RunError."""
-        part = onnx.ModelProto()
-        part.CopyFrom(self._model)
+        part = copied(self._model)
         nodes = self._needed(names)
         del part.graph.node[:], part.graph.output[:], part.graph.initializer[:], part.graph.sparse_initializer[:]
         part.graph.node.extend(nodes)

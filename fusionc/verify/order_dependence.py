@@ -19,7 +19,7 @@ from onnx import TensorProto
 from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
-from fusionc.protos import graphs_of, is_external, reads_of
+from fusionc.protos import copied, graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.model_file import light_model
@@ -128,8 +128,7 @@ class OrderDependence:
         wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
         if not wanted:
             return
-        shown = onnx.ModelProto()
-        shown.CopyFrom(model)
+        shown = copied(model)
         del shown.graph.output[:]
         for number, name in enumerate(wanted):  # an output may be no input and no initializer
             seen = f"{name}.seen.{number}"

@@ -25,6 +25,7 @@ from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import qualified
 from fusionc.model.write_back import write_back
+from fusionc.protos import copied
 from fusionc.rewrite.log import PatternCount
 
 StageObserver = Callable[[StagePass, onnx.ModelProto], None]
@@ -96,7 +97,7 @@ class Planner:
 
     def _prepared(self, proto: onnx.ModelProto, attempt: Attempt) -> Model:
         if self.observer is not None:
-            self.observer(CLUSTER, _copy(proto))
+            self.observer(CLUSTER, copied(proto))
         with self.stages.timed(EXPANDER):
             model = cluster_model(self.expander.expand(proto, attempt.expanded) if attempt.expanded else proto)
             if attempt.expanded:
@@ -110,10 +111,4 @@ class Planner:
 
     def _show(self, stage_pass: StagePass, model: Model) -> None:
         if self.observer is not None:
-            self.observer(stage_pass, _copy(write_back(model)))
-
-
-def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    return copy
+            self.observer(stage_pass, copied(write_back(model)))
