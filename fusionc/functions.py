@@ -200,7 +200,13 @@ def drop_functions(model: ModelProto, kept: Collection[Key] = ()) -> None:
                 model.opset_import.append(helper.make_opsetid(domain, version))
     del model.functions[:]
     model.functions.extend(function for key, function in functions.items() if key in kept)
-    idle = {key[0] for key in dropped} - {"", *(canonical_domain(node.domain) for node in nodes_of(model))}
+    _drop_imports(model, {key[0] for key in dropped} - {""})
+
+
+def _drop_imports(model: ModelProto, domains: Collection[str]) -> None:
+    """Import these domains no longer, but for those of which a node is there."""
+    used = {canonical_domain(node.domain) for node in nodes_of(model)}
+    idle = set(domains) - used
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain) not in idle]
     del model.opset_import[:]
     model.opset_import.extend(imports)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -34,16 +33,7 @@ from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import compare
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
-from fusionc.verify.side_by_side import (
-    A_FEW,
-    ENOUGH,
-    MOST_DRAWN,
-    MOST_MORE,
-    MOST_READ,
-    elements,
-    fewest_elements,
-    stacked,
-)
+from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, stacked
 
 _LARGEST = 1 << 30  # bytes of a model that is handed over in one piece
 _NOT_RUN = "onnxruntime cannot run what it replaces"
@@ -202,14 +192,11 @@ class _Pair:
         if not ordinary or not self._models.inputs:
             return []
         most = max(ordinary, key=lambda sample: fewest_elements(sample.outputs))
-        fewest = fewest_elements(most.outputs)
-        missing = ENOUGH - sum(fewest_elements(sample.outputs) for sample in ordinary)
-        if missing <= 0 or not fewest:
-            return []
+        fewest = [fewest_elements(sample.outputs) for sample in ordinary]
         drawn = sum(map(elements, (*most.feeds.values(), *most.outputs)))
-        read = sum(map(byte_size, self._models.before.graph.initializer))
-        affordable = min(MOST_MORE, MOST_DRAWN // drawn, MOST_READ // max(read, 1))
-        number = min(ceil(missing / fewest), affordable)
+        number = more_draws(fewest, drawn, sum(map(byte_size, self._models.before.graph.initializer)))
+        if not number:
+            return []
         first = self._like(before, most, min(number, A_FEW), _FIRST_MORE)
         pairs = [pair for s in first for pair in zip(most.outputs, s.outputs, strict=True)]
         if all(_same(*pair) for pair in pairs):

@@ -4,16 +4,29 @@ one scale."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
 
 Outputs = Sequence[Any]
-ENOUGH = 4096  # elements of an output that are compared, where that is cheap: a draw of eight proves little
-MOST_MORE = 512  # inputs that are drawn for that
+_ENOUGH = 4096  # elements of an output that are compared, where that is cheap: a draw of eight proves little
+_MOST_MORE = 512  # inputs that are drawn for that
 A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
-MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
-MOST_READ = 1 << 31  # bytes of constants that they are computed with
+_MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
+_MOST_READ = 1 << 31  # bytes of constants that they are computed with
+
+
+def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
+    """How many inputs to draw like those that give the most, until enough elements of each output are compared.
+
+    `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and outputs of one, and
+    `read` the bytes of constants that it is computed with.
+    """
+    missing = _ENOUGH - sum(fewest)
+    if missing <= 0 or not max(fewest):
+        return 0
+    return min(ceil(missing / max(fewest)), _MOST_MORE, _MOST_DRAWN // max(drawn, 1), _MOST_READ // max(read, 1))
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:

@@ -130,10 +130,16 @@ def _number_of_pieces(m: Match, new: Tape) -> Result:
         if given is not None and not _fill(given, length):
             refuse("the sizes are not those of the axis")
         return new.const(np.array(m.sizes.shape[0], np.int64))
-    step = np.array(1) if m.sizes is None else m.sizes.constant()
-    if not length or step is None or step.ndim or int(step) <= 0:
+    step = _step(m.sizes)
+    if not length or not step:
         refuse("the number of pieces is not known before the model runs")
-    return new.const(np.array(-(-length // int(step)), np.int64))
+    return new.const(np.array(-(-length // step), np.int64))
+
+
+def _step(sizes: Edge | None) -> int:
+    """The one size of all pieces; 0 where it is not known."""
+    step = np.array(1) if sizes is None else sizes.constant()
+    return 0 if step is None or step.ndim else max(0, int(step))
 
 
 def _fill(sizes: Array, length: int | None) -> bool:

@@ -36,10 +36,10 @@ def _piece(value: Edge | None) -> _Piece | None:
     if value is None or node is None or not node.is_op("Squeeze"):
         return _cut(value)
     piece = None if node.has_references else _cut(node.inputs[0])
-    axes = axes_of(node)
-    if piece is None or piece.drops_axis or axes is None or len(axes) != 1:
+    if piece is None or piece.drops_axis or piece.end != piece.start + 1:
         return None
-    is_squeezed = axes[0] % (piece.source.rank or 1) == piece.axis and piece.end == piece.start + 1
+    axes = axes_of(node) or []
+    is_squeezed = [axis % (piece.source.rank or 1) for axis in axes] == [piece.axis]
     return replace(piece, nodes=(*piece.nodes, node), drops_axis=True) if is_squeezed else None
 
 

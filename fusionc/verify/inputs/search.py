@@ -35,16 +35,7 @@ from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.sized_model import SizedModel
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import Port, overridable, required_inputs
-from fusionc.verify.side_by_side import (
-    A_FEW,
-    ENOUGH,
-    MOST_DRAWN,
-    MOST_MORE,
-    MOST_READ,
-    elements,
-    fewest_elements,
-    same_outputs,
-)
+from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, same_outputs
 
 _MOST_PROPOSALS = 200
 _RUN_FOR_ITS_SIZES = 2  # times the bytes that its sizes say are what a run may take: others may depend on values
@@ -177,16 +168,16 @@ class InputSearch:
 
     def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
         """Draw until enough elements of each output are compared; a few where all outputs stay the same."""
+        if self.is_over or self._reference.is_fresh:
+            return
         most = max(ordinary, key=lambda counted: counted.fewest)
-        missing = ENOUGH - sum(counted.fewest for counted in ordinary)
         like = most.sample
         work = most.sample.work
-        if missing <= 0 or not most.fewest or self.is_over or self._reference.is_fresh:
+        number = more_draws([one.fewest for one in ordinary], most.elements, sum(map(byte_size, self._weights)))
+        if not number:
             return
-        read = sum(map(byte_size, self._weights))
-        affordable = min(MOST_DRAWN // max(most.elements, 1), MOST_READ // max(read, 1), _MORE_WORK // work.elements)
-        enough = A_FEW if work.guessed else MOST_MORE  # nobody knows what runs cost whose sizes depend on values
-        number = min(ceil(missing / most.fewest), enough, affordable)
+        most_runs = A_FEW if work.guessed else number  # nobody knows what runs cost whose sizes depend on values
+        number = min(number, most_runs, _MORE_WORK // work.elements)
         if not self.budget.has_room(work.scaled(number, 1)):
             return
         first = self._like(like, min(number, A_FEW), _FIRST_MORE)
