@@ -30,10 +30,10 @@ class FindingsFolder:
         if folder.exists() and not folder.is_dir():
             raise UsageError("this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
-        self._former = [
-            file for file in files if _MODEL.fullmatch(file.name) and not stream_at(file) and _is_ours(file)
-        ]
-        others = [file for file in files if file not in self._former and (file.name != _SWITCHES or stream_at(file))]
+        plain = [file for file in files if not stream_at(file)]
+        self._former = [file for file in plain if _MODEL.fullmatch(file.name) and _is_ours(file)]
+        kept = [*self._former, *(file for file in plain if file.name == _SWITCHES)]
+        others = [file for file in files if file not in kept]
         own = {os.path.realpath(path) for path in used}
         others += [file for file in self._former if os.path.realpath(file) in own]
         if others:

@@ -88,9 +88,11 @@ def _way(node: Node, probes: Probes) -> str:
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(value is None or value.elem_type for value in node.inputs)
-    if way == "parts" and is_known and not node.bodies and not node.has_references:
+    is_alone = not node.bodies and not node.has_references
+    if way == "parts" and is_known and is_alone:
         way = probes.way(node)
-    return way if way != "none" or (is_known and node.domain == "") else "unknown"
+    is_certain = way != "none" or (is_known and node.domain == "")
+    return way if is_certain else "unknown"
 
 
 def _counted(nodes: list[Node]) -> str:

@@ -50,11 +50,7 @@ def _of_model(options: Options) -> Iterator[str]:
             for name, given in options.free_dim.items()
         }
         yield from ("--free_dim", ";".join(f"{name}:{given}" for name, given in axes.items()))
-    if nodes := options.out_nodes:
-        yield from ("--out_nodes", nodes if isinstance(nodes, str) else ";".join(nodes))
-    if types := options.output_type:
-        named = types.items() if isinstance(types, Mapping) else ()
-        yield from ("--output_type", types if isinstance(types, str) else ";".join(map(":".join, named)))
+    yield from _of_outputs(options)
     for name in ("target_opset", "external_weight"):
         if (number := getattr(options, name)) is not None:
             yield from (f"--{name}", str(number))
@@ -64,6 +60,13 @@ def _of_model(options: Options) -> Iterator[str]:
         yield from ("--custom_op_library", str(path))
     if options.trust_kernels:
         yield "--trust_kernels"
+
+
+def _of_outputs(options: Options) -> Iterator[str]:
+    if nodes := options.out_nodes:
+        yield from ("--out_nodes", nodes if isinstance(nodes, str) else ";".join(nodes))
+    if types := options.output_type:
+        yield from ("--output_type", types if isinstance(types, str) else ";".join(map(":".join, types.items())))
 
 
 def _of_verification(options: Options) -> Iterator[str]:

@@ -71,19 +71,9 @@ def operands(
 
     `takes_half` says that elements may be float16.
     """
-    given, value = given or m.k, value or m.v
-    is_cast = any(m.captures.get(name) is not None for name in _CASTS)
-    is_plain = not is_cast and all(one.elem_type == TensorProto.FLOAT for one in (m.q, given, value))
-    if not is_plain and not (takes_half and is_half(m, m.q, given, value)):
-        refuse("the elements are not float32")
-    if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
-        refuse("the rank is unknown or not 4")
-    if any(0 in (one.shape or ()) for one in (m.q, given, value)):
-        refuse("tensors known to be empty, which the operator rejects")
-    if m.softmax.attr("axis") not in (-1, 3):
-        refuse("Softmax is not over the keys")
-    if m.guard is not None and _makes_nan(m.captures.get("mask")):
-        refuse("the mask may hold NaN or +∞, of which the guard makes zeros")
+    given = given or m.k
+    value = value or m.v
+    _require_operands(m, given, value, takes_half)
     key = _key(m, given, new)
     heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
@@ -94,6 +84,26 @@ def operands(
     if len(batches) != 1:
         refuse("the batches are not known to be the same")
     return m.q, key, _scale(m)
+
+
+def _require_operands(m: Match, given: Edge, value: Edge, takes_half: bool) -> None:
+    """Refuses types, ranks and sizes that the operator does not take, each by itself, and a Softmax that it is not."""
+    if not _are_plain(m, m.q, given, value) and not (takes_half and is_half(m, m.q, given, value)):
+        refuse("the elements are not float32")
+    if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
+        refuse("the rank is unknown or not 4")
+    if any(0 in (one.shape or ()) for one in (m.q, given, value)):
+        refuse("tensors known to be empty, which the operator rejects")
+    if m.softmax.attr("axis") not in (-1, 3):
+        refuse("Softmax is not over the keys")
+    if m.guard is not None and _makes_nan(m.captures.get("mask")):
+        refuse("the mask may hold NaN or +∞, of which the guard makes zeros")
+
+
+def _are_plain(m: Match, *three: Edge) -> bool:
+    """Whether query, key and value are float32, without Casts between."""
+    is_cast = any(m.captures.get(name) is not None for name in _CASTS)
+    return not is_cast and all(one.elem_type == TensorProto.FLOAT for one in three)
 
 
 def _scale(m: Match) -> float:

@@ -70,9 +70,10 @@ def _with_whole_keys(
     """
     sizes = [None if one.shape is None else one.shape[3] for one in (query, key, value)]
     part = side_by_side(query, heads, new)
-    if part is None and isinstance(sizes[0], int) and query.shape is not None and query.shape[2] == 1:
+    is_single = query.shape is not None and query.shape[2] == 1
+    if part is None and isinstance(sizes[0], int) and is_single:
         part = new.Reshape(query, new.const(np.array([0, 1, heads * sizes[0]], np.int64)))
-    if query.shape is not None and query.shape[2] == 1 and unrepeated(value) is not None:
+    if is_single and unrepeated(value) is not None:
         refuse("one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time")
     if part is None and not (moves_query and isinstance(sizes[0], int)):
         refuse("the query is not made of heads side by side")
