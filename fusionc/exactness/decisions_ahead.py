@@ -81,8 +81,7 @@ def decider_of(value: Edge, kind: str = JUMP) -> str:
 
 
 def _behind(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
-    """What a node makes, with the kinds in which it may be decided by, where what it reads is decided by in this way
-    then."""
+    """What a node makes, with each kind of decision by it that is a decision of this kind by what the node reads."""
     kinds = [other for other in _HANDED_ON if kind in _kinds_in_front(node, other)]
     yield from ((other, made) for other in kinds for made in node.outputs if made is not None)
 

@@ -12,7 +12,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
-from fusionc.graph_kernel.library.kernel_library import KernelLibrary, unheard
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.blocked_clusters import NOT_FASTER, blocked_locations
 from fusionc.graph_kernel.select.cluster import clusters_of
@@ -109,7 +109,7 @@ class GraphKernelFusion:
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
     has_programs: bool = False
-    tell: Callable[[str], None] = unheard
+    tell: Callable[[str], None] = lambda _: None
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""

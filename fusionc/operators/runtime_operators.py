@@ -143,7 +143,7 @@ def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
 
 
 def _columns(call: CallLike) -> list[Shape | None]:
-    """Weights that are packed: how many columns there are says an attribute."""
+    """Of packed weights: an attribute says how many columns there are."""
     return [(*_shape(call, 0)[:-1], call.attr("N"))]
 
 

@@ -60,8 +60,7 @@ def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKerne
 def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
     """Whether a kernel is lost; what runs without one now does not count."""
     old = opsets_of(model).get("", 0)
-    operators = {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
-    if not any(_loses(op, types, old, version) for op in operators for types in _each_type()):
+    if not any(_loses(op, types, old, version) for op in _operators(model) for types in _each_type()):
         return False
     return any(_loses(*use, old, version) for use in _uses(model, folder))
 
@@ -74,9 +73,13 @@ def latest_opset(model: ModelProto, newest: int, folder: str = "") -> int:
 
 
 def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[OperatorUse]:
-    operators = {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
-    if any(_is_worse(OperatorUse(op, types), old, new) for op in operators for types in _each_type()):
+    if any(_is_worse(OperatorUse(op, types), old, new) for op in _operators(model) for types in _each_type()):
         yield from (use for use in sorted(_uses(model, folder)) if _is_worse(use, old, new))
+
+
+def _operators(model: ModelProto) -> set[str]:
+    """The standard operators of a model, which are looked at first: to find types takes time."""
+    return {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
 
 
 def _uses(model: ModelProto, folder: str) -> set[OperatorUse]:

@@ -38,7 +38,8 @@ def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
-    """What onnx infers for the graph, of which `light` is a copy; what both say otherwise of inner values goes."""
+    """What onnx infers for the graph, of which `light` is a copy. Both lose what they say of inner values that
+    contradicts it."""
     del light.graph.value_info[:]
     found = types_of(light)
     kept = [v for v in graph.value_info if v.name not in found or not _contradict(v.type, found[v.name])]

@@ -123,7 +123,7 @@ def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
 
 
 def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
-    """The same of where the order of reductions, and what is on a step, may move it."""
+    """Whether most of an output moves with the order of reductions, or because something lies on a step."""
     if not isinstance(ours, np.ndarray) or reach is None:
         return False
     return bool((~_is_held(ours, reach, yardstick)).mean() > _MOST)

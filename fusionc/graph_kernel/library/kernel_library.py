@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from fusionc.graph_kernel.area import Area
 
 
-def unheard(message: str) -> None:
-    """For those who do not ask how far it is."""
-
-
 @dataclass
 class KernelLibrary:
     """Makes the library of a conversion.
@@ -35,7 +31,7 @@ class KernelLibrary:
     """
 
     target: str
-    tell: Callable[[str], None] = unheard
+    tell: Callable[[str], None] = lambda _: None
     file: Path | None = None
     inherited: Path | None = None
     notices: list[str] = field(default_factory=list)

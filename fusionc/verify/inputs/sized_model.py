@@ -64,7 +64,7 @@ class SizedModel:
         return self._known[key]
 
     def refuses(self, sizes: Sizes) -> bool:
-        """Whether onnx says that some node cannot be with these sizes, whatever those of the other symbols are.
+        """Whether onnx says that some node cannot take these sizes, whatever those of the other symbols are.
 
         What only nodes inside of a branch or a loop say does not count: such a branch may be the one that is not taken.
         Of a large model only so many sizes are looked at; then none is refused.
@@ -150,8 +150,7 @@ def _fill(kind: onnx.TypeProto.Tensor, port: Port, sizes: Sizes) -> None:
 
 
 def _drop_empty_operands(model: onnx.ModelProto) -> None:
-    """Take the constants out of Concats that have no elements along the axis: onnxruntime looks at no other size of
-    them."""
+    """Take constants out of Concats if they have no elements along the axis: onnxruntime ignores their other sizes."""
     dims = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type != "Concat":
