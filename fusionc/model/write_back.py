@@ -77,25 +77,28 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
         existing.append(made)
         made.attribute.append(onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name)))
         place[id(made)] = len(place)
+    new = [node for node in nodes if id(node.proto) not in known]
+    if isinstance(graph.proto, onnx.GraphProto):
+        _declare_outputs([node for node in new if operators.is_foreign(node) and node.function is None], graph.proto)
     for node in nodes:
         _write_edges(node)
         if id(node.proto) not in known:
-            if operators.is_foreign(node) and node.function is None and isinstance(graph.proto, onnx.GraphProto):
-                _declare_outputs(node, graph.proto)
             fields.append(node.proto)
             _rebind(node, fields[-1])
         place[id(node.proto)] = len(place)
     keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
 
 
-def _declare_outputs(node: Node, proto: onnx.GraphProto) -> None:
-    """What onnx does not infer others read there: what quantizes, say. Dimensions that only this conversion has names
+def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
+    """Declare what onnx does not infer: quantizers, say, read it there. Dimensions that only this conversion has names
     for stay open."""
+    if not nodes:
+        return
     declared = {info.name for info in (*proto.value_info, *proto.output)}
-    inputs = (info.type.tensor_type.shape.dim for info in node.graph.model.proto.graph.input)
+    inputs = (info.type.tensor_type.shape.dim for info in nodes[0].graph.model.proto.graph.input)
     names = {dim.dim_param for dims in inputs for dim in dims}
-    for value in node.outputs:
-        if value is not None and value.known_type.elem_type and value.name not in declared:
+    for value in (value for node in nodes for value in node.outputs if value is not None):
+        if value.known_type.elem_type and value.name not in declared:
             shape = value.known_type.shape
             dims = shape and tuple(d if isinstance(d, int) or d in names else None for d in shape)
             known = replace(value.known_type, shape=dims)
