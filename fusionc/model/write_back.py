@@ -95,14 +95,18 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     if not nodes:
         return
     declared = {info.name for info in (*proto.value_info, *proto.output)}
-    inputs = (info.type.tensor_type.shape.dim for info in nodes[0].graph.model.proto.graph.input)
-    names = {dim.dim_param for dims in inputs for dim in dims}
+    names = _names_of_sizes(nodes[0].graph.model.proto.graph)
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
             shape = value.known_type.shape
             dims = shape and tuple(d if isinstance(d, int) or d in names else None for d in shape)
             known = replace(value.known_type, shape=dims)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
+
+
+def _names_of_sizes(graph: onnx.GraphProto) -> set[str]:
+    """The names that a graph gives to dimensions of its inputs."""
+    return {dim.dim_param for info in graph.input for dim in info.type.tensor_type.shape.dim}
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +15,9 @@ from onnx import TensorProto, helper
 from fusionc.model.build import add_value, build
 from fusionc.model.graph import Constant
 from fusionc.model.write_back import write_back
+from fusionc.rewrite.log import RewriteLog
+from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 
 
 def test_a_new_constant_is_not_in_memory_twice() -> None:
@@ -67,3 +73,32 @@ def test_what_was_there_is_not_declared() -> None:
     text = "agraph (float[N,4] x) => (float[N,4] y) { h = com.microsoft.QuickGelu (x) k = Identity (h) y = Neg (k) }"
     written, _ = optimize(parse(text), [pass_of("IdentityPass")])
     assert len(written.graph.node) == 2 and not written.graph.value_info
+
+
+def test_declaring_is_linear_in_the_nodes_that_passes_have_made() -> None:
+    """Steps of Python are counted: time would depend on the machine."""
+    once, twice = (_steps_of_declaring(count) for count in (100, 200))
+    assert twice < 2.5 * once
+
+
+def _steps_of_declaring(count: int) -> int:
+    chain = " ".join(f"s{k} = Sigmoid (h{k}) h{k + 1} = Mul (h{k}, s{k})" for k in range(count))
+    text = f"agraph (float[4] h0) => (float[4] y) {{ {chain} y = Neg (h{count}) }}"
+    model = typed_model(parse(text), "")
+    run(model, [pass_of("QuickGeluFusionPass")], RewriteLog())
+    steps = 0
+
+    def step(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        steps += event == "opcode"
+        return step if frame.f_code.co_filename == write_back.__code__.co_filename else None
+
+    former = sys.gettrace()
+    sys.settrace(step)
+    try:
+        written = write_back(model)
+    finally:
+        sys.settrace(former)
+    assert len(written.graph.value_info) == count
+    return steps
