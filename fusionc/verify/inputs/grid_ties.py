@@ -74,7 +74,8 @@ def at_ties(grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any],
     if rounded.dtype.kind != "f":  # bfloat16 has no neighbours in numpy
         return rounded.astype(np.float64)
     side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
-    return np.where(np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side)))
+    with np.errstate(over="ignore"):  # beside the largest number lies infinity
+        return np.where(np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side)))
 
 
 def _ties(grid: Grid, shape: tuple[int, ...], rng: np.random.Generator) -> _Floats:
@@ -145,7 +146,8 @@ def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
     if op == "Mul":
         return _Line(line).times(other)
     if op == "Div":
-        return _Line(line).times(1 / np.where(other == 0, 1, other)) if operand == 0 else None
+        with np.errstate(over="ignore"):
+            return _Line(line).times(1 / np.where(other == 0, 1, other)) if operand == 0 else None
     if op == "Add":
         return _Line(line).plus(other)
     return _Line(line).plus(-other) if operand == 0 else _Line(_Line(line).times(np.float64(-1))).plus(other)
@@ -158,10 +160,12 @@ class _Line:
     grid: Grid
 
     def times(self, other: Any) -> Grid:
-        return self._new(*_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other))
+        with np.errstate(all="ignore"):  # numbers of the model may be as large as they like, or infinite
+            return self._new(*_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other))
 
     def plus(self, other: Any) -> Grid:
-        return self._new(self.grid.factor, *_alike(lambda a, b: a + b, self.grid.offset, other))
+        with np.errstate(all="ignore"):
+            return self._new(self.grid.factor, *_alike(lambda a, b: a + b, self.grid.offset, other))
 
     def on(self, **changes: Any) -> Grid:
         grid = self.grid

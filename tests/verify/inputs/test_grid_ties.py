@@ -93,3 +93,20 @@ def test_what_is_further_away_is_not_asked_to_be_exact(tmp_path: Path) -> None:
     """Behind Exp the grid is met by chance: that rounding is another one there decides single elements."""
     right = "e = Exp (x) a = Div (e, s) y = Round (a)"
     assert judged(right, right.replace("Div (e, s)", "Mul (e, r)"), tmp_path).status == "equal"
+
+
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        ("d = Mul (x, c) e = Div (x, c) f = Sub (c, e) y = Round (f)", np.inf),
+        ("a = Add (x, c) b = Sub (a, c) y = Floor (b)", np.inf),
+        ("d = Mul (x, zero) e = Mul (d, c) y = Round (e)", np.inf),
+        ("e = Div (x, c) y = Floor (e)", 1e-310),
+        ("y = Greater (x, c)", np.finfo(np.float64).max),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_all_bounds_warn_nobody(body: str, number: float) -> None:
+    made = parse_model(f"{HEAD} g (double[N,8] x) => (double y) <double zero = {{0}}> {{ {body} }}")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.array(number), "c"))
+    assert len(drawn(made))
