@@ -18,7 +18,9 @@ from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
 _DEEPEST = 64  # nodes of a way from an output
-_SAME = ("Identity", "Cast")
+# What computes each element from the one at its place, and perhaps from a number, about as exact beside its size.
+_ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
+_SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _LAID_OUT = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 _MOVES = (*_SAME, *_LAID_OUT, "Transpose")
 _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis that is put together
@@ -39,14 +41,18 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
 
 
 def _ends_in_concat(graph: onnx.GraphProto) -> bool:
-    """Whether an output does: to infer all shapes of a large model takes some time."""
+    """Whether an output may: to infer all shapes of a large model takes some time."""
     makers = {name: node for node in graph.node for name in node.output}
-    for value in graph.output:
-        node = makers.get(value.name)
-        while node is not None and node.op_type in _MOVES:
-            node = makers.get(node.input[0])
-        if node is not None and node.op_type == "Concat":
+    pending = [value.name for value in graph.output]
+    seen = set[str]()
+    while pending:
+        node = makers.get(name := pending.pop())
+        if node is None or name in seen:
+            continue
+        if node.op_type == "Concat":
             return True
+        seen.add(name)
+        pending += node.input if node.op_type in _ONE_BY_ONE else node.input[:1] if node.op_type in _MOVES else ()
     return False
 
 
@@ -73,13 +79,20 @@ class _Ways:
         return self._moved(node, dims, deep + 1) if node.op_type in _MOVES else {}
 
     def _moved(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """Of a node that moves elements, where the axes of what it reads are."""
-        behind = self.cuts(node.input[0], deep)
+        """Of a node that moves elements, or computes one of one, where the axes of what it reads are."""
+        read = self._elements_of(node, dims) if node.op_type in _ONE_BY_ONE else node.input[0]
+        behind = self.cuts(read, deep)
         if node.op_type in _SAME or not behind:
             return behind
-        before = self._dims.get(node.input[0]) or ()
+        before = self._dims.get(read) or ()
         places = _order(node, len(before)) if node.op_type == "Transpose" else _kept(before, dims)
         return {places[axis]: sizes for axis, sizes in behind.items() if axis in places}
+
+    def _elements_of(self, node: onnx.NodeProto, dims: Sequence[Dim]) -> str:
+        """What a node reads at the place of each element; "" where there is another such value."""
+        known = [(name, self._dims.get(name)) for name in node.input if name]
+        read = [name for name, sizes in known if sizes is None or any(size != 1 for size in sizes)]
+        return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
         """Of a Concat: along its axis, and along others where all that it joins are put together alike."""

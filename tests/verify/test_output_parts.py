@@ -32,6 +32,12 @@ NESTED = """ab = Concat <axis = 1> (a, b) ba = Concat <axis = 1> (a, b) {} y = C
         ("j = Concat <axis = 2> (a, a) s = Constant <value_ints = [0, 8, 7]> () y = Reshape (j, s)", {}),
         ("j = Concat <axis = 2> (a, a) c1 = Cast <to = 10> (j) y = Cast <to = 1> (c1)", {2: (7, 7)}),
         ("j = Concat <axis = 1> (a, b) y = Sigmoid (j)", {}),
+        ("j = Concat <axis = 1> (a, b) y = Relu (j)", {1: (4, 3)}),
+        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Mul (k, j)", {1: (4, 3)}),
+        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Div (k, j)", {1: (4, 3)}),
+        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Clip (j, k)", {1: (4, 3)}),
+        ("j = Concat <axis = 1> (a, b) y = Mul (j, c)", {}),
+        ("j = Concat <axis = 1> (a, b) y = Mul (j, j)", {}),
         (NESTED.format("", 1, "ab, ba"), {1: (4, 3, 4, 3)}),
         (NESTED.format("", 2, "ab, ba"), {1: (4, 3), 2: (7, 7)}),
         (NESTED.format("s = Sigmoid (ba)", 2, "ab, s"), {2: (7, 7)}),
@@ -97,19 +103,21 @@ def test_each_part_has_noise_of_its_own() -> None:
     assert not noise.explains(off, ABOUT, [(slice(0, 2),), (slice(2, 4),)])
 
 
-def detector(path: Path, bias: float) -> Path:
+def detector(path: Path, bias: float, behind: str = "Identity (j)") -> Path:
     """Boxes up to 640, and scores."""
     onnx.save(
         parse(f"""agraph (float[N,4] x, float[N,2] z) => (float[N,6] y) <float k = {{300}}, float b = {{{bias}}}> {{
-            t = Tanh (x) m = Mul (t, k) s = Sigmoid (z) p = Add (s, b) y = Concat <axis = 1> (m, p) }}"""),
+            t = Tanh (x) m = Mul (t, k) s = Sigmoid (z) p = Add (s, b)
+            j = Concat <axis = 1> (m, p) y = {behind} }}"""),
         path,
     )
     return path
 
 
+@pytest.mark.parametrize("behind", ["Identity (j)", "Relu (j)", "Mul (j, k)"])
 @pytest.mark.parametrize("numerics", ["rounding", "approximate"])
-def test_an_error_in_scores_does_not_hide_behind_boxes(numerics: str, tmp_path: Path) -> None:
-    paths = detector(tmp_path / "a.onnx", 0.0), detector(tmp_path / "b.onnx", 0.02)
+def test_an_error_in_scores_does_not_hide_behind_boxes(numerics: str, behind: str, tmp_path: Path) -> None:
+    paths = detector(tmp_path / "a.onnx", 0.0, behind), detector(tmp_path / "b.onnx", 0.02, behind)
     shapes = {"x": (3, 4), "z": (3, 2)}
     assert verify(*paths, input_shape=shapes, numerics=numerics).status == "different"
     assert verify(paths[0], paths[0], input_shape=shapes, numerics=numerics).status == "equal"
