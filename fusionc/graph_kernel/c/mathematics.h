@@ -250,6 +250,10 @@ GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
+/* The operator, as onnxruntime has it: 0 where next to nothing is left. What is small there and 0 here is another sign. */
+GK_INLINE float gk_logistic_f32(float x, gk_machine m) { return x <= -18.0f ? 0.0f : gk_sigmoid_f32(x, m); }
+GK_INLINE double gk_logistic_f64(double x, gk_machine m) { return x < -36.7368005696771 ? 0.0 : gk_sigmoid_f64(x, m); }
+
 /* an exponential less 1 of any float */
 GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
   float small = gk_expm1_f32(gk_at_most(gk_at_least(x, -80.0f), 80.0f), m);

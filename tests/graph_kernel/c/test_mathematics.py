@@ -23,6 +23,7 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, flo
     "tanh": (np.tanh, -15.0, 15.0, 4),
     "erf": (np.vectorize(math.erf, otypes=[float]), -6.0, 6.0, 1),
     "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -86.0, 100.0, 4),
+    "logistic": (lambda x: np.where(x <= -18, 0, 1 / (1 + np.exp(-x))), -86.0, 100.0, 4),
     "exp_of_negative": (np.exp, -87.0, 0.0, 4),
     "any_expm1": (np.expm1, -100.0, 88.0, 4),
     "near_sin": (np.sin, -4194304.0, 4194304.0, 1),

@@ -125,3 +125,12 @@ def test_special_values_as_in_onnxruntime(name: str, alone: Built, further: Buil
     wrong = np.flatnonzero(~_is_alike(wanted, got, is_exact))
     found = [(*(feeds[key].flat[k] for key in feeds), wanted.flat[k], got.flat[k]) for k in wrong[:3]]
     assert not found, f"{wrong.size} of {wanted.size} differ; inputs, onnxruntime's, the kernel's: {found}"
+
+
+@pytest.mark.parametrize(("kind", "far"), [("float", -18.0), ("double", -36.75)])
+def test_sigmoid_is_0_where_that_of_onnxruntime_is(kind: str, far: float) -> None:
+    """What rounds up, compares or divides behind it makes something else of a number next to 0."""
+    area = area_of(f"g ({kind}[N] x) => ({kind}[N] o) {{ o = Sigmoid(x) }}", name=f"sigmoid_of_{kind}")
+    feeds = {"x": np.array([far, 2 * far, 5 * far, -1e6], TYPES[kind])}
+    for ran in (session(plain_model(area)), session(kernel_model(area), build([area]).library)):
+        assert not ran.run(None, feeds)[0].any()
