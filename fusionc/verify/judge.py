@@ -228,7 +228,8 @@ class Judge:
         yardstick = self._yardstick(sample, name)
         if name in self._sorted or reach_moves_whole(sample.outputs[at], reaches[at], yardstick):
             return True
-        draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)
+        ways = (self._conditioning.draws, self._inner_rounding.draws)
+        draws = chain.from_iterable(islice(draw(sample.feeds), _LOOKS) for draw in ways)
         return any(moves_as_a_whole(sample.outputs[at], moved[at], yardstick) for moved in draws)
 
     def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
