@@ -122,7 +122,7 @@ def test_rounding_is_seen_without_a_look_at_the_order_of_reductions(
         return reaches(self, feeds, outputs)
 
     monkeypatch.setattr(OrderDependence, "reaches", noted)
-    monkeypatch.setattr("fusionc.verify.inputs.search.ENOUGH", 0)
+    monkeypatch.setattr("fusionc.verify.side_by_side._ENOUGH", 0)
     amplified = judge(tmp_path, cancelling(12345.7), exact())
     assert "in 3 of them within the rounding" in amplified.summary
     assert not any(0 < value < 10 for value in largest), "those of the seeds are normal"
