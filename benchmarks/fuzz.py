@@ -129,6 +129,10 @@ class Plan:
         if self.glued.zero_sizes:
             yield make_feeds(model, {**sizes, "": 0}, 0)
 
+    def all_feeds(self, model: ModelProto) -> Iterator[Feeds]:
+        """All inputs that the model runs on in some comparison."""
+        yield from self.feeds(model)
+
     def optimized(
         self, model: ModelProto, limit: int | None = None
     ) -> tuple[ModelProto, list[PatternCount], RewriteLog]:
@@ -508,7 +512,7 @@ def run_original(plan: Plan) -> None:
     with contextlib.suppress(Exception):  # whether the process survives it is the question
         runner = session(plan.raised)
         known = {value.name for value in runner.get_inputs()}
-        for feeds in plan.feeds(plan.raised):
+        for feeds in plan.all_feeds(plan.raised):
             with contextlib.suppress(Exception):
                 runner.run(None, {name: value for name, value in feeds.items() if name in known})
 

@@ -76,6 +76,10 @@ class Conversion(Plan):
         for seed in range(_CONTRADICTIONS):
             yield make_feeds(contradicted(model, rng), {"": 2}, seed)
 
+    def all_feeds(self, model: ModelProto) -> Iterator[Feeds]:
+        for self.contradicts in (False, True):
+            yield from self.feeds(model)
+
     def examine_files(self) -> str | None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
