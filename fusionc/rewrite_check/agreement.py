@@ -30,7 +30,7 @@ from fusionc.rewrite_check.sample_values import (
 )
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import compare
+from fusionc.verify.compare import compare, largest_magnitude
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, stacked
@@ -41,6 +41,7 @@ _APPROXIMATE = 0.01
 _HALF = ("float16", "bfloat16")  # onnxruntime computes them in float32, and rounds between nodes as it likes
 _FIRST_MORE = 1000  # the seed of the first of them
 _MOST_MUTANTS = 12  # of which one has to be seen
+_MOST_JUDGED = 32  # samples that differ, of those that are drawn alike: rounding that is told of so many is that of all
 _FAILS = "what it replaces runs, the replacement does not"
 _NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
 _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
@@ -140,12 +141,13 @@ class _Pair:
         several = _that_ran(more, ran)
         if not self._differ_anywhere(several):
             return ""
-        scales = [sample for sample in (*samples, *more) if not sample.edge]
-        for sample, found in several:
-            if self._differ(sample.outputs, found):
-                reason = self._judged(before, [*scales, replace(sample, edge=True)], found)
-                if reason:
-                    return reason
+        ordinary = [sample for sample in (*samples, *more) if not sample.edge]
+        scales = _largest(ordinary)
+        different = [one for one in several if self._differ(one[0].outputs, one[1])]
+        for sample, found in different[:_MOST_JUDGED]:
+            reason = self._judged(before, [*scales, replace(sample, edge=True)], found)
+            if reason:
+                return reason
         return ""
 
     def _differ_anywhere(self, several: Sequence[tuple[Sample, list[Any]]]) -> bool:
@@ -285,6 +287,16 @@ def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
     """The samples on which a model runs, with what it gives."""
     ran = model.run_each([sample.feeds for sample in tried]) if tried else []
     return [replace(sample, outputs=found) for sample, found in _that_ran(tried, ran)]
+
+
+def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
+    """Of each output the sample in which it is largest: these give the scales of the outputs."""
+    found = dict[str, _Drawn]()
+    for at in range(len(samples[0].outputs) if samples else 0):
+        magnitudes = [largest_magnitude(sample.outputs[at]) for sample in samples]
+        largest = samples[magnitudes.index(max(magnitudes))]
+        found[largest.label] = largest
+    return list(found.values())
 
 
 def _that_ran(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
