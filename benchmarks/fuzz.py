@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -550,6 +550,21 @@ def outcomes(plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path) 
         child.join()
 
 
+def numbers_of(options: argparse.Namespace) -> Sequence[int]:
+    """The runs that are asked for."""
+    return range(options.first, options.first + options.runs) if options.only is None else [options.only]
+
+
+def total_of(results: Iterable[Counter[str]], started: float) -> Counter[str]:
+    """The sum of all runs, which says how far it is."""
+    total = Counter[str]()
+    for done, counts in enumerate(results, 1):
+        total += counts
+        if done % 100 == 0:
+            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+    return total
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
@@ -559,16 +574,13 @@ def main() -> int:
     parser.add_argument("--here", action="store_true", help="in this process, for a debugger")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     options = parser.parse_args()
-    stock, total, started = snippets(), Counter[str](), time.perf_counter()
-    numbers = range(options.first, options.first + options.runs) if options.only is None else [options.only]
+    stock, started = snippets(), time.perf_counter()
+    numbers = numbers_of(options)
     if options.here:
         results = (outcome(Plan(options.seed, number, stock), options.folder) for number in numbers)
     else:
         results = outcomes(lambda number: Plan(options.seed, number, stock), numbers, options.folder)
-    for done, counts in enumerate(results, 1):
-        total += counts
-        if done % 100 == 0:
-            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+    total = total_of(results, started)
     rewrites = sum(total[p.name] for p in PASSES)
     print(f"\n{total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, {rewrites} rewrites:")
     for pass_ in PASSES:

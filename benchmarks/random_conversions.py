@@ -23,7 +23,6 @@ import random
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +34,8 @@ import onnxruntime
 from onnx import ModelProto
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fuzz import Feeds, Plan, outcomes
-from fuzz_models import generated, make_feeds, snippets
+from fuzz import Feeds, Plan, numbers_of, outcomes, total_of
+from fuzz_models import copy_of, generated, make_feeds, snippets
 
 import fusionc
 from fusionc.passes import PASSES
@@ -128,8 +127,7 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
 
 def contradicted(model: ModelProto, rng: random.Random) -> ModelProto:
     """The model with a size of its own for each open dimension of each input, named alike or not."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = copy_of(model)
     for value in copy.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             if not dim.HasField("dim_value"):
@@ -147,17 +145,12 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("build/random_conversions"))
     options = parser.parse_args()
     stock = snippets()
-    total = Counter[str]()
     started = time.perf_counter()
-    numbers = range(options.first, options.first + options.runs) if options.only is None else [options.only]
 
     def plan(number: int) -> Plan:
         return Conversion(options.seed, number, stock, way=options.way)
 
-    for done, counts in enumerate(outcomes(plan, numbers, options.folder / options.way), 1):
-        total += counts
-        if done % 100 == 0:
-            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+    total = total_of(outcomes(plan, numbers_of(options), options.folder / options.way), started)
     rewrites = sum(total[p.name] for p in PASSES)
     print(
         f"{options.way}: {total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, "

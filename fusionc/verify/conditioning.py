@@ -17,11 +17,10 @@ from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import unequal
-from fusionc.verify.model_file import light_model
+from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
 
-_LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _SMALL_MODEL = 32 << 20  # bytes
 _DRAWS = 8
 _OTHER_WEIGHTS, _OTHER_DRAWS = 3, 4  # ways to move the weights besides, and draws with each
@@ -93,7 +92,7 @@ class Conditioning:
         model, folder = light_model(self._path)
         size = sum(map(byte_size, tensors_of(model)))
         self._is_small = size <= _SMALL_MODEL
-        if size > _LARGEST_MODEL:
+        if size > LARGEST_COPY:
             return None
         rng = np.random.default_rng(seed)
         for tensor in tensors_of(model):

@@ -27,14 +27,13 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Yardstick, compare, same_bits
 from fusionc.verify.excuses import Excused
-from fusionc.verify.model_file import ModelFile, light_model
+from fusionc.verify.model_file import LARGEST_COPY, ModelFile, light_model
 from fusionc.verify.seeding import seeded_runner
 
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", MICROSOFT)
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_LARGEST_MODEL = 1_500_000_000  # bytes; what has as many inputs besides may be too large for memory
 _MOST = 4096  # grids of a model that is looked at
 
 
@@ -93,7 +92,7 @@ class GridSteps:
         RunError, and OSError or ValueError where data cannot be read."""
         model, folder = light_model(self.reference)
         nodes = list(_grids(model))
-        if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
+        if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
         theirs = self._values(_around(model, nodes), feeds, found)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})

@@ -13,24 +13,19 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.functions import inlined
-from fusionc.model.tensors import byte_size, float_info
+from fusionc.model.tensors import byte_size, float_info, numpy_type
 from fusionc.operators.approximated_functions import APPROXIMATED
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
-from fusionc.verify.model_file import light_model
+from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.seeding import seeded_runner
 
-_LARGEST_MODEL = 1_500_000_000  # bytes; of a larger model no further session is made
 _MOST_NODES = 20_000
 _DRAWS = 8
 # It is 0.5 and something in onnxruntime: what is next to 0 is off by the last place of 0.5.
 _BESIDE_HALF = "Sigmoid"
-_TYPES: dict[int, Any] = {
-    TensorProto.FLOAT: np.float32,
-    TensorProto.FLOAT16: np.float16,
-    TensorProto.DOUBLE: np.float64,
-}
+_FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 
 class InnerRounding:
@@ -49,7 +44,7 @@ class InnerRounding:
         with suppress(RunError, OSError, ValueError):
             model, folder = light_model(self._path)
             model = inlined(model)
-            if sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL or len(model.graph.node) > _MOST_NODES:
+            if sum(map(byte_size, tensors_of(model))) > LARGEST_COPY or len(model.graph.node) > _MOST_NODES:
                 return
             moves = _with_moves(model)
             if not moves:
@@ -88,20 +83,27 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
         if node.op_type not in APPROXIMATED:
             continue
         for index, name in enumerate(node.output):
-            if (kind := kinds.get(name, 0)) in _TYPES:
+            if (kind := kinds.get(name, 0)) in _FLOATS:
                 is_beside_half = node.op_type == _BESIDE_HALF and kind != TensorProto.FLOAT16
-                value = node.output[index] = f"{name} before it is moved"
-                for op in ("Add", "Mul") if is_beside_half else ("Mul",):
+                before = f"{name} before it is moved"
+                node.output[index] = before
+                for op, value, moved in _steps(before, name, is_beside_half):
                     by = f"{name} is moved by {op}"
-                    moved = name if op == "Mul" else f"{name} beside a half"
                     nodes.append(helper.make_node(op, [value, by], [moved]))
                     model.graph.input.append(helper.make_tensor_value_info(by, kind, []))
-                    moves[by] = _Move(_TYPES[kind], op)
-                    value = moved
+                    moves[by] = _Move(numpy_type(kind), op)
     kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(kept)
     return moves
+
+
+def _steps(before: str, name: str, is_beside_half: bool) -> list[tuple[str, str, str]]:
+    """The operators that move a value, each with what it reads and what it gives."""
+    if not is_beside_half:
+        return [("Mul", before, name)]
+    beside = f"{name} beside a half"
+    return [("Add", before, beside), ("Mul", beside, name)]
 
 
 def _kinds(model: ModelProto) -> dict[str, int]:

@@ -126,7 +126,8 @@ class Judge:
         """
         if self._numerics == "bitwise" or _drawn_floats(sample) != "mixed":
             return False
-        return not self.mismatches(sample, sample.outputs, list(map(_where_finite, sample.outputs, found)))
+        held = held_fast(sample.outputs, found, list(map(_open_where_not_finite, sample.outputs)))
+        return not self.mismatches(sample, sample.outputs, held)
 
     def _examined(
         self, sample: Sample, found: Sequence[Any], unsteady: Sequence[Reach | None]
@@ -385,10 +386,9 @@ def _drawn_floats(sample: Sample) -> str:
     return sample.style.floats if isinstance(sample, DrawnSample) else ""
 
 
-def _where_finite(ours: Any, theirs: Any) -> Any:
-    """What the candidate gives where the reference gives finite numbers, and elsewhere the same as it."""
-    is_comparable = isinstance(ours, np.ndarray) and ours.dtype.kind == "f" and np.shape(theirs) == ours.shape
-    return np.where(np.isfinite(ours), theirs, ours) if is_comparable else theirs
+def _open_where_not_finite(value: Any) -> Reach | None:
+    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    return np.where(np.isfinite(value), 0.0, np.inf) if is_float else None
 
 
 def _is_any_open(outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]) -> bool:

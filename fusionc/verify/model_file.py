@@ -20,6 +20,8 @@ from fusionc.verify.seeding import random_nodes, seeded_runner
 
 # A weight that lies in a file is used where it lies; packed for the processor, it is there once more.
 LEAN = {"session.disable_prepacking": "1"}
+# Bytes of a model of which another one is made, with other weights, nodes or inputs: protobuf writes no more than 2 GB.
+LARGEST_COPY = 1_500_000_000
 # Bytes of weights inside a model from which on onnxruntime gets them as external data, which it maps: of a whole file
 # it holds what it reads and what it makes of that, three times the weights for a while.
 _WORTH_MAPPING = 16 << 20

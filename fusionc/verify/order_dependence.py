@@ -22,11 +22,10 @@ from fusionc.model.tensors import to_array
 from fusionc.protos import copied, graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.model_file import light_model
+from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
 
-_LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB
 _FLOATS = (np.float16, np.float32, np.float64)
 _LEAST_OPSET = 9  # Where is an operator from there on
 # What stands for a result that may be anything, times about its size: one of these for all such, then each its own.
@@ -98,7 +97,7 @@ class OrderDependence:
     def _reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
         nothing: list[Reach | None] = [None] * len(outputs)
         model, folder = light_model(self._path)
-        if model.ByteSize() > _LARGEST_MODEL:
+        if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:

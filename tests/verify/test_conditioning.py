@@ -117,7 +117,7 @@ def test_a_model_of_more_bytes_than_are_copied_keeps_its_weights(
     weights = {"w": np.full(100, 1 / 3)}
     text = "agraph (double[100] x) => (double[100] y) { y = Sub (w, x) }"
     for most, moves in ((800, True), (799, False)):
-        monkeypatch.setattr(conditioning, "_LARGEST_MODEL", most)
+        monkeypatch.setattr(conditioning, "LARGEST_COPY", most)
         found = measured(tmp_path, text, weights, x=np.zeros(100))
         assert (found["y"] > 0) == moves
 
