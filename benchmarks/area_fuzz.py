@@ -2,14 +2,16 @@
 
     python benchmarks/area_fuzz.py --count 10000 --seed 1
     python benchmarks/area_fuzz.py --seed 1 --only 123         area 123 of these alone
-    python benchmarks/area_fuzz.py --count 200 --sanitize      under AddressSanitizer and UndefinedBehaviorSanitizer
+    python benchmarks/area_fuzz.py --count 200 --sanitize      under AddressSanitizer and
+    UndefinedBehaviorSanitizer
 
-The reference is onnxruntime with its optimizers off; an area of float16 is computed there as kernels do it: in float,
-rounded at its outputs. Floats may differ by a share of themselves, or as much as the reference does when its inputs and
-what its exponentials and the like compute are moved by a few units in the last place; what depends on the order of a
-reduction may be anything. Integers and booleans are equal.
-Where they differ by more, ONNX's own reference implementation is asked, in double: what is as near to that as onnxruntime
-is no finding, but counted. An area that no kernel can compute is counted with its reason. Exit code 1 if anything differs.
+The reference is onnxruntime with its optimizers off; an area of float16 is computed there as
+kernels do it: in float, rounded at its outputs. Floats may differ by a share of themselves, or as
+much as the reference does when its inputs and what its exponentials and the like compute are moved
+by a few units in the last place; what depends on the order of a reduction may be anything. Integers
+and booleans are equal. Where they differ by more, ONNX's own reference implementation is asked, in
+double: what is as near to that as onnxruntime is no finding, but counted. An area that no kernel
+can compute is counted with its reason. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -79,20 +81,30 @@ def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
-    """Outputs where the inputs, and each element of what inexact operators compute, are off by a little."""
-    # the curve in a Gelu is off by units of what it is, which is more than the Gelu, where that is near 0
+    """Outputs where the inputs, and each element of what inexact operators compute, are off by a
+    little.
+    """
+    # the curve in a Gelu is off by units of what it is, which is more than the Gelu, where that is
+    # near 0
     noisy = onnx.inliner.inline_selected_functions(
-        onnx.shape_inference.infer_shapes(model), [("", "Gelu"), ("", "Mish")], inline_schema_functions=True
+        onnx.shape_inference.infer_shapes(model),
+        [("", "Gelu"), ("", "Mish")],
+        inline_schema_functions=True,
     )
     count, exact = len(noisy.graph.output), dict[str, str]()
     typed = onnx.shape_inference.infer_shapes(noisy).graph
     types = {v.name: v.type.tensor_type.elem_type for v in (*typed.value_info, *typed.output)}
-    for place in reversed([k for k, node in enumerate(noisy.graph.node) if node.op_type in _INEXACT]):
+    for place in reversed(
+        [k for k, node in enumerate(noisy.graph.node) if node.op_type in _INEXACT]
+    ):
         node = noisy.graph.node[place]
         name = node.output[0]
         node.output[0] = exact[f"{name}.noise"] = f"{name}.exact"
-        noisy.graph.node.insert(place + 1, helper.make_node("Mul", [node.output[0], f"{name}.noise"], [name]))
-        if node.op_type == "LayerNormalization":  # the mean of equal numbers may be off by a unit, too
+        noisy.graph.node.insert(
+            place + 1, helper.make_node("Mul", [node.output[0], f"{name}.noise"], [name])
+        )
+        # the mean of equal numbers may be off by a unit, too
+        if node.op_type == "LayerNormalization":
             moved = helper.make_node("Mul", [node.input[0], f"{name}.noise"], [f"{name}.moved"])
             node.input[0] = moved.output[0]
             noisy.graph.node.insert(place, moved)
@@ -100,14 +112,20 @@ def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[
         noisy.graph.output.append(helper.make_tensor_value_info(node.output[0], types[name], None))
     one = session(noisy, threads=1)
     rng = np.random.default_rng(0)
-    dtypes = {name: helper.tensor_dtype_to_np_dtype(types[name.removesuffix(".noise")]) for name in exact}
+    dtypes = {
+        name: helper.tensor_dtype_to_np_dtype(types[name.removesuffix(".noise")]) for name in exact
+    }
     first = one.run(None, {**feeds, **{name: np.ones((), dtype) for name, dtype in dtypes.items()}})
     ideal = dict(zip(exact, first[count:], strict=True))
     runs = []
     for draw in range(_DRAWS):
         given = {name: _moved(rng, array, 2) for name, array in feeds.items()}
-        given |= {name: _moved(rng, np.ones(ideal[name].shape, dtype), _UNITS) for name, dtype in dtypes.items()}
-        if draw == 0:  # what is nearly 1 may be 1, and then its distance from 1 is no divisor any more
+        given |= {
+            name: _moved(rng, np.ones(ideal[name].shape, dtype), _UNITS)
+            for name, dtype in dtypes.items()
+        }
+        # what is nearly 1 may be 1, and then its distance from 1 is no divisor any more
+        if draw == 0:
             given |= {name: _to_units(value) for name, value in ideal.items()}
         runs.append(one.run(None, given)[:count])
     return runs
@@ -130,22 +148,34 @@ def exact_run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[n
     for place in reversed([k for k, node in enumerate(exact.graph.node) if node.op_type == "Mean"]):
         node = exact.graph.node[place]  # the one of the reference implementation does not broadcast
         node.op_type, name, node.output[0] = "Sum", node.output[0], f"{node.output[0]}.sum"
-        exact.graph.initializer.append(numpy_helper.from_array(np.array(float(len(node.input))), f"{name}.count"))
-        exact.graph.node.insert(place + 1, helper.make_node("Div", [node.output[0], f"{name}.count"], [name]))
-    given = {name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in feeds.items()}
+        exact.graph.initializer.append(
+            numpy_helper.from_array(np.array(float(len(node.input))), f"{name}.count")
+        )
+        exact.graph.node.insert(
+            place + 1, helper.make_node("Div", [node.output[0], f"{name}.count"], [name])
+        )
+    given = {
+        name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in feeds.items()
+    }
     with np.errstate(all="ignore"):
         return [np.asarray(one) for one in ReferenceEvaluator(exact).run(None, given)]
 
 
 def is_as_near(got: np.ndarray, wanted: np.ndarray, exact: np.ndarray, share: float) -> np.ndarray:
-    """Which elements of `got` are what `exact` says, or not farther from it than those of `wanted`."""
+    """Which elements of `got` are what `exact` says, or not farther from it than those of
+    `wanted`.
+    """
     a, b, c = (one.astype(np.float64) for one in (got, wanted, exact))
     with np.errstate(all="ignore"):
         off = np.abs(a - c)
-        return (a == c) | ((a != a) & (c != c)) | (off <= share * np.abs(c)) | (off <= np.abs(b - c))
+        return (
+            (a == c) | ((a != a) & (c != c)) | (off <= share * np.abs(c)) | (off <= np.abs(b - c))
+        )
 
 
-def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarray], counts: Counter[str]) -> str:
+def finding(
+    area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarray], counts: Counter[str]
+) -> str:
     """What differs between what a kernel gave and the plain operators, "" if nothing."""
     has_half = any(value.dtype == TensorProto.FLOAT16 for value in area.values.values())
     model = plain_model(area)
@@ -163,13 +193,16 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
     rest = []
     for one, *others in zip(wanted, *moved, strict=True):
         with np.errstate(all="ignore"):
-            effect = np.max([np.abs(other.astype(np.float64) - one) for other in others], axis=0, initial=0)
+            effect = np.max(
+                [np.abs(other.astype(np.float64) - one) for other in others], axis=0, initial=0
+            )
         rest.append(effect * _NOISE + _LEAST if one.dtype.kind == "f" else np.zeros(one.shape))
     for k, effect in enumerate(rest):
         with np.errstate(all="ignore"):
             off = np.abs(got[k].astype(np.float64) - wanted[k].astype(np.float64))
             calm = ~(np.nan_to_num(off, nan=np.inf, posinf=np.inf) <= effect) & ~np.isnan(effect)
-            calm &= ~(np.isinf(got[k]) & (effect >= np.abs(wanted[k])))  # what is divided by may as well be 0
+            # what is divided by may as well be 0
+            calm &= ~(np.isinf(got[k]) & (effect >= np.abs(wanted[k])))
         if differences([wanted[k][calm]], [got[k][calm]], share):
             calm &= ~is_as_near(got[k], wanted[k], exact_run(model, feeds)[k], share)
             if rest_of := differences([wanted[k][calm]], [got[k][calm]], share):
@@ -181,9 +214,9 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
 def _moved(rng: np.random.Generator, array: np.ndarray, units: int) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
-    return np.asarray(array * (1 + rng.uniform(-1, 1, array.shape) * np.finfo(array.dtype).eps * units)).astype(
-        array.dtype
-    )
+    return np.asarray(
+        array * (1 + rng.uniform(-1, 1, array.shape) * np.finfo(array.dtype).eps * units)
+    ).astype(array.dtype)
 
 
 def _to_units(array: np.ndarray) -> np.ndarray:
@@ -195,13 +228,18 @@ def _to_units(array: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(np.isfinite(share), share, 1)).astype(array.dtype)
 
 
-def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[str], sanitize: bool) -> list[str]:
+def run_batch(
+    seed: int, numbers: Sequence[int], folder: Path, counts: Counter[str], sanitize: bool
+) -> list[str]:
     """Findings of some areas, which share a library."""
     makers = {f"area_{number}": Maker(f"{seed}/{number}") for number in numbers}
     areas = {name: maker.area(name) for name, maker in makers.items()}
     if sanitize:
         return sanitized.findings(
-            areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts
+            areas,
+            {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()},
+            folder,
+            counts,
         )
     built = build(list(areas.values()))
     counts["refused"] += len(built.failed)
@@ -216,7 +254,8 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
                 got = session(kernel_model(area), built.library).run(None, feeds)
                 found = finding(area, feeds, got, counts)
             except Exception as error:
-                if "NOT_IMPLEMENTED" in str(error):  # not every operator has a kernel for every type there
+                # not every operator has a kernel for every type there
+                if "NOT_IMPLEMENTED" in str(error):
                     counts["not compared, onnxruntime cannot"] += 1
                     break
                 found = f"{type(error).__name__}: {error}"
@@ -235,13 +274,24 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for begin in range(0, len(options.numbers), _BATCH):
             batch = run_batch(
-                options.seed, options.numbers[begin : begin + _BATCH], Path(folder), counts, options.sanitize
+                options.seed,
+                options.numbers[begin : begin + _BATCH],
+                Path(folder),
+                counts,
+                options.sanitize,
             )
             for text in batch:
                 print(text, flush=True)
             findings += batch
-    print(f"{counts['compared']} areas compared, {counts['refused']} refused, {len(findings)} findings")
-    print(f"{counts['nearer than onnxruntime']} outputs differ from onnxruntime's and are as near to what is exact")
+    print(
+        f"{counts['compared']} areas compared, {counts['refused']} refused, {len(findings)} "
+        "findings"
+    )
+    print(
+        f"{counts['nearer than onnxruntime']} outputs differ from onnxruntime's and are as "
+        "near "
+        "to what is exact"
+    )
     for reason, count in counts.most_common():
         if reason.startswith("refused: "):
             print(f"{count:6} {reason}")

@@ -20,9 +20,29 @@ _UNARY = [
     "Abs", "Neg", "Exp", "Log", "Sqrt", "Tanh", "Sigmoid", "Erf", "Relu", "LeakyRelu", "Elu", "Softplus", "Reciprocal",
     "Gelu", "HardSigmoid", "HardSwish", "Clip", "Identity", "Softsign", "Celu", "Selu",
 ]  # fmt: skip
-_STEPS = ["Floor", "Ceil", "Round", "Sign", "IsNaN", "IsInf"]  # they jump: only exact numbers may go in
-_REDUCE = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare"]
-_MOVES = ["Transpose", "Reshape", "Slice", "Concat", "Split", "Unsqueeze", "Squeeze", "Gather", "Expand", "Flatten"]
+# they jump: only exact numbers may go in
+_STEPS = ["Floor", "Ceil", "Round", "Sign", "IsNaN", "IsInf"]
+_REDUCE = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+]
+_MOVES = [
+    "Transpose",
+    "Reshape",
+    "Slice",
+    "Concat",
+    "Split",
+    "Unsqueeze",
+    "Squeeze",
+    "Gather",
+    "Expand",
+    "Flatten",
+]
 
 
 @dataclass
@@ -66,7 +86,10 @@ class Maker:
         graph = helper.make_graph(
             self.nodes,
             name,
-            [helper.make_tensor_value_info(v.name, v.dtype, self._symbols(v.shape)) for v in self.inputs],
+            [
+                helper.make_tensor_value_info(v.name, v.dtype, self._symbols(v.shape))
+                for v in self.inputs
+            ],
             [helper.make_tensor_value_info(v.name, v.dtype, None) for v in outputs],
         )
         return area_of_graph(graph, self.constants, name, 22)
@@ -113,24 +136,35 @@ class Maker:
             return value.name, value.exact
         if rng.random() < 0.5 or len(self.inputs) > 6:
             array = random_array(
-                np.random.default_rng(rng.randrange(2**31)), dtype, self._similar(shape)[-1:], edges=False
+                np.random.default_rng(rng.randrange(2**31)),
+                dtype,
+                self._similar(shape)[-1:],
+                edges=False,
             )
             return self._constant(array), True
         return self._input(dtype, self._similar(shape)).name, True
 
     def _add(
-        self, op: str, inputs: list[str], outs: list[tuple[int, tuple[int, ...]]], exact: bool, **attributes: object
+        self,
+        op: str,
+        inputs: list[str],
+        outs: list[tuple[int, tuple[int, ...]]],
+        exact: bool,
+        **attributes: object,
     ) -> None:
         names = [f"v{len(self.values) + k}" for k in range(len(outs))]
         self.nodes.append(helper.make_node(op, inputs, names, **attributes))
-        self.values += [_Value(n, dtype, shape, exact) for n, (dtype, shape) in zip(names, outs, strict=True)]
+        self.values += [
+            _Value(n, dtype, shape, exact) for n, (dtype, shape) in zip(names, outs, strict=True)
+        ]
 
     def _grow(self) -> None:
         rng = self.rng
         x = rng.choice(self.values[-4:]) if rng.random() < 0.8 else rng.choice(self.values)
         is_float = x.dtype == self.float
         kind = rng.choices(
-            ["unary", "binary", "compare", "where", "cast", "reduce", "norm", "move"], [5, 6, 1, 2, 1, 2, 2, 4]
+            ["unary", "binary", "compare", "where", "cast", "reduce", "norm", "move"],
+            [5, 6, 1, 2, 1, 2, 2, 4],
         )[0]
         if kind == "move":
             self._move(x)
@@ -140,25 +174,47 @@ class Maker:
                 return
             if is_float and to in (I32, I64):
                 self._add(
-                    "Clip", [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)], [(x.dtype, x.shape)], True
+                    "Clip",
+                    [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)],
+                    [(x.dtype, x.shape)],
+                    True,
                 )
                 isnan = f"v{len(self.values)}"
                 self._add("IsNaN", [self.values[-1].name], [(BOOL, x.shape)], True)
-                self._add("Where", [isnan, self._scalar(x.dtype, 0), self.values[-2].name], [(x.dtype, x.shape)], True)
+                self._add(
+                    "Where",
+                    [isnan, self._scalar(x.dtype, 0), self.values[-2].name],
+                    [(x.dtype, x.shape)],
+                    True,
+                )
                 x = self.values[-1]
             self._add("Cast", [x.name], [(to, x.shape)], x.exact, to=to)
         elif x.dtype == BOOL:
             if kind == "where":
                 one, two = self._operand(self.float, x.shape), self._operand(self.float, x.shape)
-                self._add("Where", [x.name, one[0], two[0]], [(self.float, x.shape)], one[1] and two[1])
+                self._add(
+                    "Where", [x.name, one[0], two[0]], [(self.float, x.shape)], one[1] and two[1]
+                )
             elif kind == "binary":
                 other = self._operand(BOOL, x.shape)
-                self._add(rng.choice(["And", "Or", "Xor"]), [x.name, other[0]], [(BOOL, x.shape)], x.exact and other[1])
+                self._add(
+                    rng.choice(["And", "Or", "Xor"]),
+                    [x.name, other[0]],
+                    [(BOOL, x.shape)],
+                    x.exact and other[1],
+                )
             else:
                 self._add("Not", [x.name], [(BOOL, x.shape)], x.exact)
         elif kind == "binary" or (kind == "where" and not is_float):
             other, exact = self._operand(x.dtype, x.shape)
-            ops = ["Add", "Sub", "Mul", "Max", "Min", *(["Div", "Sum", "Mean", "PRelu"] if is_float else [])]
+            ops = [
+                "Add",
+                "Sub",
+                "Mul",
+                "Max",
+                "Min",
+                *(["Div", "Sum", "Mean", "PRelu"] if is_float else []),
+            ]
             op = rng.choice(ops)
             if op in ("Max", "Min") and x.dtype not in (F32, F64, I32, I64, F16):
                 op = "Add"
@@ -171,7 +227,12 @@ class Maker:
                 self._add(op, [x.name, other], [(BOOL, x.shape)], True)
         elif kind == "where":
             condition, other = self._operand(BOOL, x.shape), self._operand(x.dtype, x.shape)
-            self._add("Where", [condition[0], x.name, other[0]], [(x.dtype, x.shape)], x.exact and other[1])
+            self._add(
+                "Where",
+                [condition[0], x.name, other[0]],
+                [(x.dtype, x.shape)],
+                x.exact and other[1],
+            )
         elif kind == "reduce" and x.shape and x.dtype in (self.float, I32) and 0 not in x.shape:
             ops = _REDUCE if is_float else ["ReduceSum", "ReduceMax", "ReduceMin"]
             self._reduce(x, rng.choice(ops))
@@ -179,13 +240,21 @@ class Maker:
             if rng.random() < 0.6 or x.dtype == F16:
                 op = rng.choice(["Softmax", "Softmax", "LogSoftmax"])
                 self._add(
-                    op, [x.name], [(x.dtype, x.shape)], False, axis=rng.choice([-1, -1, rng.randrange(len(x.shape))])
+                    op,
+                    [x.name],
+                    [(x.dtype, x.shape)],
+                    False,
+                    axis=rng.choice([-1, -1, rng.randrange(len(x.shape))]),
                 )
             else:
                 scale = self._constant(
-                    np.linspace(0.5, 2, x.shape[-1]).astype(helper.tensor_dtype_to_np_dtype(x.dtype))
+                    np.linspace(0.5, 2, x.shape[-1]).astype(
+                        helper.tensor_dtype_to_np_dtype(x.dtype)
+                    )
                 )
-                self._add("LayerNormalization", [x.name, scale], [(x.dtype, x.shape)], False, axis=-1)
+                self._add(
+                    "LayerNormalization", [x.name, scale], [(x.dtype, x.shape)], False, axis=-1
+                )
         elif is_float:
             self._unary(x)
 
@@ -206,7 +275,10 @@ class Maker:
             op = "Relu"
         if rng.random() < 0.1:
             self._add(
-                "Pow", [x.name, self._scalar(x.dtype, rng.choice([2, 3, 0.5, 1.5, -1]))], [(x.dtype, x.shape)], False
+                "Pow",
+                [x.name, self._scalar(x.dtype, rng.choice([2, 3, 0.5, 1.5, -1]))],
+                [(x.dtype, x.shape)],
+                False,
             )
             return
         exact = x.exact and op in ("Abs", "Neg", "Relu", "Identity", "Clip")
@@ -215,12 +287,20 @@ class Maker:
     def _reduce(self, x: _Value, op: str) -> None:
         rank = len(x.shape)
         axes = (
-            [rank - 1] if self.rng.random() < 0.6 else sorted(self.rng.sample(range(rank), self.rng.randint(1, rank)))
+            [rank - 1]
+            if self.rng.random() < 0.6
+            else sorted(self.rng.sample(range(rank), self.rng.randint(1, rank)))
         )
         keep = self.rng.random() < 0.7
         shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
         shape = shape if keep else tuple(n for k, n in enumerate(x.shape) if k not in axes)
-        self._add(op, [x.name, self._constant(np.array(axes))], [(x.dtype, shape)], False, keepdims=int(keep))
+        self._add(
+            op,
+            [x.name, self._constant(np.array(axes))],
+            [(x.dtype, shape)],
+            False,
+            keepdims=int(keep),
+        )
 
     def _move(self, x: _Value) -> None:
         rng, rank = self.rng, len(x.shape)
@@ -229,31 +309,55 @@ class Maker:
         out = [(x.dtype, x.shape)]
         if op == "Transpose" and rank:
             perm = rng.sample(range(rank), rank)
-            self._add(op, [x.name], [(x.dtype, tuple(x.shape[a] for a in perm))], x.exact, perm=perm)
+            self._add(
+                op, [x.name], [(x.dtype, tuple(x.shape[a] for a in perm))], x.exact, perm=perm
+            )
         elif op == "Reshape" and 0 not in x.shape:
             shape = _reshaped(rng, x.shape)
             written = (
-                [-1 if k == rng.randrange(-len(shape), len(shape)) else n for k, n in enumerate(shape)] if shape else []
+                [
+                    -1 if k == rng.randrange(-len(shape), len(shape)) else n
+                    for k, n in enumerate(shape)
+                ]
+                if shape
+                else []
             )
             written = written if written.count(-1) < 2 else list(shape)
-            self._add(op, [x.name, self._constant(np.array(written, np.int64))], [(x.dtype, shape)], x.exact)
+            self._add(
+                op,
+                [x.name, self._constant(np.array(written, np.int64))],
+                [(x.dtype, shape)],
+                x.exact,
+            )
         elif op == "Slice" and rank:
             start, step = rng.randint(-3, 3), rng.choice([1, 1, 1, 2, -1])
             start = max(start, -x.shape[axis]) if step < 0 else start  # where ONNX and Python agree
             end = rng.choice([2**63 - 1, -1, 4]) if step > 0 else -(2**63)
-            length = len(range(*slice(start, end if step > 0 else None, step).indices(x.shape[axis])))
+            length = len(
+                range(*slice(start, end if step > 0 else None, step).indices(x.shape[axis]))
+            )
             arrays = [self._constant(np.array([n])) for n in (start, end, axis, step)]
             shape = (*x.shape[:axis], length, *x.shape[axis + 1 :])
             self._add(op, [x.name, *arrays], [(x.dtype, shape)], x.exact)
         elif op == "Concat" and rank:
-            alike = [v for v in self.values if v.dtype == x.dtype and _alike(v.shape, x.shape, axis)]
+            alike = [
+                v for v in self.values if v.dtype == x.dtype and _alike(v.shape, x.shape, axis)
+            ]
             parts = [x, *rng.sample(alike, min(len(alike), rng.randint(0, 2)))]
             shape = (*x.shape[:axis], sum(v.shape[axis] for v in parts), *x.shape[axis + 1 :])
             if np.prod(shape) <= _LARGEST:
-                self._add(op, [v.name for v in parts], [(x.dtype, shape)], all(v.exact for v in parts), axis=axis)
+                self._add(
+                    op,
+                    [v.name for v in parts],
+                    [(x.dtype, shape)],
+                    all(v.exact for v in parts),
+                    axis=axis,
+                )
         elif op == "Split" and rank and x.shape[axis] > 1:
             first = rng.randrange(1, x.shape[axis])
-            shapes = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in (first, x.shape[axis] - first)]
+            shapes = [
+                (*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in (first, x.shape[axis] - first)
+            ]
             parts = self._constant(np.array([first, x.shape[axis] - first]))
             self._add(op, [x.name, parts], [(x.dtype, s) for s in shapes], x.exact, axis=axis)
         elif op == "Unsqueeze" and rank < 5:
@@ -265,10 +369,17 @@ class Maker:
         elif op == "Gather" and rank and x.shape[axis]:
             at = rng.randrange(x.shape[axis])
             shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-            self._add(op, [x.name, self._constant(np.array(at))], [(x.dtype, shape)], x.exact, axis=axis)
+            self._add(
+                op, [x.name, self._constant(np.array(at))], [(x.dtype, shape)], x.exact, axis=axis
+            )
         elif op == "Expand" and rank and np.prod(x.shape) * 3 < _LARGEST:
             shape = (rng.randint(1, 3), *x.shape)
-            self._add(op, [x.name, self._constant(np.array([shape[0], *[1] * rank]))], [(x.dtype, shape)], x.exact)
+            self._add(
+                op,
+                [x.name, self._constant(np.array([shape[0], *[1] * rank]))],
+                [(x.dtype, shape)],
+                x.exact,
+            )
         elif op == "Flatten" and rank:
             shape = (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
             self._add(op, [x.name], [(x.dtype, shape)], x.exact, axis=axis)
@@ -277,11 +388,15 @@ class Maker:
 
 
 def _fits(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
-    return len(shape) <= len(whole) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(whole), strict=False))
+    return len(shape) <= len(whole) and all(
+        n in (1, m) for n, m in zip(reversed(shape), reversed(whole), strict=False)
+    )
 
 
 def _alike(one: tuple[int, ...], other: tuple[int, ...], axis: int) -> bool:
-    return len(one) == len(other) and all(a == b for k, (a, b) in enumerate(zip(one, other, strict=True)) if k != axis)
+    return len(one) == len(other) and all(
+        a == b for k, (a, b) in enumerate(zip(one, other, strict=True)) if k != axis
+    )
 
 
 def _reshaped(rng: random.Random, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,11 +1,12 @@
-"""Convert every model of onnx's backend tests, and say of those that were not verified whether they could have been.
+"""Convert every model of onnx's backend tests, and say of those that were not verified whether they
+could have been.
 
     python benchmarks/backend.py                 all, by default
     python benchmarks/backend.py --kernels       with generated kernels
     python benchmarks/backend.py --only resize   models whose name contains a word
 
-A model that onnxruntime runs on the inputs of its test must be verified: fusionc draws inputs of its own. Exit code 1
-where a result is wrong, a conversion fails, or such a model is not verified.
+A model that onnxruntime runs on the inputs of its test must be verified: fusionc draws inputs of
+its own. Exit code 1 where a result is wrong, a conversion fails, or such a model is not verified.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ def cases() -> Iterator[tuple[str, onnx.ModelProto, list[Any] | None]]:
         for case in collect_testcases(None):
             yield case.name, case.model, list(case.data_sets[0][0]) if case.data_sets else None
     for path in sorted(STORED.rglob("*.onnx")):
-        yield f"{path.parent.name}/{path.stem}", onnx.load(path), _stored_inputs(path.parent / "test_data_set_0")
+        yield (
+            f"{path.parent.name}/{path.stem}",
+            onnx.load(path),
+            _stored_inputs(path.parent / "test_data_set_0"),
+        )
 
 
 def _stored_inputs(folder: Path) -> list[Any] | None:
@@ -60,7 +65,11 @@ def outcome(model: onnx.ModelProto, inputs: Sequence[Any] | None, kernels: bool)
         return f"CRASHED {type(error).__name__}: {error}"
     if not report.verification.startswith("not verified"):
         return "equal"
-    return f"impossible {trouble}" if (trouble := _trouble(model, inputs)) else f"UNVERIFIED {report.verification}"
+    return (
+        f"impossible {trouble}"
+        if (trouble := _trouble(model, inputs))
+        else f"UNVERIFIED {report.verification}"
+    )
 
 
 @closes_runners
@@ -69,7 +78,12 @@ def _trouble(model: onnx.ModelProto, inputs: Sequence[Any] | None) -> str:
     try:
         runner = Runner(model.SerializeToString())
         if inputs is not None:
-            runner.run({value.name: _fed(given) for value, given in zip(model.graph.input, inputs, strict=False)})
+            runner.run(
+                {
+                    value.name: _fed(given)
+                    for value, given in zip(model.graph.input, inputs, strict=False)
+                }
+            )
     except RunError as error:
         return str(error)
     return ""
@@ -82,7 +96,9 @@ def _fed(value: Any) -> Any:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--kernels", action="store_true")
     parser.add_argument("--only", default="")
     options = parser.parse_args()

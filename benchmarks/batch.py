@@ -1,19 +1,21 @@
-"""What parallel processes give where a folder of small models is converted, and whether a killed run goes on.
+"""What parallel processes give where a folder of small models is converted, and whether a killed
+run goes on.
 
     python benchmarks/batch.py
     python benchmarks/batch.py --also ../shared/peer_models --rounds 2
     python benchmarks/batch.py --dask
 
-The models are those of --also, and variations of sample_models/, which have other weights. They are converted with
---jobs 1 on one core and on all, and with as many jobs as there are cores, in turn, of which the ratios are medians over
-the rounds; then once more in a run that is killed in the middle and resumed; with --dask on a cluster of two workers,
-too, of which one is killed on the way. All results must be the same, byte for byte, and nothing may be converted twice.
-Exit code 1 otherwise.
+The models are those of --also, and variations of sample_models/, which have other weights. They are
+converted with --jobs 1 on one core and on all, and with as many jobs as there are cores, in turn,
+of which the ratios are medians over the rounds; then once more in a run that is killed in the
+middle and resumed; with --dask on a cluster of two workers, too, of which one is killed on the way.
+All results must be the same, byte for byte, and nothing may be converted twice. Exit code 1
+otherwise.
 
-One job uses a second core as well: it imports and verifies on several threads. What many jobs are compared with is one
-core, and as many commands as there are cores, each with its share of the models: of what busy cores take from each
-other the jobs know nothing. The processor time of all is beside their times: on a machine with other work it says which
-part of that others took.
+One job uses a second core as well: it imports and verifies on several threads. What many jobs are
+compared with is one core, and as many commands as there are cores, each with its share of the
+models: of what busy cores take from each other the jobs know nothing. The processor time of all is
+beside their times: on a machine with other work it says which part of that others took.
 """
 
 from __future__ import annotations
@@ -46,7 +48,11 @@ LARGEST = 200_000  # bytes of a model of --also
 
 def make_models(folder: Path, count: int, also: Path | None) -> None:
     """Half of them at most from `also`, with the names that they have there."""
-    found = [path for path in sorted(also.rglob("*.onnx")) if path.stat().st_size <= LARGEST] if also else []
+    found = (
+        [path for path in sorted(also.rglob("*.onnx")) if path.stat().st_size <= LARGEST]
+        if also
+        else []
+    )
     for path in found[: count // 2]:
         place = folder / "also" / path.relative_to(also or folder)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +62,10 @@ def make_models(folder: Path, count: int, also: Path | None) -> None:
         round_, which = divmod(number, len(samples))
         model = onnx.load(samples[which])
         for tensor in model.graph.initializer:
-            if tensor.data_type == onnx.TensorProto.FLOAT and numpy_helper.to_array(tensor).size > 1:
+            if (
+                tensor.data_type == onnx.TensorProto.FLOAT
+                and numpy_helper.to_array(tensor).size > 1
+            ):
                 values = numpy_helper.to_array(tensor)
                 scaled = values * random.uniform(0.9, 1.1, values.shape).astype(np.float32)
                 tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
@@ -66,7 +75,15 @@ def make_models(folder: Path, count: int, also: Path | None) -> None:
 
 
 def command(models: Path, output: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "fusionc", "convert", f"--model={models}", f"--output={output}", *words]
+    return [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        f"--model={models}",
+        f"--output={output}",
+        *words,
+    ]
 
 
 def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
@@ -108,14 +125,18 @@ def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int])
 
 def results(output: Path) -> dict[str, str]:
     """The content of all files but the records, as hashes."""
-    files = {path.relative_to(output).as_posix(): path for path in output.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(output).as_posix(): path for path in output.rglob("*") if path.is_file()
+    }
     own = {name: path for name, path in files.items() if not name.startswith("fusionc_records/")}
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own.items()}
 
 
 def done(output: Path) -> dict[Path, int]:
     """When each model was done."""
-    return {path: path.stat().st_mtime_ns for path in (output / "fusionc_records").rglob("outcome.json")}
+    return {
+        path: path.stat().st_mtime_ns for path in (output / "fusionc_records").rglob("outcome.json")
+    }
 
 
 def wait_for(output: Path, count: int, process: subprocess.Popen[bytes]) -> None:
@@ -125,7 +146,9 @@ def wait_for(output: Path, count: int, process: subprocess.Popen[bytes]) -> None
 
 
 def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]:
-    """How many models were done when the run was killed, how many were done again, and what became of them."""
+    """How many models were done when the run was killed, how many were done again, and what became
+    of them.
+    """
     with subprocess.Popen(command(models, output), stdout=subprocess.DEVNULL) as process:
         wait_for(output, count // 3, process)
         process.send_signal(signal.SIGKILL)
@@ -134,20 +157,29 @@ def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]
     subprocess.run(command(models, output, "--resume"), stdout=subprocess.DEVNULL, check=True)
     after = done(output)
     counts = json.loads((output / "fusionc_records/summary.json").read_text())["counts"]
-    return {"done before": len(before), "done twice": sum(after[path] != before[path] for path in before), **counts}
+    return {
+        "done before": len(before),
+        "done twice": sum(after[path] != before[path] for path in before),
+        **counts,
+    }
 
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, int]]:
     """The address of a scheduler with two workers, and the process of one of these."""
     file, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
-    programs = ("dask_scheduler --host=127.0.0.1 --port=0", *["dask_worker --nthreads=1 --no-nanny"] * 2)
+    programs = (
+        "dask_scheduler --host=127.0.0.1 --port=0",
+        *["dask_worker --nthreads=1 --no-nanny"] * 2,
+    )
     try:
         for number, program in enumerate(programs):
             words = [sys.executable, "-m", *f"distributed.cli.{program} --no-dashboard".split()]
             with open(folder / f"log{number}", "w") as log:
                 options = [f"--scheduler-file={file}"]
-                started.append(subprocess.Popen([*words, *options], cwd=folder, stdout=log, stderr=log))
+                started.append(
+                    subprocess.Popen([*words, *options], cwd=folder, stdout=log, stderr=log)
+                )
         while not file.is_file() or '"address"' not in file.read_text():
             for number, process in enumerate(started):
                 assert process.poll() is None, (folder / f"log{number}").read_text()[-1000:]
@@ -172,11 +204,21 @@ def on_cluster(models: Path, output: Path, count: int, folder: Path) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", type=int, default=300, help="how many")
-    parser.add_argument("--also", type=Path, help="a folder of models, of which small ones are taken")
-    parser.add_argument("--rounds", type=int, default=1, help="how often both numbers of jobs are measured")
-    parser.add_argument("--dask", action="store_true", help="on a cluster, too; needs pip install 'fusionc[cluster]'")
+    parser.add_argument(
+        "--also", type=Path, help="a folder of models, of which small ones are taken"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="how often both numbers of jobs are measured"
+    )
+    parser.add_argument(
+        "--dask",
+        action="store_true",
+        help="on a cluster, too; needs pip install 'fusionc[cluster]'",
+    )
     options = parser.parse_args()
     console, cores, count = Console(width=120), os.sched_getaffinity(0), options.models
     jobs = len(cores)
@@ -192,27 +234,45 @@ def main() -> int:
             for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):  # jobs, cores
                 at_once, on = way
                 output = folder / f"{number}-jobs-{at_once}-cores-{on}"
-                seconds, used = timed(command(models, output, f"--jobs={at_once}"), set(sorted(cores)[:on]))
-                figures = f"{seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+                seconds, used = timed(
+                    command(models, output, f"--jobs={at_once}"), set(sorted(cores)[:on])
+                )
+                figures = (
+                    f"{seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+                )
                 console.print(f"--jobs {at_once}, {on} cores: {figures}")
                 times.setdefault(way, []).append(seconds)
                 outputs.append(output)
-            at_most.append(commands_at_once(shares, folder / f"{number}-shares", sorted(cores)[: len(shares)]))
-            console.print(f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s")
-        ratios = {way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))}
+            at_most.append(
+                commands_at_once(shares, folder / f"{number}-shares", sorted(cores)[: len(shares)])
+            )
+            console.print(
+                f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s"
+            )
+        ratios = {
+            way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))
+        }
         faster = [f"{ratio:.2f} times as fast as one on {on}" for (_, on), ratio in ratios.items()]
         console.print(f"{jobs} jobs on {jobs} cores: {', '.join(faster)}")
         allowed = median(map(truediv, times[1, 1], at_most))
-        console.print(f"{jobs} commands at once: {allowed:.2f} times as fast as one job on 1, which the cores allow")
+        console.print(
+            f"{jobs} commands at once: {allowed:.2f} times as fast as one job on 1, which the "
+            "cores allow"
+        )
         counts = killed_and_resumed(models, outputs[0], count)
-        console.print(f"killed and resumed: {', '.join(f'{what} {number}' for what, number in counts.items())}")
+        console.print(
+            "killed and resumed: "
+            f"{', '.join(f'{what} {number}' for what, number in counts.items())}"
+        )
         if options.dask:
             outputs.append(folder / "dask")
             seconds = on_cluster(models, outputs[-1], count, folder)
             console.print(f"on Dask, with a worker less from a third on: {seconds:.1f} s")
         expected = results(outputs[-1])
         wrong = [output.name for output in outputs if results(output) != expected]
-    console.print(f"{len(expected)} files, {'the same in all runs' if not wrong else f'others in {wrong}'}")
+    console.print(
+        f"{len(expected)} files, {'the same in all runs' if not wrong else f'others in {wrong}'}"
+    )
     return 1 if wrong or counts["done twice"] else 0
 
 

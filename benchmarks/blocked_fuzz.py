@@ -1,14 +1,17 @@
-"""Random networks, run as plain operators and as programs over images in blocks, and what they compute.
+"""Random networks, run as plain operators and as programs over images in blocks, and what they
+compute.
 
     python benchmarks/blocked_fuzz.py --count 1000 --seed 1
     python benchmarks/blocked_fuzz.py --seed 1 --only 123       network 123 of these alone
-    python benchmarks/blocked_fuzz.py --count 200 --sanitize    under AddressSanitizer and UndefinedBehaviorSanitizer
+    python benchmarks/blocked_fuzz.py --count 200 --sanitize    under AddressSanitizer and
+    UndefinedBehaviorSanitizer
 
-Two of three networks are convolutional, the third has products of rows; every fourth runs on NaN and infinities, too.
-Each area of a network runs with vectors of every width that the processor has, and in onnxruntime on two threads. The
-reference is onnxruntime with its optimizers off. However small they are, some convolutions of 3×3 are computed by
-Winograd's way with tiles of each kind, products by Strassen's algorithm where their channels allow it, and steps by
-channel go with the convolution in front of them. Where both differ, the steps of the program are computed with numpy,
+Two of three networks are convolutional, the third has products of rows; every fourth runs on NaN
+and infinities, too. Each area of a network runs with vectors of every width that the processor has,
+and in onnxruntime on two threads. The reference is onnxruntime with its optimizers off. However
+small they are, some convolutions of 3×3 are computed by Winograd's way with tiles of each kind,
+products by Strassen's algorithm where their channels allow it, and steps by channel go with the
+convolution in front of them. Where both differ, the steps of the program are computed with numpy,
 which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
 """
 
@@ -44,8 +47,11 @@ def calls_of(seed: int, number: int) -> list[tuple[Found, list[Array]]]:
     model = made.network.model()
     found = areas_of(model)
     names = [name for one in found for name in one.images.values()]
-    is_decided = all(node.op_type != "MaxPool" for node in model.graph.node)  # of NaN onnxruntime makes this or that
-    values = values_of(model, made.network.feeds(made.sizes, edges=is_decided and number % 4 == 3), names)
+    # of NaN onnxruntime makes this or that
+    is_decided = all(node.op_type != "MaxPool" for node in model.graph.node)
+    values = values_of(
+        model, made.network.feeds(made.sizes, edges=is_decided and number % 4 == 3), names
+    )
     return [(one, one.tensors(values)) for one in found]
 
 
@@ -56,11 +62,17 @@ def problem_of(found: Found, tensors: Sequence[Array], got: Sequence[Array]) -> 
     if not any(problems):
         return ""
     program = program_of_area(found.area)
-    steps = [difference(a, b) for a, b in zip(plain, Interpreter(program, tensors).run(), strict=True)]
-    return f"{'the program' if any(steps) else 'what runs it'}: {problems} {' '.join(program.kinds)}"
+    steps = [
+        difference(a, b) for a, b in zip(plain, Interpreter(program, tensors).run(), strict=True)
+    ]
+    return (
+        f"{'the program' if any(steps) else 'what runs it'}: {problems} {' '.join(program.kinds)}"
+    )
 
 
-def _by_any_tiles(height: int, width: int, channels: int, made: int, stride: int) -> tuple[float, int]:
+def _by_any_tiles(
+    height: int, width: int, channels: int, made: int, stride: int
+) -> tuple[float, int]:
     """As if by any tiles a convolution took no time, or by none."""
     choices = [*((0.0, tile.points) for tile in WINOGRAD_TILES[stride]), (math.inf, 0)]
     return choices[(height + 2 * width + channels + made) % len(choices)]
@@ -73,7 +85,9 @@ def run_batch(
     flags: Sequence[str] = (),
     processor: Processor | None = None,
 ) -> Iterator[str]:
-    """Findings of some networks, which share a library. With flags or a processor they do not run in onnxruntime."""
+    """Findings of some networks, which share a library. With flags or a processor they do not run
+    in onnxruntime.
+    """
     make_program.strassen_from = lambda taken, made: 1
     make_program.winograd_seconds = _by_any_tiles
     calls = [(number, *call) for number in numbers for call in calls_of(seed, number)]
@@ -107,7 +121,9 @@ def main() -> int:
     findings = 0
     for begin in range(0, len(options.numbers), _BATCH):
         numbers = options.numbers[begin : begin + _BATCH]
-        for text in run_batch(options.seed, numbers, counts, SANITIZERS if options.sanitize else ()):
+        for text in run_batch(
+            options.seed, numbers, counts, SANITIZERS if options.sanitize else ()
+        ):
             print(text, flush=True)
             findings += 1
     print(f"{counts['areas']} areas of {counts['networks']} networks compared, {findings} findings")

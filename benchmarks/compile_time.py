@@ -1,8 +1,10 @@
-"""How long the kernels of a model of 300 areas take to compile: python benchmarks/compile_time.py [--areas 300].
+"""How long the kernels of a model of 300 areas take to compile: python benchmarks/compile_time.py
+[--areas 300].
 
-Chains of elementwise operators and reductions between products with matrices: 12 different chains again and again, as
-layers of a network are, with an empty cache of kernels; 12 others, with what the first have left there, the steps of
-blocked areas, which are the same in all libraries; and each chain unlike all others, which no network has.
+Chains of elementwise operators and reductions between products with matrices: 12 different chains
+again and again, as layers of a network are, with an empty cache of kernels; 12 others, with what
+the first have left there, the steps of blocked areas, which are the same in all libraries; and each
+chain unlike all others, which no network has.
 """
 
 from __future__ import annotations
@@ -22,14 +24,32 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
 
-_UNARY = ("Abs", "Elu", "Erf", "Gelu", "HardSwish", "Mish", "Neg", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh")
+_UNARY = (
+    "Abs",
+    "Elu",
+    "Erf",
+    "Gelu",
+    "HardSwish",
+    "Mish",
+    "Neg",
+    "Relu",
+    "Sigmoid",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+)
 _BINARY = ("Add", "Max", "Min", "Mul", "Sub")
 _CHANNELS, _ROWS = 64, 128
 
 
 def model(areas: int, kinds: int, seed: int) -> onnx.ModelProto:
     """So many areas of so many kinds, one behind the other."""
-    nodes, constants, last, chains = list[onnx.NodeProto](), list[onnx.TensorProto](), "x", set[tuple[str, ...]]()
+    nodes, constants, last, chains = (
+        list[onnx.NodeProto](),
+        list[onnx.TensorProto](),
+        "x",
+        set[tuple[str, ...]](),
+    )
     numbers = random.Random(seed)
     while len(chains) < kinds:
         chains.add(tuple(numbers.choices((*_UNARY, *_BINARY, "Softmax"), k=numbers.randint(5, 9))))
@@ -48,9 +68,16 @@ def model(areas: int, kinds: int, seed: int) -> onnx.ModelProto:
         chain = ordered[number % kinds]
         its = random.Random(repr(chain))
         for op in chain:
-            others = [its.choice([base, constant(np.full(_CHANNELS, its.random()))])] if op in _BINARY else []
+            others = (
+                [its.choice([base, constant(np.full(_CHANNELS, its.random()))])]
+                if op in _BINARY
+                else []
+            )
             last = add(op, last, *others)
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, _ROWS, _CHANNELS]) for name in ("x", last)]
+    ports = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, _ROWS, _CHANNELS])
+        for name in ("x", last)
+    ]
     graph = helper.make_graph(nodes, "chains", ports[:1], ports[1:], constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
 
@@ -68,14 +95,18 @@ def seconds_of(path: Path) -> tuple[float, int]:
 
     building.compile_units = timed
     try:
-        fusionc.convert(path, output=path.with_name("out.onnx"), enable_graph_kernel=True, verify=False)
+        fusionc.convert(
+            path, output=path.with_name("out.onnx"), enable_graph_kernel=True, verify=False
+        )
     finally:
         building.compile_units = real
     return sum(seconds for seconds, _ in found), sum(texts for _, texts in found)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--areas", type=int, default=300)
     areas = parser.parse_args().areas
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +115,10 @@ def main() -> None:
         for seed, kinds in enumerate((12, 12, areas)):
             onnx.save(model(areas, kinds, seed), path)
             seconds, texts = seconds_of(path)
-            print(f"{areas} areas of {kinds} kinds: {seconds:.1f} s for {texts} texts{'' if seed else ', empty cache'}")
+            print(
+                f"{areas} areas of {kinds} kinds: {seconds:.1f} s for {texts} "
+                f"texts{'' if seed else ', empty cache'}"
+            )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ Source = Callable[[tuple[int, ...]], Array]
 INSTALLED = [Path()]  # the folder with the installed wheels, one of which is scikit-image
 
 
-def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False) -> Source:
+def picture(
+    name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False
+) -> Source:
     """A picture of scikit-image's, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
 
     def read(shape: tuple[int, ...]) -> Array:
@@ -24,8 +26,12 @@ def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_l
         except ModuleNotFoundError:
             sys.exit("pillow is not installed, which reads the pictures: pip install '.[bench]'")
         channels, height, width = (shape[3], *shape[1:3]) if channels_last else shape[1:]
-        image = Image.open(INSTALLED[0] / "skimage/data" / name).convert("RGB" if channels == 3 else "L")
-        pixels = np.asarray(image.resize((width, height)), np.float32).reshape(height, width, channels)
+        image = Image.open(INSTALLED[0] / "skimage/data" / name).convert(
+            "RGB" if channels == 3 else "L"
+        )
+        pixels = np.asarray(image.resize((width, height)), np.float32).reshape(
+            height, width, channels
+        )
         scaled = np.broadcast_to((pixels - mean) / deviation, (shape[0], height, width, channels))
         return np.ascontiguousarray(scaled if channels_last else scaled.transpose(0, 3, 1, 2))
 
@@ -35,7 +41,9 @@ def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_l
 def sound(shape: tuple[int, ...]) -> Array:
     """A voice-like sound at 16 kHz: harmonics of a gliding tone, with pauses, some noise."""
     time = np.arange(math.prod(shape)) / 16000
-    tone = np.sin(np.outer(np.arange(1, 12), 2 * np.pi * (120 + 30 * np.sin(5 * time)) * time)).sum(0)
+    tone = np.sin(np.outer(np.arange(1, 12), 2 * np.pi * (120 + 30 * np.sin(5 * time)) * time)).sum(
+        0
+    )
     noise = np.random.default_rng(0).standard_normal(len(time))
     return (0.05 * tone * (np.sin(9 * time) > 0) + 0.005 * noise).reshape(shape).astype(np.float32)
 

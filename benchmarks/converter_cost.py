@@ -1,20 +1,24 @@
-"""What a conversion costs, as a user pays it: seconds and memory of whole processes, beside onnxsim and onnxslim.
+"""What a conversion costs, as a user pays it: seconds and memory of whole processes, beside onnxsim
+and onnxslim.
 
     pip install '.[bench]'
     python benchmarks/converter_cost.py                        every model of ../shared/models
-    python benchmarks/converter_cost.py FOLDER --only bert     models of another folder whose path contains a word
-    python benchmarks/converter_cost.py --rounds 5             more rounds; the table has their medians
-    python benchmarks/converter_cost.py --processor            processor time, on a machine that does other things, too
+    python benchmarks/converter_cost.py FOLDER --only bert     models of another folder whose path
+    contains a word
+    python benchmarks/converter_cost.py --rounds 5             more rounds; the table has their
+    medians
+    python benchmarks/converter_cost.py --processor            processor time, on a machine that
+    does other things, too
 
-For each model, in turn: fusionc without verification and with it, onnxsim and onnxslim, each as its command line
-without options. Seconds are those that a user waits; with --processor those of the processor, of all processes and
-threads together, which other work on the machine changes little. Memory is the peak of the largest process (its
-ru_maxrss) above that for a model of one node, in multiples of the size of the model; the first line has what the model
-of one node takes itself.
+For each model, in turn: fusionc without verification and with it, onnxsim and onnxslim, each as its
+command line without options. Seconds are those that a user waits; with --processor those of the
+processor, of all processes and threads together, which other work on the machine changes little.
+Memory is the peak of the largest process (its ru_maxrss) above that for a model of one node, in
+multiples of the size of the model; the first line has what the model of one node takes itself.
 
-Exit code 1 where fusionc fails, where the geometric mean of the seconds without verification is above 0.35 of
-onnxsim's or 0.4 of onnxslim's, with verification above 0.8 of onnxslim's, or where a model above 60 MB takes more than
-2.0 times its size without verification, 2.5 with.
+Exit code 1 where fusionc fails, where the geometric mean of the seconds without verification is
+above 0.35 of onnxsim's or 0.4 of onnxslim's, with verification above 0.8 of onnxslim's, or where a
+model above 60 MB takes more than 2.0 times its size without verification, 2.5 with.
 """
 
 from __future__ import annotations
@@ -71,7 +75,14 @@ def paid(tool: str, source: Path, folder: Path, is_processor: bool) -> Paid:
     target = folder / "made" / "out.onnx"
     target.parent.mkdir(exist_ok=True)
     output = ["--output"] if tool in MEMORY else []
-    arguments = [sys.executable, "-m", *COMMANDS[tool], os.fspath(source), *output, os.fspath(target)]
+    arguments = [
+        sys.executable,
+        "-m",
+        *COMMANDS[tool],
+        os.fspath(source),
+        *output,
+        os.fspath(target),
+    ]
     cost = cost_of(arguments, target.parent)
     if cost.code or not target.exists():
         return Paid()
@@ -80,15 +91,22 @@ def paid(tool: str, source: Path, folder: Path, is_processor: bool) -> Paid:
 
 
 def costs(source: Path, folder: Path, rounds: int, is_processor: bool) -> dict[str, Paid]:
-    """The medians of some rounds, in each of which all convert, one after the other; what fails once has failed."""
-    found = [{tool: paid(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)]
+    """The medians of some rounds, in each of which all convert, one after the other; what fails
+    once has failed.
+    """
+    found = [
+        {tool: paid(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)
+    ]
     return {tool: median_of([row[tool] for row in found]) for tool in COMMANDS}
 
 
 def median_of(costs: Sequence[Paid]) -> Paid:
     if Paid() in costs:
         return Paid()
-    return Paid(statistics.median(one.seconds for one in costs), statistics.median(one.peak for one in costs))
+    return Paid(
+        statistics.median(one.seconds for one in costs),
+        statistics.median(one.peak for one in costs),
+    )
 
 
 def run(code: str, *arguments: object) -> None:
@@ -96,8 +114,12 @@ def run(code: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True)
 
 
-def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[tuple[float, dict[str, Paid]]]:
-    """The size and the costs of each model, of one with one node first; the table is printed line by line."""
+def measured(
+    sources: Sequence[Path], rounds: int, is_processor: bool
+) -> list[tuple[float, dict[str, Paid]]]:
+    """The size and the costs of each model, of one with one node first; the table is printed line
+    by line.
+    """
     table = []
     print(f"{'':28}{'MB':>6}", *(f"{tool:>15}" for tool in COMMANDS), flush=True)
     with tempfile.TemporaryDirectory() as name:
@@ -114,8 +136,14 @@ def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[t
             size = model.stat().st_size
             found = costs(model, folder, rounds, is_processor)
             table.append((size, found))
-            texts = (told(found[tool], table[0][1][tool], size if source else None) for tool in COMMANDS)
-            print(f"{model.stem[:28]:28}{size / 1e6:6.0f}", *(f"{text:>15}" for text in texts), flush=True)
+            texts = (
+                told(found[tool], table[0][1][tool], size if source else None) for tool in COMMANDS
+            )
+            print(
+                f"{model.stem[:28]:28}{size / 1e6:6.0f}",
+                *(f"{text:>15}" for text in texts),
+                flush=True,
+            )
             model.unlink()
     return table
 
@@ -123,20 +151,30 @@ def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[t
 def told(found: Paid, least: Paid, size: int | None) -> str:
     if found.seconds == math.inf:
         return "fails"
-    peak = f"{found.peak / 1e6:4.0f} MB" if size is None else f"×{(found.peak - least.peak) / size:5.1f}"
+    peak = (
+        f"{found.peak / 1e6:4.0f} MB"
+        if size is None
+        else f"×{(found.peak - least.peak) / size:5.1f}"
+    )
     return f"{found.seconds:5.2f} s {peak}"
 
 
 def ratio(table: Iterable[Mapping[str, Paid]], one: str, other: str) -> tuple[float, int]:
-    """The geometric mean over the models that both convert, and how many these are; infinite where there are none."""
+    """The geometric mean over the models that both convert, and how many these are; infinite where
+    there are none.
+    """
     pairs = [(row[one].seconds, row[other].seconds) for row in table]
     logarithms = [math.log(a / b) for a, b in pairs if max(a, b) < math.inf]
     return math.exp(statistics.mean(logarithms)) if logarithms else math.inf, len(logarithms)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models"
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--processor", action="store_true")
@@ -151,13 +189,19 @@ def main() -> None:
     for one, other, limit in TIMES:
         found, count = ratio([row for _, row in table], one, other)
         is_good &= found <= limit
-        print(f"seconds, {one} ÷ {other}: geometric mean {found:.2f} of {count} models (at most {limit})")
+        print(
+            f"seconds, {one} ÷ {other}: geometric mean {found:.2f} of {count} models (at most "
+            f"{limit})"
+        )
     for tool, most in MEMORY.items():
         large = [(size, row[tool]) for size, row in table if size > LARGE and row[tool] != Paid()]
         peaks = [(found.peak - least[tool].peak) / size for size, found in large]
         is_good &= max(peaks, default=0) <= most
         if peaks:
-            print(f"memory, {tool}: at most ×{max(peaks):.1f} in {len(peaks)} models above 60 MB (at most ×{most})")
+            print(
+                f"memory, {tool}: at most ×{max(peaks):.1f} in {len(peaks)} models above 60 MB "
+                f"(at most ×{most})"
+            )
     sys.exit(not is_good)
 
 

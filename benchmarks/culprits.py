@@ -1,12 +1,14 @@
-"""Plant faults in passes and look whether they are found, in real models: by bisect, rollback and --check_rewrites.
+"""Plant faults in passes and look whether they are found, in real models: by bisect, rollback and
+--check_rewrites.
 
     python benchmarks/culprits.py ../shared               all faults (half an hour)
-    python benchmarks/culprits.py ../shared --only t5     those in models, or of passes, whose name contains a word
+    python benchmarks/culprits.py ../shared --only t5     those in models, or of passes, whose name
+    contains a word
 
-Each fault is planted in one pass at one place of one model, then two and three of them at once. `bisect` has to name
-exactly these rewrites, in at most ceil(log2(rewrites)) + 2 runs for each, with a small model that shows it; rollback
-has to deliver a verified model without them; --check_rewrites has to stop at the rewrite. Exit code 1 if anything is
-wrong.
+Each fault is planted in one pass at one place of one model, then two and three of them at once.
+`bisect` has to name exactly these rewrites, in at most ceil(log2(rewrites)) + 2 runs for each, with
+a small model that shows it; rollback has to deliver a verified model without them; --check_rewrites
+has to stop at the rewrite. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -57,9 +59,19 @@ FAULTS = (
         attribute("FusedConv", "activation", lambda _: "Tanh", only=b"Relu"),
         "groupsplit-ts-s",
     ),
-    Fault("Conv2DTransposeBatchnormFusionPass", "a lost bias", without("ConvTranspose", 2), "bnzoo-ts-raw"),
+    Fault(
+        "Conv2DTransposeBatchnormFusionPass",
+        "a lost bias",
+        without("ConvTranspose", 2),
+        "bnzoo-ts-raw",
+    ),
     Fault("BatchnormConvFusionPass", "a lost bias", without("Conv", 2), "bnzoo-ts-s"),
-    Fault("ASplitConv2dConcatPass", "groups in another order", constant(lambda w: w[::-1]), "groupsplit-dyn-s"),
+    Fault(
+        "ASplitConv2dConcatPass",
+        "groups in another order",
+        constant(lambda w: w[::-1]),
+        "groupsplit-dyn-s",
+    ),
     Fault("ZSplitVDFusionPassV2", "pieces in reverse", in_reverse, "groupsplit-ts-s"),
     Fault("MatMulBiasAddFusionPass", "a lost bias", without("Gemm", 2), "bnzoo-ts-raw"),
     Fault("GemmScaleFusionPass", "a scale inverted", constant(lambda w: w * 4), "dlrm-ts-b"),
@@ -78,16 +90,39 @@ FAULTS = (
     ),
     Fault("BiasGeluFusionPass", "a sign too many", behind("Neg"), "mlp_bn-ts-b"),
     Fault("PoolingFusionPass", "another function behind it", behind("Exp"), "mobilenet_v2-dyn-s"),
-    Fault("SqueezeExciteScalePass", "another function behind it", behind("Abs"), "efficientnet_b0-dyn-s"),
+    Fault(
+        "SqueezeExciteScalePass",
+        "another function behind it",
+        behind("Abs"),
+        "efficientnet_b0-dyn-s",
+    ),
     Fault("ConstantFoldingPass", "a wrong fold", constant(lambda c: c + 1), "lstm-dyn-s"),
     Fault("SameInputMatMulPass", "pieces in reverse", in_reverse, "t5_enc-ts-d"),
-    Fault("MultiHeadAttentionFusionPass", "a lost bias of the scores", without("MultiHeadAttention", 5), "t5_enc-ts-d"),
     Fault(
-        "MultiHeadAttentionFusionPass", "keys and values swapped", swapped("MultiHeadAttention", 1, 2), "t5_enc-ts-d"
+        "MultiHeadAttentionFusionPass",
+        "a lost bias of the scores",
+        without("MultiHeadAttention", 5),
+        "t5_enc-ts-d",
+    ),
+    Fault(
+        "MultiHeadAttentionFusionPass",
+        "keys and values swapped",
+        swapped("MultiHeadAttention", 1, 2),
+        "t5_enc-ts-d",
     ),
     Fault("GemmScaleFusionPass", "a scale inverted", constant(lambda w: w * 4), "t5_enc-ts-d"),
-    Fault("LayerNormFusionPass", "scale and bias swapped", swapped("LayerNormalization", 1, 2), "stress6k_dyn"),
-    Fault("ResidualSumPass", "one operand twice", inputs("Sum", lambda values: [values[0], values[0]]), "stress6k_dyn"),
+    Fault(
+        "LayerNormFusionPass",
+        "scale and bias swapped",
+        swapped("LayerNormalization", 1, 2),
+        "stress6k_dyn",
+    ),
+    Fault(
+        "ResidualSumPass",
+        "one operand twice",
+        inputs("Sum", lambda values: [values[0], values[0]]),
+        "stress6k_dyn",
+    ),
 )
 AT_ONCE = (  # the numbers of the faults
     ("groupsplit-ts-s", (3, 7)),
@@ -125,17 +160,26 @@ def complaints(model: Path, faults: Sequence[Fault], report: list[str]) -> Itera
         if max(sizes, default=0) > SMALL:
             yield f"small models of {sizes} bytes"
         counts = [one.culprit.count for one in found.found]
-        report.append(f"{counts} rewrites, {found.runs} runs of at most {bound}, {seconds:.1f} s, {sizes} bytes")
+        report.append(
+            f"{counts} rewrites, {found.runs} runs of at most {bound}, {seconds:.1f} s, "
+            f"{sizes} "
+            "bytes"
+        )
         result = fusionc.convert(model, output="rolled_back.onnx", on_mismatch="rollback")
         if not (result.verification or "").startswith("equal"):
             yield f"rollback: {result.verification}"
-        if len([notice for notice in result.notices if "as it is: the result" in notice]) != len(plants):
+        if len([notice for notice in result.notices if "as it is: the result" in notice]) != len(
+            plants
+        ):
             yield f"rollback: {result.notices}"
         try:
             fusionc.convert(model, output="checked.onnx", check_rewrites=True, verify=False)
             yield "--check_rewrites does not stop"
         except VerificationError as error:
-            places = [f"{p.fault.pass_name}, pattern {p.pattern}, at {', '.join(p.labels)} " for p in plants]
+            places = [
+                f"{p.fault.pass_name}, pattern {p.pattern}, at {', '.join(p.labels)} "
+                for p in plants
+            ]
             if not error.where.startswith(tuple(places)):
                 yield f"--check_rewrites stops at {error.where}"
 
@@ -145,7 +189,9 @@ def _name(plant: Plant) -> tuple[str, str, tuple[str, ...]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()

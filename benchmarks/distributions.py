@@ -1,14 +1,17 @@
-"""Build the source distribution and the wheel, and use both as a stranger would: in fresh environments, elsewhere.
+"""Build the source distribution and the wheel, and use both as a stranger would: in fresh
+environments, elsewhere.
 
     make dist-check                                                 with this Python
     make dist-check PYTHONS="python3.11 python3.13"                 with these
     python benchmarks/distributions.py --tests tests/cli --python python3.11
-    python benchmarks/distributions.py --tests none                 without running the tests of the source distribution
+    python benchmarks/distributions.py --tests none                 without running the tests of the
+    source distribution
 
-For each Python and each distribution: installed alone, the command converts a sample model with kernels, writes the
-switch files that come along, and takes the passes of one's own that README.md and docs/writing_a_pass.md show, which
-mypy --strict has nothing against. Then, with the first Python, the source distribution is unpacked in an empty folder,
-where `make check` and the tests run. Packages come from where pip takes them. Exit code 1 if anything fails.
+For each Python and each distribution: installed alone, the command converts a sample model with
+kernels, writes the switch files that come along, and takes the passes of one's own that README.md
+and docs/writing_a_pass.md show, which mypy --strict has nothing against. Then, with the first
+Python, the source distribution is unpacked in an empty folder, where `make check` and the tests
+run. Packages come from where pip takes them. Exit code 1 if anything fails.
 """
 
 from __future__ import annotations
@@ -28,7 +31,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SNIPPETS = {  # a page, how its example of a pass begins, the pass, a model in which it matches
-    "my_passes.py": ("README.md", "# my_passes.py\n", "ReluScalePass", "h = Mul (x, two)  y = Relu (h)"),
+    "my_passes.py": (
+        "README.md",
+        "# my_passes.py\n",
+        "ReluScalePass",
+        "h = Mul (x, two)  y = Relu (h)",
+    ),
     "negation.py": (
         "docs/writing_a_pass.md",
         "from fusionc",
@@ -56,7 +64,9 @@ class Failed(Exception):
 
 def run(*words: str | Path, cwd: Path, expect: str = "") -> str:
     """What a command prints. Raises Failed where it fails, or prints nothing like `expect`."""
-    outside = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    outside = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     done = subprocess.run(
         words,
         cwd=cwd,
@@ -94,16 +104,24 @@ def check_installed(python: str, distribution: Path, source: Path, folder: Path)
         if fusionc("switch_file", "--preset", preset.stem) != preset.read_text(encoding="utf-8"):
             raise Failed(f"fusionc switch_file --preset {preset.stem} is not {preset}")
     for name, (page, beginning, a_pass, nodes) in SNIPPETS.items():
-        code = re.search(f"```python\n({beginning}.*?)```", (source / page).read_text(encoding="utf-8"), re.DOTALL)
+        code = re.search(
+            f"```python\n({beginning}.*?)```",
+            (source / page).read_text(encoding="utf-8"),
+            re.DOTALL,
+        )
         if code is None:
             raise Failed(f"{page} shows no pass")
         (work / name).write_text(code[1], encoding="utf-8")
         run(binaries / "python", "-m", "mypy", "--strict", name, cwd=work)
         run(binaries / "python", "-c", WRITE_MODEL, nodes, cwd=work)
         expect = rf"\[{a_pass}\]: .*effected_times=1\."
-        (work / "only.json").write_text(f'{{"Switch": {{"GraphFusion": {{"ALL": "off", "{a_pass}": "on"}}}}}}')
+        (work / "only.json").write_text(
+            f'{{"Switch": {{"GraphFusion": {{"ALL": "off", "{a_pass}": "on"}}}}}}'
+        )
         options = ("--custom_passes", name, "--fusion_switch_file", "only.json")
-        fusionc("convert", "--model", "own.onnx", "--output", "own_fused.onnx", *options, expect=expect)
+        fusionc(
+            "convert", "--model", "own.onnx", "--output", "own_fused.onnx", *options, expect=expect
+        )
     kind = "wheel" if distribution.suffix == ".whl" else "source distribution"
     python_version = run(binaries / "python", "--version", cwd=work).strip()
     return f"{python_version}, {kind}: {version} converts with kernels, mypy --strict takes users' passes"
@@ -114,7 +132,9 @@ def check_source(python: str, source: Path, tests: Sequence[str]) -> str:
     run("make", f"PYTHON={python}", "check", cwd=source)
     words = (".venv/bin/python", "-m", "pytest", "-rs", "-m", "not timing", *tests)
     output = run(*words, cwd=source, expect=r"\d+ passed")
-    return "\n".join(line for line in output.splitlines() if line.startswith("SKIPPED") or " passed" in line)
+    return "\n".join(
+        line for line in output.splitlines() if line.startswith("SKIPPED") or " passed" in line
+    )
 
 
 def told(check: Callable[[], str]) -> bool:
@@ -129,14 +149,21 @@ def told(check: Callable[[], str]) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", nargs="+", default=[sys.executable], help="the Pythons to install with")
-    parser.add_argument("--tests", nargs="+", default=["-n", "2"], help='what pytest is given, or "none"')
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--python", nargs="+", default=[sys.executable], help="the Pythons to install with"
+    )
+    parser.add_argument(
+        "--tests", nargs="+", default=["-n", "2"], help='what pytest is given, or "none"'
+    )
     options = parser.parse_args()
     pythons = [shutil.which(python) or python for python in options.python]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")  # not in the source, all of which has its place
+        # not in the source, all of which has its place
+        os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")
         binaries = environment(pythons[0], folder / "build", "build")
         run(binaries / "python", "-m", "build", "--outdir", folder / "dist", ROOT, cwd=folder)
         [archive] = (folder / "dist").glob("*.tar.gz")
@@ -146,7 +173,13 @@ def main() -> int:
             files.extractall(folder / "source", filter="data")
         source = next((folder / "source").iterdir())
         checks = [
-            partial(check_installed, python, distribution, source, folder / f"{number}-{distribution.suffix[1:]}")
+            partial(
+                check_installed,
+                python,
+                distribution,
+                source,
+                folder / f"{number}-{distribution.suffix[1:]}",
+            )
             for number, python in enumerate(pythons)
             for distribution in (wheel, archive)
         ]

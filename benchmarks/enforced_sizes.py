@@ -1,14 +1,17 @@
-"""Which sizes does onnxruntime enforce that shape inference believes? Operator by operator, by contradicting them.
+"""Which sizes does onnxruntime enforce that shape inference believes? Operator by operator, by
+contradicting them.
 
     python benchmarks/enforced_sizes.py                  all operators, in all their versions
     python benchmarks/enforced_sizes.py --only PRelu     operators whose name begins with a word
-    python benchmarks/enforced_sizes.py --table out.md   what each input of each operator may be, too
+    python benchmarks/enforced_sizes.py --table out.md   what each input of each operator may be,
+    too
 
 The nodes are those of onnx's own tests. Each size of each input becomes 0, 1, less, more and twice
 as much, alone and several at once, and each input loses or gains an axis. Where onnxruntime
 computes something all the same, fusionc must not know another shape for it: neither from the
-sizes as they are, nor from symbols in their places, whatever their values. `operators.disputed_shapes`
-has the rules that follow. Exit code 1 where an operator is left that contradicts what is known.
+sizes as they are, nor from symbols in their places, whatever their values.
+`operators.disputed_shapes` has the rules that follow. Exit code 1 where an operator is left that
+contradicts what is known.
 """
 
 from __future__ import annotations
@@ -78,10 +81,18 @@ OF_RUNTIME = [  # its own operators: attributes, and of each input the type and 
     ("FusedMatMul", {"transA": 1}, ["f4 2,4,3", "f4 2,4,5"]),
     ("FusedMatMul", {"transB": 1}, ["f4 2,3,4", "f4 5,4"]),
     ("TransposeMatMul", {"transB": 1}, ["f4 2,3,4", "f4 5,4"]),
-    ("MatMulNBits", {"K": 16, "N": 8, "bits": 4, "block_size": 16}, ["f4 2,3,16", "u1 8,1,8", "f4 8"]),
+    (
+        "MatMulNBits",
+        {"K": 16, "N": 8, "bits": 4, "block_size": 16},
+        ["f4 2,3,16", "u1 8,1,8", "f4 8"],
+    ),
     ("MatMulIntegerToFloat", {}, ["u1 2,3,4", "u1 4,5", "f4 1", "f4 1"]),
     ("DynamicQuantizeMatMul", {}, ["f4 2,3,4", "u1 4,5", "f4 1"]),
-    ("GatherBlockQuantized", {"block_size": 16, "quantize_axis": 1}, ["u1 4,8", "i8 2,3", "f4 4,1"]),
+    (
+        "GatherBlockQuantized",
+        {"block_size": 16, "quantize_axis": 1},
+        ["u1 4,8", "i8 2,3", "f4 4,1"],
+    ),
     ("EmbedLayerNormalization", {}, ["i4 2,3", "-", "f4 5,8", "f4 5,8", "-", "f4 8", "f4 8"]),
     ("Attention", {"num_heads": 2}, ["f4 2,3,8", "f4 8,24", "f4 24"]),
     ("MultiHeadAttention", {"num_heads": 2}, ["f4 2,3,8", "f4 2,5,8", "f4 2,5,8"]),
@@ -226,20 +237,32 @@ def contradictions(call: Call) -> Iterator[tuple[str, list[Array | None]]]:
     rng = np.random.default_rng(zlib.crc32(call.label.encode()))
     for _ in range(RANDOM if len(axes) > 1 else 0):
         some = rng.choice(len(axes), min(len(axes), int(rng.integers(2, 5))), replace=False)
-        chosen = {axes[k]: int(rng.choice(_sizes(call.inputs[axes[k][0]].shape[axes[k][1]]))) for k in some}
+        chosen = {
+            axes[k]: int(rng.choice(_sizes(call.inputs[axes[k][0]].shape[axes[k][1]])))
+            for k in some
+        }
         yield f"sizes {chosen}", _resized(call.inputs, chosen)
     for i, x in enumerate(call.inputs):
         if x is not None:
-            for other in (x[None], np.concatenate([x[None]] * 2), x[0] if x.ndim and len(x) else None):
+            for other in (
+                x[None],
+                np.concatenate([x[None]] * 2),
+                x[0] if x.ndim and len(x) else None,
+            ):
                 if other is not None:
-                    yield f"input {i} of rank {other.ndim}", [*call.inputs[:i], other, *call.inputs[i + 1 :]]
+                    yield (
+                        f"input {i} of rank {other.ndim}",
+                        [*call.inputs[:i], other, *call.inputs[i + 1 :]],
+                    )
 
 
 def _sizes(size: int) -> list[int]:
     return [s for s in dict.fromkeys((0, 1, size - 1, size + 1, 2 * size)) if s >= 0 and s != size]
 
 
-def _resized(inputs: Sequence[Array | None], sizes: Mapping[tuple[int, int], int]) -> list[Array | None]:
+def _resized(
+    inputs: Sequence[Array | None], sizes: Mapping[tuple[int, int], int]
+) -> list[Array | None]:
     made = list(inputs)
     for (i, axis), size in sizes.items():
         x = made[i]
@@ -253,15 +276,24 @@ def _resized(inputs: Sequence[Array | None], sizes: Mapping[tuple[int, int], int
     return made
 
 
-def declarations(call: Call, inputs: Sequence[Array | None]) -> Iterator[tuple[list[Shape | None], bool]]:
+def declarations(
+    call: Call, inputs: Sequence[Array | None]
+) -> Iterator[tuple[list[Shape | None], bool]]:
     """What the sizes may be declared as, and whether integers are constants: as they are, each in
     turn a symbol, those of one input, and all."""
     static: list[Any] = [None if x is None else x.shape for x in inputs]
     axes = [(i, a) for i, shape in enumerate(static) for a in range(len(shape or ()))]
-    sets = [[], *([axis] for axis in axes), *([a for a in axes if a[0] == i] for i in range(len(static))), axes]
+    sets = [
+        [],
+        *([axis] for axis in axes),
+        *([a for a in axes if a[0] == i] for i in range(len(static))),
+        axes,
+    ]
     for chosen in {tuple(some): None for some in sets}:
         shapes = [
-            None if s is None else tuple(f"s{i}_{a}" if (i, a) in chosen else dim for a, dim in enumerate(s))
+            None
+            if s is None
+            else tuple(f"s{i}_{a}" if (i, a) in chosen else dim for a, dim in enumerate(s))
             for i, s in enumerate(static)
         ]
         yield shapes, True
@@ -269,7 +301,9 @@ def declarations(call: Call, inputs: Sequence[Array | None]) -> Iterator[tuple[l
             yield shapes, False
 
 
-def model_of(call: Call, inputs: Sequence[Array | None], shapes: Sequence[Any], constants: bool) -> onnx.ModelProto:
+def model_of(
+    call: Call, inputs: Sequence[Array | None], shapes: Sequence[Any], constants: bool
+) -> onnx.ModelProto:
     node = onnx.NodeProto.FromString(call.node.SerializeToString())
     del node.input[:], node.output[:]
     node.input.extend("" if x is None else f"i{at}" for at, x in enumerate(inputs))
@@ -280,7 +314,9 @@ def model_of(call: Call, inputs: Sequence[Array | None], shapes: Sequence[Any], 
             continue
         elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
         if constants and _is_parameter(x):
-            graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(x).reshape(x.shape), f"i{at}"))
+            graph.initializer.append(
+                numpy_helper.from_array(np.ascontiguousarray(x).reshape(x.shape), f"i{at}")
+            )
         else:
             graph.input.append(helper.make_tensor_value_info(f"i{at}", elem_type, shapes[at]))
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
@@ -315,7 +351,9 @@ def _run(call: Call, inputs: Sequence[Array | None]) -> list[Any] | None:
     open_ = [None if x is None else [None] * x.ndim for x in inputs]
     model = model_of(call, inputs, open_, True)
     try:
-        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = ort.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         wanted = {value.name for value in session.get_inputs()}
         feeds = {f"i{at}": x for at, x in enumerate(inputs) if x is not None and f"i{at}" in wanted}
         return list(session.run(None, feeds))
@@ -333,7 +371,9 @@ def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -
         sizes = _sizes_of_symbols(inputs, shapes)
         for at, (value, result) in enumerate(zip(model.main.outputs, results, strict=False)):
             if value.shape is not None and isinstance(result, np.ndarray):
-                yield from (f"{what} of output {at}" for what in _contradicted(value.shape, result, sizes))
+                yield from (
+                    f"{what} of output {at}" for what in _contradicted(value.shape, result, sizes)
+                )
 
 
 def _sizes_of_symbols(inputs: Sequence[Array | None], shapes: Sequence[Any]) -> dict[str, int]:
@@ -352,7 +392,9 @@ def _contradicted(known: Sequence[Any], result: Array, sizes: Mapping[str, int])
 
 
 def _number(dim: Any, sizes: Mapping[str, int]) -> int | None:
-    """What a known dimension is, if its symbols have these sizes; None for one with a name of its own."""
+    """What a known dimension is, if its symbols have these sizes; None for one with a name of its
+    own.
+    """
     if dim is None or isinstance(dim, int):
         return dim
     total = 0
@@ -408,7 +450,9 @@ def _child(some: Sequence[Call], begin: int, pipe: Any) -> None:
 
 def main() -> int:
     ort.set_default_logger_severity(4)
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--only", default="", help="operators whose name begins so")
     parser.add_argument("--table", type=Path, help="write what was found of each operator there")
     options = parser.parse_args()
@@ -416,7 +460,10 @@ def main() -> int:
     for call in calls():
         if call.node.op_type.startswith(options.only):
             by_op[call.node.op_type].append(call)
-    rows = [f"| operator | {' | '.join(ANSWERS)} | known wrongly |", "|---" * (len(ANSWERS) + 2) + "|"]
+    rows = [
+        f"| operator | {' | '.join(ANSWERS)} | known wrongly |",
+        "|---" * (len(ANSWERS) + 2) + "|",
+    ]
     is_wrong = False
     for op, some in sorted(by_op.items()):
         found = examined(some[:: -(-len(some) // MOST)])

@@ -1,19 +1,23 @@
-"""Glue the models on which passes fire into larger ones, optimize them with random switches, compare the numbers.
+"""Glue the models on which passes fire into larger ones, optimize them with random switches,
+compare the numbers.
 
     python benchmarks/fuzz.py --runs 1000 --seed 0     a thousand models
     python benchmarks/fuzz.py --seed 0 --only 123      run 123 of these alone
 
-A run is right if the optimizer raises nothing, its result is valid, has the interface of the original, no more bytes
-(shared constants count as often as they are used, as folding into them may copy them), and the same numbers in
-onnxruntime (its own optimizers off, several sizes and seeds), and if optimizing the result again changes nothing.
-Every tenth run goes through files and fusionc.convert, verification included.
+A run is right if the optimizer raises nothing, its result is valid, has the interface of the
+original, no more bytes (shared constants count as often as they are used, as folding into them may
+copy them), and the same numbers in onnxruntime (its own optimizers off, several sizes and seeds),
+and if optimizing the result again changes nothing. Every tenth run goes through files and
+fusionc.convert, verification included.
 
-Numbers: with bitwise passes alone they are equal, with NaN and Inf too. Otherwise they agree up to a share of the
-largest element; where they do not, inputs, weights and inner values of the original are moved by a few units in the
-last place, and a difference that this makes, too, does not count. Comparisons, roundings and the like, which turn a
-last bit into another answer, then only see graph inputs, never computed floats.
+Numbers: with bitwise passes alone they are equal, with NaN and Inf too. Otherwise they agree up to
+a share of the largest element; where they do not, inputs, weights and inner values of the original
+are moved by a few units in the last place, and a difference that this makes, too, does not count.
+Comparisons, roundings and the like, which turn a last bit into another answer, then only see graph
+inputs, never computed floats.
 
-Findings are written to build/fuzz/, each with the rewrite at fault and a smaller model. Exit code 1 if there are any.
+Findings are written to build/fuzz/, each with the rewrite at fault and a smaller model. Exit code 1
+if there are any.
 """
 
 from __future__ import annotations
@@ -57,12 +61,15 @@ from fusionc.target_opset import newest_opset, raise_opset
 Feeds = dict[str, Any]
 _SHARE = {"bitwise": 3e-5, "rounding": 3e-5, "approximate": 1e-3}  # of the largest element
 _OF_HALVES = 2e-2
-_LEAST_SCALE = {"bitwise": 0.1, "rounding": 0.1, "approximate": 1.0}  # Gelu by tanh is off by 5e-4 at any scale
+# Gelu by tanh is off by 5e-4 at any scale
+_LEAST_SCALE = {"bitwise": 0.1, "rounding": 0.1, "approximate": 1.0}
 _NOISE = 30  # how many times the effect of a few units in the last place is still noise
-_IGNORE_NAN = {"ReduceMax", "ReduceMin"}  # in onnxruntime, or not, depending on how the elements lie
+# in onnxruntime, or not, depending on how the elements lie
+_IGNORE_NAN = {"ReduceMax", "ReduceMin"}
 _M_PERTURB = -6  # of glibc's mallopt
 _GROWTH = 4096  # bytes; what a stamp on each new node needs
-_LARGER = dict.fromkeys(("FewChannelsConvPass", "PadChannelsPass"), 1 << 20)  # bytes, for time, in one rewrite
+# bytes, for time, in one rewrite
+_LARGER = dict.fromkeys(("FewChannelsConvPass", "PadChannelsPass"), 1 << 20)
 
 
 class Wrong(Exception):
@@ -99,16 +106,23 @@ class Plan:
         self.target_opset = None
         if rng.random() < 0.15 and self.glued.opset < newest_opset():
             self.target_opset = rng.randint(self.glued.opset + 1, newest_opset())
-        self.through_files = rng.random() < 0.1 and not self.glued.sizes  # verification chooses sizes itself
+        # verification chooses sizes itself
+        self.through_files = rng.random() < 0.1 and not self.glued.sizes
 
     @cached_property
     def raised(self) -> ModelProto:
         """The model that the passes see."""
-        return copy_of(self.model) if self.target_opset is None else raise_opset(copy_of(self.model), self.target_opset)
+        return (
+            copy_of(self.model)
+            if self.target_opset is None
+            else raise_opset(copy_of(self.model), self.target_opset)
+        )
 
     @cached_property
     def has_halves(self) -> bool:
-        """Whether there are float16 values: onnxruntime computes in float32, and rounds between nodes as it likes."""
+        """Whether there are float16 values: onnxruntime computes in float32, and rounds between
+        nodes as it likes.
+        """
         return "float16" in onnx.printer.to_text(self.raised) or any(
             attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT16
             for node in all_nodes(self.raised)
@@ -171,7 +185,11 @@ class Plan:
             return f"invalid: {error}"
         if interface(result) != interface(model):
             return "the interface differs"
-        growth = _GROWTH + 150 * len(result.graph.node) + sum(_LARGER.get(p.name, 0) for p in self.passes)
+        growth = (
+            _GROWTH
+            + 150 * len(result.graph.node)
+            + sum(_LARGER.get(p.name, 0) for p in self.passes)
+        )
         if result.ByteSize() > model.ByteSize() + shared_bytes(model) + growth:
             return f"grows from {model.ByteSize()} to {result.ByteSize()} bytes"
         return self.difference(model, result)
@@ -192,7 +210,9 @@ class Plan:
                 report = fusionc.convert(
                     folder / "model.onnx",
                     output=folder / "out.onnx",
-                    optimization_switch=";".join(f"{p.name}:{'on' if p.name in on else 'off'}" for p in PASSES),
+                    optimization_switch=";".join(
+                        f"{p.name}:{'on' if p.name in on else 'off'}" for p in PASSES
+                    ),
                     verify=self.numerics != "approximate",
                     target=self.target,
                     target_opset=self.target_opset,
@@ -206,7 +226,11 @@ class Plan:
             result = onnx.load(folder / "out.onnx")
         return self.complaint(self.raised, result)
 
-    # -- numbers -------------------------------------------------------------------------------------------------------
+    # -- numbers
+    #
+    #
+    #
+    # -------------------------------------------------------------------------------------------------------
 
     def difference(self, model: ModelProto, result: ModelProto) -> str | None:
         try:
@@ -215,7 +239,9 @@ class Plan:
             return self.cannot_load(error)
         return self.sessions_differ(model, runner)
 
-    def sessions_differ(self, model: ModelProto, runner: onnxruntime.InferenceSession) -> str | None:
+    def sessions_differ(
+        self, model: ModelProto, runner: onnxruntime.InferenceSession
+    ) -> str | None:
         """What the model gives, compared with what its result does, loaded by `runner`."""
         original = session(model)
         names = [value.name for value in model.graph.output]
@@ -230,12 +256,20 @@ class Plan:
                 actual = runner.run(None, feeds)
             except Exception as error:
                 return f"does not run: {error}"
-            found = {n: w for n, a, b in zip(names, expected, actual, strict=True) if (w := self.unequal(a, b))}
+            found = {
+                n: w
+                for n, a, b in zip(names, expected, actual, strict=True)
+                if (w := self.unequal(a, b))
+            }
             if not found or self.is_unstable(model, feeds, expected):
                 continue
             if not self.is_exact and all(error is not None for _, error in found.values()):
                 noise = self.noise(model, feeds, expected)
-                if all(error <= _NOISE * noise[name] for name, (_, error) in found.items() if error is not None):
+                if all(
+                    error <= _NOISE * noise[name]
+                    for name, (_, error) in found.items()
+                    if error is not None
+                ):
                     self.excused = True
                     continue
             what = "; ".join(f"{name}: {reason}" for name, (reason, _) in found.items())
@@ -243,20 +277,31 @@ class Plan:
         return None
 
     def cannot_load(self, error: Exception) -> str | None:
-        """A result for any runtime may hold operators that onnxruntime does not have; nothing else is right."""
+        """A result for any runtime may hold operators that onnxruntime does not have; nothing else
+        is right.
+        """
         if self.target == "onnx" and "NOT_IMPLEMENTED" in str(error):
             self.counts["not run"] += 1
             return None
         return f"{type(error).__name__}: {error}"
 
     def is_unstable(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> bool:
-        """Whether onnxruntime gives other answers when it runs the original again, or in memory that it finds filled
-        otherwise: what it makes of Tile by 0, and Concat of nothing and something, is not initialized."""
-        runs = [session(model).run(None, feeds), *(run_in_filled_memory(model, feeds, byte) for byte in (0x11, 0xEE))]
-        return any(self.unequal(a, b) for again in runs for a, b in zip(expected, again, strict=True))
+        """Whether onnxruntime gives other answers when it runs the original again, or in memory
+        that it finds filled otherwise: what it makes of Tile by 0, and Concat of nothing and
+        something, is not initialized.
+        """
+        runs = [
+            session(model).run(None, feeds),
+            *(run_in_filled_memory(model, feeds, byte) for byte in (0x11, 0xEE)),
+        ]
+        return any(
+            self.unequal(a, b) for again in runs for a, b in zip(expected, again, strict=True)
+        )
 
     def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
-        """Why they differ, and by how much; infinity where a NaN or Inf moved; None where noise is no excuse."""
+        """Why they differ, and by how much; infinity where a NaN or Inf moved; None where noise is
+        no excuse.
+        """
         if not isinstance(want, np.ndarray):
             return None if want == got else ("no tensors", None)
         if want.dtype != got.dtype or want.shape != got.shape:
@@ -268,26 +313,36 @@ class Plan:
         if self.is_exact:
             return f"not bitwise: off by {_off(want, got):.3g}", _off(want, got)
         scale = max(
-            float(np.abs(want[np.isfinite(want)].astype(np.float64)).max(initial=0)), _LEAST_SCALE[self.numerics]
+            float(np.abs(want[np.isfinite(want)].astype(np.float64)).max(initial=0)),
+            _LEAST_SCALE[self.numerics],
         )
         share = _OF_HALVES if self.has_halves else _SHARE[self.numerics]
-        if self.numerics == "approximate":  # those passes say what they do where the original divides by zero
+        # those passes say what they do where the original divides by zero
+        if self.numerics == "approximate":
             want, got = np.where(np.isfinite(want), want, 0), np.where(np.isfinite(want), got, 0)
         off = _off(want, got)
         return (f"off by {off:.3g}, largest {scale:.3g}", off) if off > share * scale else None
 
     def noise(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> dict[str, float]:
-        """How far the outputs move if inputs, weights and inner values move by a few units in the last place."""
+        """How far the outputs move if inputs, weights and inner values move by a few units in the
+        last place.
+        """
         moved = {value.name: 0.0 for value in model.graph.output}
         for seed in range(4):
             rng = np.random.default_rng(seed)
-            others = session(shaken(model, rng)).run(None, {name: _shaken(value, rng) for name, value in feeds.items()})
+            others = session(shaken(model, rng)).run(
+                None, {name: _shaken(value, rng) for name, value in feeds.items()}
+            )
             for name, a, b in zip(moved, expected, others, strict=True):
                 if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.shape == b.shape:
                     moved[name] = max(moved[name], _off(a, b))
         return moved
 
-    # -- what to report ------------------------------------------------------------------------------------------------
+    # -- what to report
+    #
+    #
+    #
+    # ------------------------------------------------------------------------------------------------
 
     def guilty(self) -> str:
         """The rewrite at fault, where the numbers differ or the result is invalid."""
@@ -296,7 +351,9 @@ class Plan:
             count = self.optimized(model)[2].count
             if not count or self.complaint(model, self.optimized(model, 0)[0]):
                 return "no rewrite"
-            number = first_bad(count, lambda limit: self.complaint(model, self.optimized(model, limit)[0]) is None)[0]
+            number = first_bad(
+                count, lambda limit: self.complaint(model, self.optimized(model, limit)[0]) is None
+            )[0]
             last = self.optimized(model, number)[2].last
         except Exception as error:
             return f"{type(error).__name__}"
@@ -320,7 +377,9 @@ class Plan:
 
 
 def run_in_filled_memory(model: ModelProto, feeds: Feeds, byte: int) -> list[Any]:
-    """What the model gives where all memory that it asks for is full of `byte`, as glibc can be told to leave it."""
+    """What the model gives where all memory that it asks for is full of `byte`, as glibc can be
+    told to leave it.
+    """
     perturb = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)
     try:
         perturb(_M_PERTURB, byte)
@@ -331,27 +390,37 @@ def run_in_filled_memory(model: ModelProto, feeds: Feeds, byte: int) -> list[Any
 
 
 def shared_bytes(model: ModelProto) -> int:
-    """How much larger the model would be if each node had constants of its own: passes may give it some."""
+    """How much larger the model would be if each node had constants of its own: passes may give it
+    some.
+    """
     users = Counter(name for node in all_nodes(model) for name in node.input)
-    return sum(t.ByteSize() * (users[t.name] - 1) for t in model.graph.initializer if users[t.name] > 1)
+    return sum(
+        t.ByteSize() * (users[t.name] - 1) for t in model.graph.initializer if users[t.name] > 1
+    )
 
 
 def _off(want: np.ndarray, got: np.ndarray) -> float:
     a, b = want.astype(np.float64), got.astype(np.float64)
     finite = np.isfinite(a)
-    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(
+        a[~finite], b[~finite], equal_nan=True
+    ):
         return float("inf")
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0))
 
 
 def shaken(model: ModelProto, rng: np.random.Generator) -> ModelProto:
-    """The model with weights moved, and with each float that a node makes multiplied by almost one."""
+    """The model with weights moved, and with each float that a node makes multiplied by almost
+    one.
+    """
     copy = onnx.shape_inference.infer_shapes(model)
     for tensor in copy.graph.initializer:
         if tensor.data_type in FLOATS:
             array = numpy_helper.to_array(tensor)
             kept = array * 16 == np.round(array * 16)  # exponents, factors and counts are exact
-            tensor.CopyFrom(numpy_helper.from_array(np.where(kept, array, _shaken(array, rng)), tensor.name))
+            tensor.CopyFrom(
+                numpy_helper.from_array(np.where(kept, array, _shaken(array, rng)), tensor.name)
+            )
     _shake(copy.graph, rng)
     return copy
 
@@ -371,8 +440,12 @@ def _shake(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
                 dtype = onnx.helper.tensor_dtype_to_np_dtype(types[name])
                 almost = numpy_helper.from_array(_shaken(np.ones((), dtype), rng))
                 node.output[index] = f"{name} unshaken"
-                nodes.append(onnx.helper.make_node("Constant", [], [f"{name} factor"], value=almost))
-                nodes.append(onnx.helper.make_node("Mul", [f"{name} unshaken", f"{name} factor"], [name]))
+                nodes.append(
+                    onnx.helper.make_node("Constant", [], [f"{name} factor"], value=almost)
+                )
+                nodes.append(
+                    onnx.helper.make_node("Mul", [f"{name} unshaken", f"{name} factor"], [name])
+                )
     kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del graph.node[:]
     graph.node.extend(kept)
@@ -385,7 +458,9 @@ def _shaken(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(array * (1 + step * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
 
 
-def reduced(model: ModelProto, is_wrong: Callable[[ModelProto], bool], tries: int = 400) -> ModelProto:
+def reduced(
+    model: ModelProto, is_wrong: Callable[[ModelProto], bool], tries: int = 400
+) -> ModelProto:
     """Leave out outputs, and turn what nodes make into inputs, as long as something is wrong."""
     if not is_wrong(model):
         return model
@@ -462,7 +537,9 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def write_down(plan: Plan, complaint: str, guilty: str, path: Path) -> None:
-    """A finding: first as it is, then, from a process of its own that a broken model may kill, made smaller."""
+    """A finding: first as it is, then, from a process of its own that a broken model may kill, made
+    smaller.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(plan.model, path.with_suffix(".onnx"))
     path.write_text(report_of(plan, complaint, guilty, plan.raised))
@@ -482,7 +559,10 @@ def report_of(plan: Plan, complaint: str, guilty: str, model: ModelProto) -> str
         f"# {complaint}",
         f"# at fault: {guilty}",
         f"# passes: {' '.join(p.name for p in plan.passes)}",
-        f"# target {plan.target}, target_opset {plan.target_opset}, {plan.numerics}, sizes {plan.glued.sizes}",
+        (
+            f"# target {plan.target}, target_opset {plan.target_opset}, {plan.numerics}, sizes "
+            f"{plan.glued.sizes}"
+        ),
         *(f"#   {part}" for part in plan.glued.parts),
         *(f"#   {t.name} = {numpy_helper.to_array(t).ravel()[:8].tolist()}" for t in kept),
     ]
@@ -502,7 +582,10 @@ def outcome(plan: Plan, folder: Path) -> Counter[str]:
     complaint = plan.examine()
     if complaint:
         path, guilty = folder / f"{plan.seed}-{plan.number}.txt", plan.guilty()
-        print(f"run {plan.number}: {complaint[:300]}\n    at fault: {guilty}\n    see {path}", flush=True)
+        print(
+            f"run {plan.number}: {complaint[:300]}\n    at fault: {guilty}\n    see {path}",
+            flush=True,
+        )
         write_down(plan, complaint, guilty, path)
     return counts + plan.counts + Counter({"findings": bool(complaint), "excused": plan.excused})
 
@@ -517,7 +600,9 @@ def run_original(plan: Plan) -> None:
                 runner.run(None, {name: value for name, value in feeds.items() if name in known})
 
 
-def outcomes(plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path) -> Iterator[Counter[str]]:
+def outcomes(
+    plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path
+) -> Iterator[Counter[str]]:
     """The runs in processes of their own, as onnxruntime may die of one."""
     context = multiprocessing.get_context("fork")
     left = list(numbers)
@@ -542,7 +627,11 @@ def outcomes(plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path) 
                 original.join()
                 if is_ours := original.exitcode == 0:
                     print(
-                        f"run {part[0]}: the process dies\n    at fault: look with --only {part[0]} --here", flush=True
+                        (
+                            f"run {part[0]}: the process dies\n    at fault: look with --only "
+                            f"{part[0]} --here"
+                        ),
+                        flush=True,
                     )
                 yield Counter({"models": 1, "findings": is_ours, "died": not is_ours})
                 left[:0] = part[1:]
@@ -552,7 +641,11 @@ def outcomes(plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path) 
 
 def numbers_of(options: argparse.Namespace) -> Sequence[int]:
     """The runs that are asked for."""
-    return range(options.first, options.first + options.runs) if options.only is None else [options.only]
+    return (
+        range(options.first, options.first + options.runs)
+        if options.only is None
+        else [options.only]
+    )
 
 
 def total_of(results: Iterable[Counter[str]], started: float) -> Counter[str]:
@@ -561,12 +654,21 @@ def total_of(results: Iterable[Counter[str]], started: float) -> Counter[str]:
     for done, counts in enumerate(results, 1):
         total += counts
         if done % 100 == 0:
-            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+            print(
+                (
+                    f"{done} runs, {total['findings']} findings, "
+                    f"{time.perf_counter() - started:.0f} "
+                    "s"
+                ),
+                flush=True,
+            )
     return total
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--seed", type=int, default=0)
@@ -579,15 +681,22 @@ def main() -> int:
     if options.here:
         results = (outcome(Plan(options.seed, number, stock), options.folder) for number in numbers)
     else:
-        results = outcomes(lambda number: Plan(options.seed, number, stock), numbers, options.folder)
+        results = outcomes(
+            lambda number: Plan(options.seed, number, stock), numbers, options.folder
+        )
     total = total_of(results, started)
     rewrites = sum(total[p.name] for p in PASSES)
-    print(f"\n{total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, {rewrites} rewrites:")
+    print(
+        f"\n{total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, "
+        f"{rewrites} rewrites:"
+    )
     for pass_ in PASSES:
         print(f"{total[pass_.name]:8}  {pass_.name}")
     print(
-        f"{total['findings']} findings, {total['excused']} models with differences that the original amplifies, too, "
-        f"{total['not raised']} of which onnx cannot raise the opset, {total['not run']} results for any runtime that "
+        f"{total['findings']} findings, {total['excused']} models with differences that the "
+        "original amplifies, too, "
+        f"{total['not raised']} of which onnx cannot raise the opset, {total['not run']} results "
+        "for any runtime that "
         f"onnxruntime has no kernel for, {total['died']} of which onnxruntime dies by itself, "
         f"{time.perf_counter() - started:.0f} s"
     )

@@ -1,8 +1,9 @@
-"""Larger models, glued together from the small ones on which the passes fire and from the sample models.
+"""Larger models, glued together from the small ones on which the passes fire and from the sample
+models.
 
-A snippet takes its inputs from values that are there already: as they are where types and shapes fit, behind a few
-glue nodes where they do not, or from a new graph input. Some snippets go into the branches of an If, into the body of
-a Loop or into a function; some inner values become outputs.
+A snippet takes its inputs from values that are there already: as they are where types and shapes
+fit, behind a few glue nodes where they do not, or from a new graph input. Some snippets go into the
+branches of an If, into the body of a Loop or into a function; some inner values become outputs.
 """
 
 from __future__ import annotations
@@ -38,10 +39,33 @@ Dim = int | str
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 OPSETS = (18, 18, 18, 18, 20, 21, 22, 23, 13, 11, 9, 7)
 
-# Where an output jumps although the input hardly moves: a difference by rounding says nothing about what follows.
+# Where an output jumps although the input hardly moves: a difference by rounding says nothing about
+# what follows.
 _SHARP = {
-    *("ArgMax", "ArgMin", "Ceil", "Compress", "DynamicQuantizeLinear", "Equal", "Floor", "Greater", "GreaterOrEqual"),
-    *("IsInf", "IsNaN", "Less", "LessOrEqual", "Mod", "NonZero", "QuantizeLinear", "Round", "Sign", "TopK", "Unique"),
+    *(
+        "ArgMax",
+        "ArgMin",
+        "Ceil",
+        "Compress",
+        "DynamicQuantizeLinear",
+        "Equal",
+        "Floor",
+        "Greater",
+        "GreaterOrEqual",
+    ),
+    *(
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Mod",
+        "NonZero",
+        "QuantizeLinear",
+        "Round",
+        "Sign",
+        "TopK",
+        "Unique",
+    ),
 }
 
 
@@ -93,12 +117,20 @@ def snippets() -> dict[str, list[Snippet]]:
         for case in load_fires(pass_):
             if _usable(model := parse(case.graph, case.opset, 10)):
                 name = f"{pass_.name}: {case.name}"
-                fires.append(Snippet(name, model, _opset(model), case.sizes, case.edge_values, case.zero_sizes))
+                fires.append(
+                    Snippet(
+                        name, model, _opset(model), case.sizes, case.edge_values, case.zero_sizes
+                    )
+                )
         for other in load_stays(pass_):
             if other.valid and _usable(model := parse(other.graph, other.opset, 10)):
                 stays.append(Snippet(f"{pass_.name}, stays: {other.name}", model, _opset(model)))
-    samples = [(path.stem, onnx.load(path)) for path in sorted((ROOT / "sample_models").glob("*.onnx"))]
-    found["samples"] = [Snippet(name, model, _opset(model)) for name, model in samples if _usable(model)]
+    samples = [
+        (path.stem, onnx.load(path)) for path in sorted((ROOT / "sample_models").glob("*.onnx"))
+    ]
+    found["samples"] = [
+        Snippet(name, model, _opset(model)) for name, model in samples if _usable(model)
+    ]
     return found
 
 
@@ -123,7 +155,9 @@ def _usable(model: ModelProto) -> bool:
         or model.graph.sparse_initializer
         or any(node.op_type in RANDOM_OR_STATEFUL or _trains(node) for node in all_nodes(model))
         or any(value.name in stored for value in model.graph.input)
-        or not all(v.type.HasField("tensor_type") for v in [*model.graph.input, *model.graph.output])
+        or not all(
+            v.type.HasField("tensor_type") for v in [*model.graph.input, *model.graph.output]
+        )
     )
 
 
@@ -171,7 +205,9 @@ class Glued:
             attachment.attach()
             onnx.checker.check_model(attachment.model, full_check=True)
             values = attachment.run()
-        except Exception:  # onnx and onnxruntime raise many types; the snippet does not fit, that is all
+        except (
+            Exception
+        ):  # onnx and onnxruntime raise many types; the snippet does not fit, that is all
             return False
         self.model, self.sizes, self.values = attachment.model, attachment.sizes, values
         self.used |= attachment.used
@@ -198,7 +234,9 @@ class Glued:
         declared = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
         if declared and rng.random() < 0.1:  # the caller may override it
             tensor = rng.choice(declared)
-            model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            model.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
         return model
 
 
@@ -232,20 +270,27 @@ class _Attachment:
             function.name = f"{self.prefix}{function.name}"
             self.model.functions.append(function)
         known = {entry.domain for entry in self.model.opset_import}
-        self.model.opset_import.extend(entry for entry in part.opset_import if entry.domain not in known)
+        self.model.opset_import.extend(
+            entry for entry in part.opset_import if entry.domain not in known
+        )
 
     def run(self) -> list[Value]:
         """Run it once, to know what the values look like."""
         feeds = make_feeds(self.model, {"": 2, **self.sizes}, 0)
         runner, names = session(self.model), [output.name for output in self.model.graph.output]
         arrays, again = (dict(zip(names, runner.run(None, feeds), strict=True)) for _ in range(2))
-        if any(not np.array_equal(arrays[n], again[n], equal_nan=arrays[n].dtype.kind == "f") for n in names):
+        if any(
+            not np.array_equal(arrays[n], again[n], equal_nan=arrays[n].dtype.kind == "f")
+            for n in names
+        ):
             raise ValueError("random")
         values = []
         for value in [*self.model.graph.input, *self.model.graph.output]:
             array = feeds[value.name] if value.name in feeds else arrays[value.name]
             tensor = value.type.tensor_type
-            dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+            dims = tuple(
+                d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim
+            )
             if tensor.HasField("shape") and isinstance(array, np.ndarray):
                 values.append(Value(value.name, tensor.elem_type, dims, array, value.name in feeds))
         return values
@@ -266,16 +311,26 @@ class _Attachment:
             part.graph.node[0].op_type = f"{self.prefix}{part.graph.node[0].op_type}"
         return part
 
-    # -- where inputs come from ----------------------------------------------------------------------------------------
+    # -- where inputs come from
+    # ----------------------------------------------------------------------------------------
 
     def source(self, value: ValueInfoProto) -> str:
         tensor = value.type.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
-        has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)  # rounded as onnxruntime likes
+        # rounded as onnxruntime likes
+        has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)
         free = (self.glued.sharp_anywhere and not has_halves) or not self.snippet.is_sharp
-        seen = [v for v in self.glued.values if v.is_tame and (free or v.is_input or tensor.elem_type not in FLOATS)]
+        seen = [
+            v
+            for v in self.glued.values
+            if v.is_tame and (free or v.is_input or tensor.elem_type not in FLOATS)
+        ]
         chance = self.rng.random()
-        fitting = [v for v in seen if v.elem_type == tensor.elem_type and self.unified(dims, v.dims) is not None]
+        fitting = [
+            v
+            for v in seen
+            if v.elem_type == tensor.elem_type and self.unified(dims, v.dims) is not None
+        ]
         if fitting and chance < 0.8:
             made = [v for v in fitting if not v.is_input]
             chosen = self.rng.choice(made if made and self.rng.random() < 0.8 else fitting)
@@ -308,7 +363,9 @@ class _Attachment:
         return binding
 
     def fresh(self, elem_type: int, dims: Sequence[Dim]) -> str:
-        """A new graph input. Symbols without a size of their own are mostly those of other inputs, too."""
+        """A new graph input. Symbols without a size of their own are mostly those of other inputs,
+        too.
+        """
         name = self.name("in")
         for dim in dims:
             if not isinstance(dim, str) or not dim or dim in self.binding:
@@ -337,15 +394,28 @@ class _Attachment:
                 lambda x: self.op("Neg", self.op("Neg", x)),
                 lambda x: self.op("Add", x, self.const(one * 0)),
                 lambda x: self.op("Mul", self.const(one * 2), x),
-                lambda x: self.op("Cast", self.op("Cast", x, to=TensorProto.DOUBLE), to=value.elem_type),
-                *(lambda x, name=name: self.op(name, x) for name in ("Relu", "Sigmoid", "Tanh", "Abs")),
+                lambda x: self.op(
+                    "Cast", self.op("Cast", x, to=TensorProto.DOUBLE), to=value.elem_type
+                ),
+                *(
+                    lambda x, name=name: self.op(name, x)
+                    for name in ("Relu", "Sigmoid", "Tanh", "Abs")
+                ),
             ]
         return self.rng.choice(ways)(value.name)
 
     def fitted(self, value: Value, elem_type: int, dims: Sequence[Dim]) -> str:
         """A value of another type or shape, made to fit."""
-        x = value.name if value.elem_type == elem_type else self.op("Cast", value.name, to=elem_type)
-        orders = [p for p in itertools.permutations(range(len(value.dims))) if len(dims) == len(value.dims) < 5]
+        x = (
+            value.name
+            if value.elem_type == elem_type
+            else self.op("Cast", value.name, to=elem_type)
+        )
+        orders = [
+            p
+            for p in itertools.permutations(range(len(value.dims)))
+            if len(dims) == len(value.dims) < 5
+        ]
         for order in orders[1:]:
             if (binding := self.unified(dims, [value.dims[i] for i in order])) is not None:
                 self.binding.update(binding)
@@ -360,7 +430,9 @@ class _Attachment:
             return self.op("Add", self.fresh(elem_type, dims), self.op("ReduceMax", x, keepdims=0))
         flat = self.op("Reshape", x, self.const(np.array([-1])))
         wrapped = self.op("Mod", self.const(np.arange(int(np.prod(shape)))), self.op("Size", flat))
-        return self.op("Reshape", self.op("Gather", flat, wrapped), self.const(np.array(shape, np.int64)))
+        return self.op(
+            "Reshape", self.op("Gather", flat, wrapped), self.const(np.array(shape, np.int64))
+        )
 
     def op(self, op: str, *inputs: str, **attributes: Any) -> str:
         name = self.name("glue")
@@ -376,7 +448,8 @@ class _Attachment:
         self._count += 1
         return f"{self.prefix}{kind}{self._count}"
 
-    # -- names and symbols ---------------------------------------------------------------------------------------------
+    # -- names and symbols
+    # ---------------------------------------------------------------------------------------------
 
     def renamed(self, graph: GraphProto) -> GraphProto:
         copy = GraphProto()
@@ -390,7 +463,10 @@ class _Attachment:
             node.input[:] = [self.own(name) for name in node.input]
             node.output[:] = [self.own(name) for name in node.output]
             for attribute in node.attribute:
-                for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                for body in [
+                    *([attribute.g] if attribute.HasField("g") else []),
+                    *attribute.graphs,
+                ]:
                     self.rename(body)
         for tensor in graph.initializer:
             tensor.name = self.own(tensor.name)
@@ -409,7 +485,9 @@ class _Attachment:
 
 
 def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
-    """The whole graph as the body of a Loop: one value is carried on where it can be, all others are stacked."""
+    """The whole graph as the body of a Loop: one value is carried on where it can be, all others
+    are stacked.
+    """
     result = copy_of(model)
     graph, body = result.graph, GraphProto(name="body")
     pairs = [(x, y) for x in graph.input for y in graph.output if x.type == y.type]
@@ -448,9 +526,14 @@ def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
     graph.node.append(helper.make_node("Loop", inputs, outputs, body=body))
     for value in graph.output:
         if carried is None or value.name != carried[1].name:
-            dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in value.type.tensor_type.shape.dim]
+            dims = [
+                d.dim_value if d.HasField("dim_value") else d.dim_param
+                for d in value.type.tensor_type.shape.dim
+            ]
             value.CopyFrom(
-                helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, ["trips", *dims])
+                helper.make_tensor_value_info(
+                    value.name, value.type.tensor_type.elem_type, ["trips", *dims]
+                )
             )
     return result
 
@@ -479,6 +562,9 @@ def generated(rng: random.Random, stock: dict[str, list[Snippet]], sharp_anywher
 
 def _drawn(rng: random.Random, stock: dict[str, list[Snippet]], opset: int) -> Iterator[Snippet]:
     usable = {name: [s for s in found if s.opset <= opset] for name, found in stock.items()}
-    fires, stays = ([n for n, found in usable.items() if found and n.endswith(" stays") is s] for s in (False, True))
+    fires, stays = (
+        [n for n, found in usable.items() if found and n.endswith(" stays") is s]
+        for s in (False, True)
+    )
     while fires:
         yield rng.choice(usable[rng.choice(stays if stays and rng.random() < 0.2 else fires)])

@@ -1,4 +1,6 @@
-"""What the fuzzers of generated kernels are asked for: how many random cases, of which seed, one of them, sanitized."""
+"""What the fuzzers of generated kernels are asked for: how many random cases, of which seed, one of
+them, sanitized.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,14 @@ class FuzzOptions:
 
 
 def fuzz_options(description: str | None) -> FuzzOptions:
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int)
     parser.add_argument("--sanitize", action="store_true")
     args = parser.parse_args()
-    return FuzzOptions(args.seed, list(range(args.count)) if args.only is None else [args.only], args.sanitize)
+    return FuzzOptions(
+        args.seed, list(range(args.count)) if args.only is None else [args.only], args.sanitize
+    )

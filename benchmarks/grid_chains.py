@@ -1,17 +1,19 @@
-"""Random chains over grids: integers, numbers made of them, and what rounds these again, on all inputs of 8 bits.
+"""Random chains over grids: integers, numbers made of them, and what rounds these again, on all
+inputs of 8 bits.
 
-    python benchmarks/grid_chains.py --runs 2000           default conversions, with their verification
+    python benchmarks/grid_chains.py --runs 2000           default conversions, with their
+    verification
     python benchmarks/grid_chains.py --runs 2000 --fast    the default passes alone, in this process
     python benchmarks/grid_chains.py --only 123            number 123 alone
 
-Each model takes one or two inputs of 8 bits to floating-point numbers (Cast, DequantizeLinear), computes with these
-(Mul, Add, Div, Clip, Pow …), rounds them (Round, Floor, Cast, QuantizeLinear, a comparison, ArgMax …), and may go on
-from there. Constants are those of real models: steps, 255, 1/6. Both inputs together are all pairs of a value and one
-of sixteen.
+Each model takes one or two inputs of 8 bits to floating-point numbers (Cast, DequantizeLinear),
+computes with these (Mul, Add, Div, Clip, Pow …), rounds them (Round, Floor, Cast, QuantizeLinear, a
+comparison, ArgMax …), and may go on from there. Constants are those of real models: steps, 255,
+1/6. Both inputs together are all pairs of a value and one of sixteen.
 
-A run is right if the conversion ends with 0 and the original and the result, each in onnxruntime with its optimizers
-off, give the same integers, and the same numbers up to the rounding of what follows the last grid. Findings are written
-to build/grid_chains. Exit code 1 if there are any.
+A run is right if the conversion ends with 0 and the original and the result, each in onnxruntime
+with its optimizers off, give the same integers, and the same numbers up to the rounding of what
+follows the last grid. Findings are written to build/grid_chains. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -43,10 +45,48 @@ from fusionc.shapes.inference import typed_model
 Array = NDArray[Any]
 FOLDER = Path("build/grid_chains")
 SHAPE = (16, 16)
-STEPS = (0.1, 0.05, 0.02, 1 / 255, 2 / 255, 1 / 127, 0.007843138, 0.3, 0.25, 1 / 3, 0.6, 6 / 255, 0.023529412)
-NUMBERS = (*STEPS, 0.2, 0.5, 0.7, 1.0, 2.0, 3.0, 4.0, 6.0, 1 / 6, 10.0, 127.0, 127.5, 128.0, 255.0, 1e-3, 0.485, 0.229)
-TYPES = {TensorProto.FLOAT: np.float32, TensorProto.DOUBLE: np.float64, TensorProto.FLOAT16: np.float16}
-_ELSEWHERE = {TensorProto.FLOAT: 2e-6, TensorProto.DOUBLE: 1e-13, TensorProto.FLOAT16: 4e-3}  # of the largest element
+STEPS = (
+    0.1,
+    0.05,
+    0.02,
+    1 / 255,
+    2 / 255,
+    1 / 127,
+    0.007843138,
+    0.3,
+    0.25,
+    1 / 3,
+    0.6,
+    6 / 255,
+    0.023529412,
+)
+NUMBERS = (
+    *STEPS,
+    0.2,
+    0.5,
+    0.7,
+    1.0,
+    2.0,
+    3.0,
+    4.0,
+    6.0,
+    1 / 6,
+    10.0,
+    127.0,
+    127.5,
+    128.0,
+    255.0,
+    1e-3,
+    0.485,
+    0.229,
+)
+TYPES = {
+    TensorProto.FLOAT: np.float32,
+    TensorProto.DOUBLE: np.float64,
+    TensorProto.FLOAT16: np.float16,
+}
+# of the largest element
+_ELSEWHERE = {TensorProto.FLOAT: 2e-6, TensorProto.DOUBLE: 1e-13, TensorProto.FLOAT16: 4e-3}
 
 
 @dataclass
@@ -61,12 +101,16 @@ class Chain:
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         name = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, list(inputs), [name], name=f"n{len(self.nodes)}", **attributes))
+        self.nodes.append(
+            helper.make_node(op, list(inputs), [name], name=f"n{len(self.nodes)}", **attributes)
+        )
         return name
 
     def const(self, value: Any, dtype: Any = None) -> str:
         name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.array(value, dtype or TYPES[self.kind]), name))
+        self.constants.append(
+            numpy_helper.from_array(np.array(value, dtype or TYPES[self.kind]), name)
+        )
         return name
 
     def number(self) -> str:
@@ -74,9 +118,13 @@ class Chain:
         rng = self.rng
         sign = -1 if rng.random() < 0.2 else 1
         if rng.random() < 0.8:
-            return self.const(np.full(rng.choice([(), (), (1,), (1, 1)]), sign * rng.choice(NUMBERS)))
+            return self.const(
+                np.full(rng.choice([(), (), (1,), (1, 1)]), sign * rng.choice(NUMBERS))
+            )
         values = [sign * rng.choice(NUMBERS) for _ in range(SHAPE[1])]
-        return self.const(np.reshape(values, rng.choice([(SHAPE[1],), (1, SHAPE[1]), (SHAPE[0], 1)])))
+        return self.const(
+            np.reshape(values, rng.choice([(SHAPE[1],), (1, SHAPE[1]), (SHAPE[0], 1)]))
+        )
 
 
 def chain(seed: int, number: int) -> ModelProto:
@@ -94,7 +142,9 @@ def chain(seed: int, number: int) -> ModelProto:
 def drawn(rng: random.Random) -> ModelProto:
     kind = rng.choice([TensorProto.FLOAT] * 8 + [TensorProto.DOUBLE])
     made = Chain(rng, rng.choice([13, 17, 19, 21]), kind)
-    kinds = [rng.choice([TensorProto.UINT8, TensorProto.INT8]) for _ in range(rng.choice([1, 1, 2]))]
+    kinds = [
+        rng.choice([TensorProto.UINT8, TensorProto.INT8]) for _ in range(rng.choice([1, 1, 2]))
+    ]
     inputs = [helper.make_tensor_value_info(f"x{at}", of, SHAPE) for at, of in enumerate(kinds)]
     values = [enter(made, f"x{at}", of) for at, of in enumerate(kinds)]
     outputs = []
@@ -110,9 +160,13 @@ def drawn(rng: random.Random) -> ModelProto:
         values[at] = rounded
     if rng.random() < 0.3 and not is_end:
         outputs[-1] = compute(made, outputs[-1], outputs[-1])
-    named = [onnx.ValueInfoProto(name=made.add("Identity", name)) for name in dict.fromkeys(outputs)]
+    named = [
+        onnx.ValueInfoProto(name=made.add("Identity", name)) for name in dict.fromkeys(outputs)
+    ]
     graph = helper.make_graph(made.nodes, "chain", inputs, named, made.constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", made.opset)], ir_version=8)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", made.opset)], ir_version=8
+    )
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
     del inferred.graph.value_info[:]
     return inferred
@@ -122,13 +176,28 @@ def enter(made: Chain, x: str, kind: int) -> str:
     """Integers of 8 bits as floating-point numbers."""
     rng = made.rng
     if made.kind == TensorProto.FLOAT and rng.random() < 0.5:
-        zero = made.const(rng.choice([0, 128, 3, 120] if kind == TensorProto.UINT8 else [0, -18, 5]), INTEGERS[kind])
+        zero = made.const(
+            rng.choice([0, 128, 3, 120] if kind == TensorProto.UINT8 else [0, -18, 5]),
+            INTEGERS[kind],
+        )
         return made.add("DequantizeLinear", x, made.const(rng.choice(STEPS)), zero)
     return made.add("Cast", x, to=made.kind)
 
 
 INTEGERS = {TensorProto.UINT8: np.uint8, TensorProto.INT8: np.int8}
-_ONE = ("Abs", "Neg", "Relu", "Identity", "LeakyRelu", "Softsign", "Sigmoid", "Tanh", "HardSigmoid", "Exp", "Elu")
+_ONE = (
+    "Abs",
+    "Neg",
+    "Relu",
+    "Identity",
+    "LeakyRelu",
+    "Softsign",
+    "Sigmoid",
+    "Tanh",
+    "HardSigmoid",
+    "Exp",
+    "Elu",
+)
 _TWO = ("Add", "Sub", "Max", "Min", *("Mul", "Div") * 3)
 
 
@@ -148,7 +217,9 @@ def compute(made: Chain, x: str, z: str) -> str:
 
 def _clip(made: Chain, x: str) -> str:
     low = made.rng.choice([0.0, -1.0, -128.0, 0.0])
-    return made.add("Clip", x, made.const(low), made.const(made.rng.choice([1.0, 6.0, 127.0, 255.0])))
+    return made.add(
+        "Clip", x, made.const(low), made.const(made.rng.choice([1.0, 6.0, 127.0, 255.0]))
+    )
 
 
 def _power(made: Chain, x: str) -> str:
@@ -171,37 +242,53 @@ def _turned(made: Chain, x: str) -> str:
 
 def _reshaped(made: Chain, x: str) -> str:
     flat = made.add("Reshape", x, made.const([-1], np.int64))
-    return made.add("Reshape", made.add("Mul", flat, made.const(made.rng.choice(NUMBERS))), made.const(SHAPE, np.int64))
+    return made.add(
+        "Reshape",
+        made.add("Mul", flat, made.const(made.rng.choice(NUMBERS))),
+        made.const(SHAPE, np.int64),
+    )
 
 
 def _chosen(made: Chain, x: str) -> str:
-    condition = made.add(made.rng.choice(["Greater", "Less"]), x, made.const(made.rng.choice(NUMBERS)))
+    condition = made.add(
+        made.rng.choice(["Greater", "Less"]), x, made.const(made.rng.choice(NUMBERS))
+    )
     return made.add("Where", condition, x, made.add("Mul", x, made.const(made.rng.choice(NUMBERS))))
 
 
 def _hard_sigmoid(made: Chain, x: str) -> str:
     clipped = made.add("Clip", made.add("Add", x, made.const(3)), made.const(0), made.const(6))
-    gate = made.add(*made.rng.choice([("Div", clipped, made.const(6)), ("Mul", clipped, made.const(1 / 6))]))
+    gate = made.add(
+        *made.rng.choice([("Div", clipped, made.const(6)), ("Mul", clipped, made.const(1 / 6))])
+    )
     return made.add("Mul", x, gate) if made.rng.random() < 0.5 else gate
 
 
 def _sigmoid(made: Chain, x: str) -> str:
-    return made.add("Div", made.const(1), made.add("Add", made.add("Exp", made.add("Neg", x)), made.const(1)))
+    return made.add(
+        "Div", made.const(1), made.add("Add", made.add("Exp", made.add("Neg", x)), made.const(1))
+    )
 
 
 def _gelu(made: Chain, x: str) -> str:
     error = made.add("Erf", made.add("Div", x, made.const(2**0.5)))
-    return made.add("Mul", made.add("Mul", x, made.add("Add", error, made.const(1))), made.const(0.5))
+    return made.add(
+        "Mul", made.add("Mul", x, made.add("Add", error, made.const(1))), made.const(0.5)
+    )
 
 
 def _mean(made: Chain, x: str) -> str:
     axes: dict[str, Any] = {"keepdims": 1} | ({"axes": [1]} if made.opset < 18 else {})
     more = [] if made.opset < 18 else [made.const([1], np.int64)]
-    return made.add("Sub", x, made.add(made.rng.choice(["ReduceMean", "ReduceMax"]), x, *more, **axes))
+    return made.add(
+        "Sub", x, made.add(made.rng.choice(["ReduceMean", "ReduceMax"]), x, *more, **axes)
+    )
 
 
 def _normalized(made: Chain, x: str) -> str:
-    vectors = [made.const([abs(made.rng.choice(NUMBERS)) for _ in range(SHAPE[1])]) for _ in range(4)]
+    vectors = [
+        made.const([abs(made.rng.choice(NUMBERS)) for _ in range(SHAPE[1])]) for _ in range(4)
+    ]
     return made.add("BatchNormalization", x, *vectors)
 
 
@@ -226,9 +313,13 @@ def _cast(made: Chain, x: str) -> Grid:
 
 def _quantized(made: Chain, x: str) -> Grid:
     kind = made.rng.choice(list(INTEGERS))
-    zero = made.const(made.rng.choice([0, 128, 3] if kind == TensorProto.UINT8 else [0, -18]), INTEGERS[kind])
+    zero = made.const(
+        made.rng.choice([0, 128, 3] if kind == TensorProto.UINT8 else [0, -18]), INTEGERS[kind]
+    )
     if made.kind == TensorProto.DOUBLE:
-        return _cast(made, made.add("Round", made.add("Div", x, made.const(made.rng.choice(STEPS)))))
+        return _cast(
+            made, made.add("Round", made.add("Div", x, made.const(made.rng.choice(STEPS))))
+        )
     step = made.const(made.rng.choice(STEPS))
     number = made.add("Where", made.add("IsNaN", x), made.const(0), x)
     integers = made.add("QuantizeLinear", number, step, zero)
@@ -258,17 +349,26 @@ GRIDS: tuple[Callable[[Chain, str], Grid], ...] = (
 )
 
 
-# -- comparing ---------------------------------------------------------------------------------------------------------
+# -- comparing
+#
+#
+#
+# ---------------------------------------------------------------------------------------------------------
 
 
 def feeds_of(model: ModelProto) -> list[dict[str, Array]]:
-    """All values of 8 bits for each input, and for two inputs all values of one beside sixteen of the other."""
+    """All values of 8 bits for each input, and for two inputs all values of one beside sixteen of
+    the other.
+    """
     kinds = [INTEGERS[value.type.tensor_type.elem_type] for value in model.graph.input]
     every = np.arange(256, dtype=np.uint8).reshape(SHAPE)
     others = [every] if len(kinds) == 1 else [np.full(SHAPE, 17 * at, np.uint8) for at in range(16)]
     names = [value.name for value in model.graph.input]
     return [
-        {name: numbers.view(kind) for name, numbers, kind in zip(names, (every, other), kinds, strict=False)}
+        {
+            name: numbers.view(kind)
+            for name, numbers, kind in zip(names, (every, other), kinds, strict=False)
+        }
         for other in others
     ]
 
@@ -278,14 +378,18 @@ def session(model: ModelProto) -> onnxruntime.InferenceSession:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def difference(model: ModelProto, result: ModelProto) -> str:
     """What differs; "" for nothing."""
     before, after = session(model), session(result)
     for feeds in feeds_of(model):
-        for value, want, got in zip(model.graph.output, before.run(None, feeds), after.run(None, feeds), strict=True):
+        for value, want, got in zip(
+            model.graph.output, before.run(None, feeds), after.run(None, feeds), strict=True
+        ):
             if not is_same(want, got, is_on_grid(model, value.name)):
                 at = np.flatnonzero(~((want == got) | ((want != want) & (got != got))).ravel())
                 return f"{value.name}: {len(at)} of {want.size}, {want.ravel()[at[:3]]} became {got.ravel()[at[:3]]}"
@@ -297,7 +401,9 @@ def is_same(want: Array, got: Array, is_exact: bool) -> bool:
         return bool(np.array_equal(want, got, equal_nan=want.dtype.kind == "f"))
     finite = np.abs(want[np.isfinite(want)])
     share = _ELSEWHERE[helper.np_dtype_to_tensor_dtype(want.dtype)]
-    return bool(np.allclose(got, want, rtol=share, atol=share * finite.max(initial=0), equal_nan=True))
+    return bool(
+        np.allclose(got, want, rtol=share, atol=share * finite.max(initial=0), equal_nan=True)
+    )
 
 
 _AFTER_GRIDS = {"Round", "Floor", "Ceil", "Sign", "Cast", "DequantizeLinear"}
@@ -315,11 +421,15 @@ def optimized(model: ModelProto) -> tuple[ModelProto, Counter[str]]:
     copy.CopyFrom(model)
     graph = typed_model(copy, "", "onnxruntime-cpu")
     counts = run(graph, [pass_ for pass_ in PASSES if pass_.default != "off"], RewriteLog())
-    return write_back(graph), Counter({count.pass_name: count.effected for count in counts if count.effected})
+    return write_back(graph), Counter(
+        {count.pass_name: count.effected for count in counts if count.effected}
+    )
 
 
 def converted(model: ModelProto) -> ModelProto:
-    """What a default conversion writes. Raises FusioncError where it ends with another exit code than 0."""
+    """What a default conversion writes. Raises FusioncError where it ends with another exit code
+    than 0.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
         onnx.save(model, source)
@@ -337,19 +447,29 @@ def finding(model: ModelProto, is_fast: bool) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
-    parser.add_argument("--fast", action="store_true", help="the default passes alone, without files and verification")
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="the default passes alone, without files and verification",
+    )
     asked = parser.parse_args()
     numbers = range(asked.first, asked.first + asked.runs) if asked.only is None else [asked.only]
     start = time.monotonic()
     found = 0
     for done, number in enumerate(numbers):
         if done and done % 100 == 0:
-            print(f"{done} chains, {found} findings, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"{done} chains, {found} findings, {time.monotonic() - start:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
         model = chain(asked.seed, number)
         if what := finding(model, asked.fast):
             found += 1

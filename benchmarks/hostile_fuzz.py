@@ -1,14 +1,19 @@
-"""Damage models, switch files and options at random, convert, and see whether the answer is what it has to be.
+"""Damage models, switch files and options at random, convert, and see whether the answer is what it
+has to be.
 
-    python benchmarks/hostile_fuzz.py --runs 20000 --seed 0         twenty thousand, in two processes
-    python benchmarks/hostile_fuzz.py --seed 0 --only 123           run 123 of these alone, with what it printed
-    python benchmarks/hostile_fuzz.py --more FOLDER                 with the small models of a folder, too
+    python benchmarks/hostile_fuzz.py --runs 20000 --seed 0         twenty thousand, in two
+    processes
+    python benchmarks/hostile_fuzz.py --seed 0 --only 123           run 123 of these alone, with
+    what it printed
+    python benchmarks/hostile_fuzz.py --more FOLDER                 with the small models of a
+    folder, too
 
-The models are those of sample_models/ and of the tests. Bytes are flipped, cut, repeated, and replaced by those of
-another model; names are exchanged. A run is right if it ends in time with exit code 0, 1 or 2; with 0 it has verified
-its result, with the others it prints one block that calls nothing a defect, and leaves the folder as it was. A process
-that dies is a finding, and so is a result that differs, unless the model differs from itself: damaged ones may read
-memory that nobody wrote. Exit code 1 if there are any.
+The models are those of sample_models/ and of the tests. Bytes are flipped, cut, repeated, and
+replaced by those of another model; names are exchanged. A run is right if it ends in time with exit
+code 0, 1 or 2; with 0 it has verified its result, with the others it prints one block that calls
+nothing a defect, and leaves the folder as it was. A process that dies is a finding, and so is a
+result that differs, unless the model differs from itself: damaged ones may read memory that nobody
+wrote. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -61,8 +66,14 @@ _WAYS: tuple[list[str], ...] = (  # of converting a damaged model
     ["--target_opset", "21"],
 )
 _OPTIONS = (
-    ("--optimization_switch", "IdentityPass:off;ConstantFoldingPass:on;MatMulBiasAddFusionPass:off"),
-    ("--graph_kernel_flags", "--opt_level=2 --disable_cluster_ops=Exp,Log --enable_expand_ops=Gelu"),
+    (
+        "--optimization_switch",
+        "IdentityPass:off;ConstantFoldingPass:on;MatMulBiasAddFusionPass:off",
+    ),
+    (
+        "--graph_kernel_flags",
+        "--opt_level=2 --disable_cluster_ops=Exp,Log --enable_expand_ops=Gelu",
+    ),
     ("--input_shape", "x:1,3,8,8;y:2,-1;z:1~4"),
     ("--verify_shape", "x:1,3,8,8;y:2,-1"),
     ("--target_opset", "23"),
@@ -81,7 +92,10 @@ def models(more: Path | None) -> list[bytes]:
     files = sorted(more.rglob("*.onnx")) if more is not None else []
     found += [path.read_bytes() for path in files if path.stat().st_size <= _LARGEST_MODEL]
     functions = ROOT / "sample_models" / "control_flow.onnx"
-    return [*(model for model in found if len(model) <= _LARGEST_MODEL), *[functions.read_bytes()] * 20]
+    return [
+        *(model for model in found if len(model) <= _LARGEST_MODEL),
+        *[functions.read_bytes()] * 20,
+    ]
 
 
 def damaged(data: bytes, others: Sequence[bytes], rng: random.Random) -> bytes:
@@ -127,16 +141,21 @@ def twisted(data: bytes, rng: random.Random) -> bytes:
             for field, value in message.ListFields():
                 if field.type == field.TYPE_MESSAGE:
                     messages += value if field.is_repeated else [value]
-        texts = [node.name for node in model.graph.node] + [name for node in model.graph.node for name in node.output]
+        texts = [node.name for node in model.graph.node] + [
+            name for node in model.graph.node for name in node.output
+        ]
         message = rng.choice(messages)
         present = [field for field, _ in message.ListFields()]
         field = rng.choice([*present, *present, *message.DESCRIPTOR.fields])
-        with contextlib.suppress(ValueError, TypeError, IndexError, AttributeError):  # what does not go is not done
+        # what does not go is not done
+        with contextlib.suppress(ValueError, TypeError, IndexError, AttributeError):
             _change(message, field, texts, rng)
     return bytes(model.SerializeToString())
 
 
-def _change(message: Message, field: FieldDescriptor, texts: Sequence[str], rng: random.Random) -> None:
+def _change(
+    message: Message, field: FieldDescriptor, texts: Sequence[str], rng: random.Random
+) -> None:
     value: Any = getattr(message, field.name)
     new: Any = rng.choice(_NUMBERS)
     if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE):
@@ -172,14 +191,31 @@ def spoilt(text: str, rng: random.Random) -> str:
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(result) + 1)
         what = rng.choice(
-            (":", ";", ",", "=", "-", " ", "\n", "\x1b", "é", "９", '"', "0", "~", chr(rng.randrange(32, 0xD000)))
+            (
+                ":",
+                ";",
+                ",",
+                "=",
+                "-",
+                " ",
+                "\n",
+                "\x1b",
+                "é",
+                "９",
+                '"',
+                "0",
+                "~",
+                chr(rng.randrange(32, 0xD000)),
+            )
         )
         result[at : at + rng.randrange(3)] = what * rng.choice((1, 1, 1, 30))
     return "".join(result)
 
 
 def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple[str, str]:
-    """What became of one run: the kind of the outcome, and what is wrong with it, if anything is."""
+    """What became of one run: the kind of the outcome, and what is wrong with it, if anything
+    is.
+    """
     rng = random.Random(f"{seed} {number}")
     stock = models(more)
     kind = rng.choice(("model", "model", "model", "model", "model", "model", "switches", "options"))
@@ -206,18 +242,21 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
     case = Case("", lambda _: None, exit_code=result.exit_code, writes=writes)
     complaint = ""
     try:
-        assert result.exit_code in (0, 1, 2), f"exit code {result.exit_code}\n{result.stdout}{result.stderr}"
+        assert result.exit_code in (0, 1, 2), (
+            f"exit code {result.exit_code}\n{result.stdout}{result.stderr}"
+        )
         assert took < _SECONDS, f"it took {took:.0f} s"
         assert_outcome(case, folder, before, result.exit_code, result.stdout, result.stderr)
     except AssertionError as error:
-        complaint = (
-            f"{words}\n{str(error).splitlines()[0]}\n{result.stdout[-2000:]}{result.stderr[-3000:]}{result.exception!r}"
-        )
+        complaint = f"{words}\n{str(error).splitlines()[0]}\n{result.stdout[-2000:]}{result.stderr[-3000:]}{result.exception!r}"
     return f"{kind}, exit code {result.exit_code}", complaint
 
 
 def _differs_from_itself() -> bool:
-    again = (CliRunner().invoke(fusionc, ["verify", "m.onnx", "m.onnx", "--timeout", "5"]) for _ in range(5))
+    again = (
+        CliRunner().invoke(fusionc, ["verify", "m.onnx", "m.onnx", "--timeout", "5"])
+        for _ in range(5)
+    )
     return any(result.exit_code == 3 for result in again)
 
 
@@ -246,7 +285,9 @@ def _work(end: Any, seed: int, numbers: Sequence[int], more: Path | None) -> Non
 
 
 def results(seed: int, numbers: Sequence[int], more: Path | None) -> Iterator[tuple[int, str, str]]:
-    """Number, outcome and complaint of each run. A process that dies or hangs is a finding; a new one goes on."""
+    """Number, outcome and complaint of each run. A process that dies or hangs is a finding; a new
+    one goes on.
+    """
     context, left = multiprocessing.get_context("fork"), list(numbers)
     while left:
         ours, theirs = context.Pipe()
@@ -270,7 +311,9 @@ def results(seed: int, numbers: Sequence[int], more: Path | None) -> Iterator[tu
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
     parser.add_argument("--seed", type=int, default=0)
@@ -295,11 +338,20 @@ def main() -> int:
             if complaint:
                 findings += 1
                 print(
-                    f"# python benchmarks/hostile_fuzz.py --seed {options.seed} --only {number}\n{complaint}\n",
+                    (
+                        f"# python benchmarks/hostile_fuzz.py --seed {options.seed} --only "
+                        f"{number}\n{complaint}\n"
+                    ),
                     flush=True,
                 )
             if total.total() % 500 == 0:
-                print(f"{total.total()} runs, {findings} findings, {time.perf_counter() - started:.0f} s", flush=True)
+                print(
+                    (
+                        f"{total.total()} runs, {findings} findings, "
+                        f"{time.perf_counter() - started:.0f} s"
+                    ),
+                    flush=True,
+                )
 
     with ThreadPoolExecutor(options.processes) as pool:
         list(pool.map(follow, parts))

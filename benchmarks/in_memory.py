@@ -1,11 +1,13 @@
-"""What fusionc.optimize makes of the models of a shared folder, beside the command, and with fixed sizes.
+"""What fusionc.optimize makes of the models of a shared folder, beside the command, and with fixed
+sizes.
 
     python benchmarks/in_memory.py ../shared
     python benchmarks/in_memory.py ../shared --only bert
 
-Each model is converted by the command line's own function and by fusionc.optimize from ten threads, without
-verification: their bytes must be equal. An export with dynamic dimensions of which there is a static one (unet-dyn-b
-and unet-dyn-s) is optimized once more with the static one's sizes: it may not have more nodes. Exit code 1 otherwise.
+Each model is converted by the command line's own function and by fusionc.optimize from ten threads,
+without verification: their bytes must be equal. An export with dynamic dimensions of which there is
+a static one (unet-dyn-b and unet-dyn-s) is optimized once more with the static one's sizes: it may
+not have more nodes. Exit code 1 otherwise.
 """
 
 from __future__ import annotations
@@ -35,36 +37,54 @@ def by_command(path: Path, folder: Path) -> str:
 def nodes_with_sizes_of(static: Path, dynamic: Path) -> tuple[int, int]:
     """Nodes after the dynamic export got the static one's sizes, and those after the static one."""
     inputs = onnx.load(static, load_external_data=False).graph.input
-    sizes = {value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) for value in inputs}
+    sizes = {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in inputs
+    }
     fixed = fusionc.optimize(dynamic, verify=False, input_shape=sizes)[1]
     return fixed.nodes_after, fusionc.optimize(static, verify=False)[1].nodes_after
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
     options = parser.parse_args()
     console, wrong = Console(width=120), 0
-    paths = sorted(path for path in (options.shared / "models").glob("*.onnx") if options.only in path.name)
+    paths = sorted(
+        path for path in (options.shared / "models").glob("*.onnx") if options.only in path.name
+    )
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(THREADS) as threads:
         folder = Path(name)
         models = [hydrated(path, folder) for path in paths]
         expected = [by_command(path, folder) for path in models]
-        # A model whose weights lie in a file keeps them there beside the command's; in memory all of it is one.
-        made = threads.map(lambda path: fusionc.optimize(path, verify=False)[0].SerializeToString(), models)
+        # A model whose weights lie in a file keeps them there beside the command's; in memory all
+        # of it is one.
+        made = threads.map(
+            lambda path: fusionc.optimize(path, verify=False)[0].SerializeToString(), models
+        )
         for path, command, found in zip(models, expected, made, strict=True):
-            if found != onnx.load(folder / command).SerializeToString() and found != (folder / command).read_bytes():
+            if (
+                found != onnx.load(folder / command).SerializeToString()
+                and found != (folder / command).read_bytes()
+            ):
                 wrong += 1
                 console.print(f"{path.stem}: other bytes than the command's")
-        console.print(f"{len(models)} models from {THREADS} threads, {wrong} with other bytes than the command's")
+        console.print(
+            f"{len(models)} models from {THREADS} threads, {wrong} with other bytes than the "
+            "command's"
+        )
         named = {path.stem: path for path in models}
         for stem, path in named.items():
             kind, _, form = stem.rpartition("-")
             if kind.endswith("-dyn") and form != "s" and (static := named.get(f"{kind}-s")):
                 fixed, least = nodes_with_sizes_of(static, path)
                 wrong += fixed > least
-                console.print(f"{stem} with the sizes of {static.stem}: {fixed} nodes, that one {least}")
+                console.print(
+                    f"{stem} with the sizes of {static.stem}: {fixed} nodes, that one {least}"
+                )
     return 1 if wrong else 0
 
 

@@ -1,8 +1,10 @@
-"""Run times of several forms of one model: in turn in one process, several fresh processes, on the same inputs.
+"""Run times of several forms of one model: in turn in one process, several fresh processes, on the
+same inputs.
 
-Other users of a machine may slow it down by half for a second or for a minute, all forms alike. So each round of runs
-counts for how long its forms took beside one another: A/A of 25 processes on such a machine is then off by 1.1 %
-(root mean square, at most 2.7), where medians of each form's own times were off by 4.2 (at most 27).
+Other users of a machine may slow it down by half for a second or for a minute, all forms alike. So
+each round of runs counts for how long its forms took beside one another: A/A of 25 processes on
+such a machine is then off by 1.1 % (root mean square, at most 2.7), where medians of each form's
+own times were off by 4.2 (at most 27).
 """
 
 from __future__ import annotations
@@ -25,19 +27,32 @@ Run = Callable[[dict[str, Any]], object]
 
 
 def in_fresh_processes(
-    models: Mapping[str, Path], inputs: Path, seconds: float, processes: int, one_thread: bool = False
+    models: Mapping[str, Path],
+    inputs: Path,
+    seconds: float,
+    processes: int,
+    one_thread: bool = False,
 ) -> list[Times]:
     """Measure each form for so many seconds in each process, on the inputs in an .npz file.
 
-    Sessions have onnxruntime's default level, and are made in another order in each process. Their threads spin as they
-    do by default while a run goes on, and not between two runs, where they would take time from the other sessions.
-    With one thread it is processor time that is measured, which says nearly the same on a machine that does other
-    things, too. The form "openvino" runs in OpenVINO, as it is for the least latency.
+    Sessions have onnxruntime's default level, and are made in another order in each process. Their
+    threads spin as they do by default while a run goes on, and not between two runs, where they
+    would take time from the other sessions. With one thread it is processor time that is measured,
+    which says nearly the same on a machine that does other things, too. The form "openvino" runs in
+    OpenVINO, as it is for the least latency.
     """
     found = []
     for seed in range(processes):
         places = json.dumps({kind: os.fspath(path) for kind, path in models.items()})
-        command = [sys.executable, __file__, os.fspath(inputs), str(seconds), str(seed), places, str(int(one_thread))]
+        command = [
+            sys.executable,
+            __file__,
+            os.fspath(inputs),
+            str(seconds),
+            str(seed),
+            places,
+            str(int(one_thread)),
+        ]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append(json.loads(output.splitlines()[-1]))
     return found
@@ -67,14 +82,19 @@ def _openvino(model: str, threads: int) -> Run:
     return request.infer
 
 
-def _measure(inputs: str, seconds: float, seed: int, models: dict[str, str], one_thread: bool) -> Times:
+def _measure(
+    inputs: str, seconds: float, seed: int, models: dict[str, str], one_thread: bool
+) -> Times:
     import numpy
 
     feeds = dict(numpy.load(inputs))
     kinds = list(models)
     random.Random(seed).shuffle(kinds)
     clock = time.process_time if one_thread else time.perf_counter
-    runs = {kind: (_openvino if kind == OPENVINO else _onnxruntime)(models[kind], int(one_thread)) for kind in kinds}
+    runs = {
+        kind: (_openvino if kind == OPENVINO else _onnxruntime)(models[kind], int(one_thread))
+        for kind in kinds
+    }
     times: dict[str, list[float]] = {kind: [] for kind in models}
     for run in runs.values():
         run(feeds)
@@ -88,16 +108,22 @@ def _measure(inputs: str, seconds: float, seed: int, models: dict[str, str], one
 
 
 def usual_times(times: Mapping[str, Sequence[float]]) -> Times:
-    """How long each form usually takes, from times of the same rounds: its median share of a round times the median
-    round, both by geometric means over forms."""
+    """How long each form usually takes, from times of the same rounds: its median share of a round
+    times the median round, both by geometric means over forms.
+    """
     rounds = [statistics.geometric_mean(one) for one in zip(*times.values(), strict=True)]
     usual = statistics.median(rounds)
     return {
-        kind: usual * statistics.median(time / one for time, one in zip(values, rounds, strict=True))
+        kind: usual
+        * statistics.median(time / one for time, one in zip(values, rounds, strict=True))
         for kind, values in times.items()
     }
 
 
 if __name__ == "__main__":
     inputs, seconds, seed, models, one_thread = sys.argv[1:]
-    print(json.dumps(_measure(inputs, float(seconds), int(seed), json.loads(models), one_thread == "1")))
+    print(
+        json.dumps(
+            _measure(inputs, float(seconds), int(seed), json.loads(models), one_thread == "1")
+        )
+    )

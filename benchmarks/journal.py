@@ -1,4 +1,6 @@
-"""What a benchmark has measured, a line for each row: an interrupted run goes on from there, if it measures alike."""
+"""What a benchmark has measured, a line for each row: an interrupted run goes on from there, if it
+measures alike.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _CODE = Path(__file__).parents[1] / "fusionc"
 
 
 def known(file: Path | None, measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The rows that were measured in this way: of this code, on this day and machine, for as long, and so on."""
+    """The rows that were measured in this way: of this code, on this day and machine, for as long,
+    and so on.
+    """
     wanted = {**measured, "code": _code()}
     for text in file.read_text().splitlines() if file is not None and file.is_file() else []:
         with suppress(ValueError):  # of a line that was being written when a run ended

@@ -1,11 +1,12 @@
-"""How fast generated kernels are: each against the same operators in onnxruntime at its default level.
+"""How fast generated kernels are: each against the same operators in onnxruntime at its default
+level.
 
     python benchmarks/kernels.py               every case
     python benchmarks/kernels.py chain rotary  those whose name contains one of the words
 
-Two sessions run in turn in one process and on one thread pool: the plain model and the kernel. Before that, the plain
-model and the plain model again: the second column is how much two equal sessions differ. A third session beside the
-two would take cache from both.
+Two sessions run in turn in one process and on one thread pool: the plain model and the kernel.
+Before that, the plain model and the plain model again: the second column is how much two equal
+sessions differ. A third session beside the two would take cache from both.
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ _RMS = """g (float[B,S,768] x, float[768] w) => (float[B,S,768] z) <float two = 
 _NORM = """g (float[B,S,768] x, float[B,S,768] r, float[768] w, float[768] v) => (float[B,S,768] s, float[B,S,768] z) {
     s = Add(x, r) z = LayerNormalization<axis=-1>(s, w, v)
 }"""
-_SWIGLU = (
-    """g (float[B,S,2048] x, float[B,S,2048] y) => (float[B,S,2048] z) { a = Sigmoid(x) b = Mul(x, a) z = Mul(b, y) }"""
-)
+_SWIGLU = """g (float[B,S,2048] x, float[B,S,2048] y) => (float[B,S,2048] z) { a = Sigmoid(x) b = Mul(x, a) z = Mul(b, y) }"""
 _GELU = """g (float[B,S,3072] x) => (float[B,S,3072] z)
     <float three = {3}, float c = {0.044715}, float s = {0.7978845608}, float one = {1}, float half = {0.5}> {
     a = Pow(x, three) b = Mul(a, c) d = Add(x, b) e = Mul(d, s) f = Tanh(e) k = Add(f, one) l = Mul(x, k) z = Mul(l, half)
@@ -81,9 +80,14 @@ CASES: dict[str, tuple[str, dict[str, int], int]] = {
 
 def main(words: list[str]) -> None:
     ort.set_global_thread_pool_sizes(_THREADS, 1)
-    chosen = {name: case for name, case in CASES.items() if not words or any(word in name for word in words)}
+    chosen = {
+        name: case
+        for name, case in CASES.items()
+        if not words or any(word in name for word in words)
+    }
     areas = {
-        name: area_of(text, name=f"case_{k}", opset=opset) for k, (name, (text, _, opset)) in enumerate(chosen.items())
+        name: area_of(text, name=f"case_{k}", opset=opset)
+        for k, (name, (text, _, opset)) in enumerate(chosen.items())
     }
     print(f"{'case':34} {'onnxruntime':>12} {'A/A':>6} {'kernel':>10} {'times':>7}")
     built = build(list(areas.values()))
@@ -91,11 +95,16 @@ def main(words: list[str]) -> None:
         sys.exit(str(built.failed))
     for name, area in areas.items():
         plain, kernel, again = measured(area, chosen[name][1], built.library)
-        print(f"{name:34} {plain * 1e6:10.1f}µs {again:6.3f} {kernel * 1e6:8.1f}µs {plain / kernel:6.2f}×")
+        print(
+            f"{name:34} {plain * 1e6:10.1f}µs {again:6.3f} {kernel * 1e6:8.1f}µs "
+            f"{plain / kernel:6.2f}×"
+        )
 
 
 def measured(area: Area, sizes: dict[str, int], library: Path | None) -> tuple[float, float, float]:
-    """Seconds of the plain model, seconds of the kernel, and how much longer the plain model takes than itself."""
+    """Seconds of the plain model, seconds of the kernel, and how much longer the plain model takes
+    than itself.
+    """
     rng = np.random.default_rng(0)
     feeds = {}
     for name in area.inputs:

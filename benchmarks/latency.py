@@ -1,14 +1,16 @@
-"""How long models run before and after, in onnxruntime at its default level, on the models of a shared folder.
+"""How long models run before and after, in onnxruntime at its default level, on the models of a
+shared folder.
 
     python benchmarks/latency.py ../shared                   the default switches
     python benchmarks/latency.py ../shared --portable        GraphFusion only
     python benchmarks/latency.py ../shared --only bert --seconds 4 --processes 5
 
-For each model and in each of several fresh processes: the original, the original once more (the A/A pair shows the
-noise) and the result, in sessions made in shuffled order and run in turn. A ratio is one of medians; what is shown is
-the median over the processes, and their lowest and highest. "same" stands where onnxruntime, when it has optimized
-both at its default level, runs the same operators with the same attributes on weights of the same shapes: then a ratio
-is noise. Exit code 1 if another model is slower than 1.02 beyond what its A/A pair differs by.
+For each model and in each of several fresh processes: the original, the original once more (the A/A
+pair shows the noise) and the result, in sessions made in shuffled order and run in turn. A ratio is
+one of medians; what is shown is the median over the processes, and their lowest and highest. "same"
+stands where onnxruntime, when it has optimized both at its default level, runs the same operators
+with the same attributes on weights of the same shapes: then a ratio is noise. Exit code 1 if
+another model is slower than 1.02 beyond what its A/A pair differs by.
 """
 
 from __future__ import annotations
@@ -37,17 +39,23 @@ def inputs_of(shared: Path, name: str) -> dict[str, Any]:
     sys.path.insert(0, f"{shared}/models")
     from inputs import make_feeds
 
-    entry = next(r for r in json.loads((shared / "models/manifest.json").read_text()) if r["name"] == name)
+    entry = next(
+        r for r in json.loads((shared / "models/manifest.json").read_text()) if r["name"] == name
+    )
     feeds: dict[str, Any] = make_feeds(entry)
     return feeds
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
     parser.add_argument("--portable", action="store_true", help="GraphFusion only")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of measuring, for each model and process")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="of measuring, for each model and process"
+    )
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
     console, ratios, slower = Console(width=120), [], 0
@@ -55,15 +63,22 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         switches = Path(folder, "portable.json")
         switches.write_text('{"Switch": {"UBFusion": {"ALL": "off"}}}')
-        for path in sorted(p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name):
+        for path in sorted(
+            p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name
+        ):
             before, after = hydrated(path, Path(folder)), Path(folder, f"{path.stem}-fused.onnx")
             fusionc.convert(
                 before, output=after, fusion_switch_file=switches if options.portable else None, verify=False,
                 export_compile_stat=0,
             )  # fmt: skip
-            forms, inputs = {"original": before, "again": before, "result": after}, Path(folder, "inputs.npz")
+            forms, inputs = (
+                {"original": before, "again": before, "result": after},
+                Path(folder, "inputs.npz"),
+            )
             np.savez(inputs, **inputs_of(options.shared, path.stem))
-            runs = in_fresh_processes(forms, inputs, options.seconds / len(forms), options.processes)
+            runs = in_fresh_processes(
+                forms, inputs, options.seconds / len(forms), options.processes
+            )
             ratio = [run["result"] / run["original"] for run in runs]
             noise = statistics.median(run["again"] / run["original"] for run in runs)
             median = statistics.median(ratio)
@@ -73,7 +88,9 @@ def main() -> int:
             slower += is_slower
             remark = "  same" if is_same else "  slower" if is_slower else ""
             figures = f"{median:14.3f}{min(ratio):9.3f}{max(ratio):9.3f}{noise:8.3f}{remark}"
-            console.print(f"{path.stem:28}{runs[0]['original'] * 1e3:9.2f}{figures}", highlight=False)
+            console.print(
+                f"{path.stem:28}{runs[0]['original'] * 1e3:9.2f}{figures}", highlight=False
+            )
             for made in (after, *([before] if before.parent == Path(folder) else [])):
                 made.unlink()
     console.print(f"geometric mean {mean_of(ratios)}, slower: {slower}")

@@ -1,21 +1,26 @@
-"""How long onnxruntime takes to load a model, and how much memory: the original, the result, its ready form.
+"""How long onnxruntime takes to load a model, and how much memory: the original, the result, its
+ready form.
 
     python benchmarks/load.py                       models of 500 MB and more, which it makes itself
-    python benchmarks/load.py --only conv --cold    the files are read from the disk, not from its cache
-    python benchmarks/load.py --only large          2.3 GB, beyond what one file of protobuf can hold
+    python benchmarks/load.py --only conv --cold    the files are read from the disk, not from its
+    cache
+    python benchmarks/load.py --only large          2.3 GB, beyond what one file of protobuf can
+    hold
     python benchmarks/load.py --megabytes 50        smaller ones, to try it
 
-Each is loaded in fresh processes, original, result and ready form in turn; medians are shown. The time is that of
-making a session, for the ready form with the import of what `fusionc.session` needs; peak memory is that of the whole
-process (its ru_maxrss: 45 MB are Python and onnxruntime), "loaded" when the session is there, "run" after a first run.
-Pages of mapped files count there as soon as they are touched; "own" is what the process then has without them, which
-it shares with nobody and the system cannot drop. For the run times, result and ready form are in one process, in turn,
-one or the other first: the median over processes of a ratio of medians. Their outputs have to be equal to the last bit.
-"in a file" are models that have their weights in a file beside them already, from where onnxruntime maps them.
+Each is loaded in fresh processes, original, result and ready form in turn; medians are shown. The
+time is that of making a session, for the ready form with the import of what `fusionc.session`
+needs; peak memory is that of the whole process (its ru_maxrss: 45 MB are Python and onnxruntime),
+"loaded" when the session is there, "run" after a first run. Pages of mapped files count there as
+soon as they are touched; "own" is what the process then has without them, which it shares with
+nobody and the system cannot drop. For the run times, result and ready form are in one process, in
+turn, one or the other first: the median over processes of a ratio of medians. Their outputs have to
+be equal to the last bit. "in a file" are models that have their weights in a file beside them
+already, from where onnxruntime maps them.
 
-Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs more than 1.02 times
-as long as the result, or gives other bits. Nothing large is imported here: a process starts with the peak of the one
-that starts it.
+Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs
+more than 1.02 times as long as the result, or gives other bits. Nothing large is imported here: a
+process starts with the peak of the one that starts it.
 """
 
 from __future__ import annotations
@@ -77,7 +82,10 @@ class Network:
     def norm(self, value: str) -> str:
         import numpy as np
 
-        scale, bias = self.constant(np.ones(WIDTH, np.float32)), self.constant(np.zeros(WIDTH, np.float32))
+        scale, bias = (
+            self.constant(np.ones(WIDTH, np.float32)),
+            self.constant(np.zeros(WIDTH, np.float32)),
+        )
         return self.node("LayerNormalization", value, scale, bias)
 
     def product(self, value: str, *shape: int) -> str:
@@ -86,14 +94,18 @@ class Network:
     def encoder_layer(self, value: str) -> str:
         """Attention with one head and a feed-forward network, as in BERT-large: 50 MB."""
         query, key, inner = (self.product(value, WIDTH, WIDTH) for _ in range(3))
-        scores = self.node("Softmax", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 2, 1])))
+        scores = self.node(
+            "Softmax", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 2, 1]))
+        )
         attended = self.product(self.node("MatMul", scores, inner), WIDTH, WIDTH)
         value = self.norm(self.node("Add", attended, value))
         wide = self.node("Relu", self.product(value, WIDTH, 4 * WIDTH))
         return self.norm(self.node("Add", self.product(wide, 4 * WIDTH, WIDTH), value))
 
     def convolution(self, value: str, inputs: int, outputs: int, stride: int) -> str:
-        made = self.node("Conv", value, self.weight(outputs, inputs, 3, 3), pads=[1] * 4, strides=[stride] * 2)
+        made = self.node(
+            "Conv", value, self.weight(outputs, inputs, 3, 3), pads=[1] * 4, strides=[stride] * 2
+        )
         return self.node("Relu", made)
 
     def stem(self) -> str:
@@ -148,7 +160,8 @@ def mix(net: Network, size: int) -> str:
     return value
 
 
-MODELS: dict[str, tuple[Callable[[Network, int], str], float, bool]] = {  # what makes it, GB, are weights in a file
+# what makes it, GB, are weights in a file
+MODELS: dict[str, tuple[Callable[[Network, int], str], float, bool]] = {
     "encoder": (encoder, 0.6, False),
     "encoder in a file": (encoder, 0.6, True),
     "gemm": (gemm, 0.5, False),
@@ -192,7 +205,8 @@ def session_of(kind: str, path: Path) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the threads of one are in another's way
+    # the threads of one are in another's way
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if kind == "ready":
         import fusionc
 
@@ -207,7 +221,11 @@ def feeds_of(session: Any) -> dict[str, Any]:
     for port in session.get_inputs():
         shape = [SIZES.get(size, size) for size in port.shape]
         is_float = port.type == "tensor(float)"
-        feeds[port.name] = random.standard_normal(shape, np.float32) if is_float else random.integers(0, 1000, shape)
+        feeds[port.name] = (
+            random.standard_normal(shape, np.float32)
+            if is_float
+            else random.integers(0, 1000, shape)
+        )
     return feeds
 
 
@@ -222,11 +240,23 @@ def load(kind: str, path: Path) -> None:
     ran = time.perf_counter() - begin
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    print(json.dumps([loaded, peak / 1e3, loaded + ran, highest / 1e3, int(status["RssAnon"].split()[0]) / 1e3]))
+    print(
+        json.dumps(
+            [
+                loaded,
+                peak / 1e3,
+                loaded + ran,
+                highest / 1e3,
+                int(status["RssAnon"].split()[0]) / 1e3,
+            ]
+        )
+    )
 
 
 def run(path: Path, seconds: float, seed: int) -> None:
-    """Print how long the result runs, how many times that the ready form does, and whether they give the same bits."""
+    """Print how long the result runs, how many times that the ready form does, and whether they
+    give the same bits.
+    """
     kinds = ["result", "ready"]
     sessions = {kind: session_of(kind, path) for kind in (kinds[::-1] if seed % 2 else kinds)}
     feeds = feeds_of(sessions["result"])
@@ -253,7 +283,11 @@ def forget(folder: Path) -> None:
 def child(*arguments: object) -> Any:
     """What another process prints that does one of these things."""
     command = [sys.executable, __file__, "--child", *map(str, arguments)]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[
+            -1
+        ]
+    )
 
 
 def compare(name: str, options: argparse.Namespace) -> bool:
@@ -273,15 +307,24 @@ def compare(name: str, options: argparse.Namespace) -> bool:
                 numbers.append(child("load", kind, source if kind == "original" else output))
         each = options.seconds / options.processes
         runs = [child("run", output, each, seed) for seed in range(options.processes)]
-    columns = {kind: [statistics.median(column) for column in zip(*found[kind], strict=True)] for kind in found}
+    columns = {
+        kind: [statistics.median(column) for column in zip(*found[kind], strict=True)]
+        for kind in found
+    }
     for kind, (seconds, loaded, with_run, peak, own) in columns.items():
         figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}{own:8.0f}"
         print(f"{name if kind == 'original' else '':20}{kind:10}{figures}", flush=True)
-    parts = [ready / original for ready, original in zip(columns["ready"], columns["original"], strict=True)]
+    parts = [
+        ready / original
+        for ready, original in zip(columns["ready"], columns["original"], strict=True)
+    ]
     median, ratio = (statistics.median(run[i] for run in runs) for i in range(2))
     is_same = all(run[2] for run in runs)
     said = "" if is_same else "  OTHER BITS"
-    print(f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}{parts[4]:8.2f}", end="")
+    print(
+        f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}{parts[4]:8.2f}",
+        end="",
+    )
     print(f"{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
     return bool(is_same and max(parts[:2]) <= LIMIT and ratio <= SLOWER)
 
@@ -300,7 +343,9 @@ def main() -> int:
             case _:
                 run(Path(rest[0]), float(rest[1]), int(rest[2]))
         return 0
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--megabytes", type=int, default=500, help="the size of the smallest (500)")
     parser.add_argument("--processes", type=int, default=5, help="for each model and kind (5)")

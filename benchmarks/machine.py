@@ -13,14 +13,24 @@ _VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}  # the widest first
 
 
 def machine(one_thread: bool, processes: int, packages: Sequence[str] = ("onnxruntime",)) -> str:
-    """The date, the processor and its vectors, what was measured of its time, and the packages that it was done with,
-    as far as they are installed."""
+    """The date, the processor and its vectors, what was measured of its time, and the packages that
+    it was done with, as far as they are installed.
+    """
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []
-    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    known = {
+        key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)
+    }
     flags = known.get("flags", "").split()
-    processor = [known.get("model name") or platform.processor(), *(_VECTORS[f] for f in _VECTORS if f in flags)][:2]
-    time = "processor time of one thread" if one_thread else f"wall time, {os.cpu_count()} threads that spin in a run"
+    processor = [
+        known.get("model name") or platform.processor(),
+        *(_VECTORS[f] for f in _VECTORS if f in flags),
+    ][:2]
+    time = (
+        "processor time of one thread"
+        if one_thread
+        else f"wall time, {os.cpu_count()} threads that spin in a run"
+    )
     versions = [f"{name} {found}" for name in packages if (found := _version(name))]
     return f"{date.today()}, {' with '.join(processor)}, {time}, {processes} processes; {', '.join(versions)}"
 

@@ -1,19 +1,23 @@
-"""Makes models unlike those that fusionc is tuned on, in two halves: python benchmarks/make_unseen.py FOLDER.
+"""Makes models unlike those that fusionc is tuned on, in two halves: python
+benchmarks/make_unseen.py FOLDER.
 
     pip install torch==2.13.0 onnxscript transformers==4.37.2 onnxruntime
     python benchmarks/make_unseen.py unseen
     python benchmarks/make_unseen.py unseen --only yolo      networks whose name contains this word
-    python benchmarks/make_unseen.py unseen --all            both exporters at both sizes, twice as many models
+    python benchmarks/make_unseen.py unseen --all            both exporters at both sizes, twice as
+    many models
 
-Networks of many families (benchmarks/networks), with random weights and the statistics of trained ones; those of
-transformers have random configurations. Each is exported by both of torch's exporters, at another size by each: the one
-that traces has an opset from 11 to 18 and an open batch where that can be (texts of transformers: open lengths, too),
-the other one its own opset and fixed sizes; what it refuses is traced.
-A second release of transformers, in an environment of its own, adds its models to the same folder (--only hf).
+Networks of many families (benchmarks/networks), with random weights and the statistics of trained
+ones; those of transformers have random configurations. Each is exported by both of torch's
+exporters, at another size by each: the one that traces has an opset from 11 to 18 and an open batch
+where that can be (texts of transformers: open lengths, too), the other one its own opset and fixed
+sizes; what it refuses is traced. A second release of transformers, in an environment of its own,
+adds its models to the same folder (--only hf).
 
-FOLDER/tune is what may be looked into, FOLDER/held_out is what nobody looks into: by a seed, half of the networks of
-each group, with all models of a network in the same half. Below are folders by kind, and beside each model
-its inputs. Exit code 1 if a network could not be exported, or if onnxruntime does not compute what torch does.
+FOLDER/tune is what may be looked into, FOLDER/held_out is what nobody looks into: by a seed, half
+of the networks of each group, with all models of a network in the same half. Below are folders by
+kind, and beside each model its inputs. Exit code 1 if a network could not be exported, or if
+onnxruntime does not compute what torch does.
 """
 
 from __future__ import annotations
@@ -47,7 +51,10 @@ try:
     from networks.network import Inputs, Network, settle
     from torch import Tensor, nn
 except ModuleNotFoundError as missing:
-    sys.exit(f"{missing.name} is not installed: pip install torch==2.13.0 onnxscript transformers==4.37.2")
+    sys.exit(
+        f"{missing.name} is not installed: pip install torch==2.13.0 onnxscript "
+        "transformers==4.37.2"
+    )
 
 FAMILIES = (
     convolutional, mobile, detectors, segmentation, vision, speech, pictures, language, hugging_face,
@@ -59,7 +66,8 @@ OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # over the largest element of 
 def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
     """Which half each network belongs to, by name; a release of transformers makes no difference.
 
-    One network more in a group draws that group anew: what was looked into may be held out then, and the reverse.
+    One network more in a group draws that group anew: what was looked into may be held out then,
+    and the reverse.
     """
     groups = defaultdict(set)
     for network in networks:
@@ -75,7 +83,9 @@ def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
 
 
 def family_name(network: Network) -> str:
-    return network.name.split("_", 1)[1] if network.group.startswith("hugging face") else network.name
+    return (
+        network.name.split("_", 1)[1] if network.group.startswith("hugging face") else network.name
+    )
 
 
 class Borders(nn.Module):
@@ -102,7 +112,9 @@ def prepared(network: Network, size: int) -> tuple[nn.Module, Inputs]:
 
 
 def open_axes(network: Network, inputs: Inputs) -> dict[str, dict[int, str]]:
-    """The batch; in models of transformers the length of the text, too, and that of the past, as they are exported."""
+    """The batch; in models of transformers the length of the text, too, and that of the past, as
+    they are exported.
+    """
     if len({x.shape[0] for x in inputs.values()}) > 1:
         return {}
     axes = {name: {0: "batch"} for name in inputs}
@@ -111,11 +123,15 @@ def open_axes(network: Network, inputs: Inputs) -> dict[str, dict[int, str]]:
             axes[name][2] = "past"
         elif x.dtype is torch.int64:
             own = "decoder sequence" if name == "decoder_input_ids" else "sequence"
-            axes[name][1] = f"past + {own}" if name == "attention_mask" and "key0" in inputs else own
+            axes[name][1] = (
+                f"past + {own}" if name == "attention_mask" and "key0" in inputs else own
+            )
     return axes
 
 
-def export(network: Network, module: nn.Module, inputs: Inputs, path: Path, is_traced: bool) -> None:
+def export(
+    network: Network, module: nn.Module, inputs: Inputs, path: Path, is_traced: bool
+) -> None:
     names = list(inputs)
     if is_traced:
         torch.onnx.export(
@@ -124,12 +140,20 @@ def export(network: Network, module: nn.Module, inputs: Inputs, path: Path, is_t
         )  # fmt: skip
     else:
         torch.onnx.export(
-            module, tuple(inputs.values()), path, dynamo=True, input_names=names, external_data=False, verbose=False
+            module,
+            tuple(inputs.values()),
+            path,
+            dynamo=True,
+            input_names=names,
+            external_data=False,
+            verbose=False,
         )
 
 
 def compared(module: nn.Module, inputs: Inputs, path: Path) -> float:
-    """How far onnxruntime's answer is from torch's, over the largest element of an output; nan where not finite."""
+    """How far onnxruntime's answer is from torch's, over the largest element of an output; nan
+    where not finite.
+    """
     with torch.no_grad():
         answer = module(*inputs.values())
     expected = answer if isinstance(answer, tuple) else (answer,)
@@ -137,7 +161,10 @@ def compared(module: nn.Module, inputs: Inputs, path: Path) -> float:
     known = {given.name for given in session.get_inputs()}
     found = session.run(None, {name: x.numpy() for name, x in inputs.items() if name in known})
     return max(
-        float((torch.from_numpy(one).float() - other.float()).abs().max() / other.float().abs().max().clamp(min=1e-3))
+        float(
+            (torch.from_numpy(one).float() - other.float()).abs().max()
+            / other.float().abs().max().clamp(min=1e-3)
+        )
         for one, other in zip(found, expected, strict=False)
     )
 
@@ -147,7 +174,11 @@ def models(network: Network, number: int, all_four: bool) -> Iterator[tuple[str,
     for place, size in enumerate(dict.fromkeys(network.sizes)):
         for is_traced in (True, False):
             if all_four or len(set(network.sizes)) == 1 or is_traced == ((place + number) % 2 == 0):
-                yield f"{network.name}-{'traced' if is_traced else 'dynamo'}-{size}", size, is_traced
+                yield (
+                    f"{network.name}-{'traced' if is_traced else 'dynamo'}-{size}",
+                    size,
+                    is_traced,
+                )
 
 
 def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) -> str:
@@ -162,7 +193,9 @@ def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) 
         export(network, module, inputs, draft, is_traced)
         off = 0.0 if network.dtype is torch.bfloat16 else compared(module, inputs, draft)
     except Exception as problem:  # an exporter raises all kinds
-        return f"not exported: {type(problem).__name__}: {str(problem).strip().splitlines()[0][:150]}"
+        return (
+            f"not exported: {type(problem).__name__}: {str(problem).strip().splitlines()[0][:150]}"
+        )
     finally:
         if draft.exists():
             draft.replace(path)
@@ -174,7 +207,9 @@ def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="networks whose name contains this word")
     parser.add_argument("--all", action="store_true", help="both exporters at both sizes")
@@ -191,10 +226,15 @@ def main() -> int:
             for name, size, is_traced in models(network, number, options.all):
                 problem = make(network, name, size, is_traced, folder)
                 if problem and not is_traced:
-                    print(f"{folder.parent.name}/{network.kind}/{name}: {problem}; traced instead", flush=True)
+                    print(
+                        f"{folder.parent.name}/{network.kind}/{name}: {problem}; traced instead",
+                        flush=True,
+                    )
                     name = name.replace("-dynamo-", "-traced-")
                     problem = make(network, name, size, True, folder)
-                print(f"{folder.parent.name}/{network.kind}/{name}: {problem or 'made'}", flush=True)
+                print(
+                    f"{folder.parent.name}/{network.kind}/{name}: {problem or 'made'}", flush=True
+                )
                 made, wrong = made + (not problem), wrong + bool(problem)
     print(f"{made} models, {wrong} left out")
     return 1 if wrong or not made else 0

@@ -1,12 +1,14 @@
 """Changes one place of fusionc at a time and asks the tests of its room whether they see it.
 
-    make mutants                                                    # .venv-mutants, 25 places of each room, seed 0
+    make mutants                                                    # .venv-mutants, 25 places of
+                                                                    each room, seed 0
     .venv-mutants/bin/python benchmarks/mutants.py --rooms verify --count 100 --seed 3
 
-cosmic-ray makes the changes (another comparison, another number, and for or, …); the places are a seeded sample of all
-that it finds, annotations left out. The tests run in a copy of the tree, which the change is written to, in a process
-that has the large libraries loaded before it is forked: a mutant takes seconds. What survives is printed as a line to
-read: a test is missing, or the change is none (benchmarks/mutants.md says which, of those that were looked at).
+cosmic-ray makes the changes (another comparison, another number, and for or, …); the places are a
+seeded sample of all that it finds, annotations left out. The tests run in a copy of the tree, which
+the change is written to, in a process that has the large libraries loaded before it is forked: a
+mutant takes seconds. What survives is printed as a line to read: a test is missing, or the change
+is none (benchmarks/mutants.md says which, of those that were looked at).
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ for name in ("numpy", "ml_dtypes", "onnx", "onnx_graphsurgeon", "onnxruntime"):
     importlib.import_module(name)  # here, so that no mutant has to
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {  # the folder, and what runs for it, the quick ones first; a test file of the module's own name comes before
+# the folder, and what runs for it, the quick ones first; a test file of the module's own name comes
+# before
+ROOMS = {
     "model": ("fusionc/model", ["tests/model", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
                                 "tests/traps", "tests/test_conversion.py"]),
     "shapes": ("fusionc/shapes", ["tests/shapes", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
@@ -50,8 +54,18 @@ ROOMS = {  # the folder, and what runs for it, the quick ones first; a test file
     "c": ("fusionc/graph_kernel/c", ["tests/graph_kernel/c", "tests/graph_kernel/lower"]),
     "library": ("fusionc/graph_kernel/library", ["tests/graph_kernel/library"]),
 }  # fmt: skip
-COPIED = ("fusionc", "tests", "sample_models", "switch_configs", "docs", "benchmarks", "pyproject.toml", "README.md")
-# Annotations and unions of types are written with |, and a decorator or a caught exception is no matter of numbers.
+COPIED = (
+    "fusionc",
+    "tests",
+    "sample_models",
+    "switch_configs",
+    "docs",
+    "benchmarks",
+    "pyproject.toml",
+    "README.md",
+)
+# Annotations and unions of types are written with |, and a decorator or a caught exception is no
+# matter of numbers.
 LEFT_OUT = ("BitOr", "RemoveDecorator", "ExceptionReplacer", "Variable", "_Is", "Is_", "IsNot_")
 
 Place = tuple[Path, tuple[int, int]]
@@ -67,7 +81,9 @@ def places_of(path: Path) -> dict[Place, list[Change]]:
         if any(part in name for part in LEFT_OUT):
             continue
         operator = get_operator(name)()
-        positions = [position for node in ast_nodes(tree) for position in operator.mutation_positions(node)]
+        positions = [
+            position for node in ast_nodes(tree) for position in operator.mutation_positions(node)
+        ]
         for occurrence, (start, _) in enumerate(positions):
             if not any(first <= start < last for first, last in skipped):
                 found[path, start].append((name, occurrence))
@@ -78,7 +94,11 @@ def annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Where types stand, which nothing evaluates."""
     nodes = list(ast.walk(ast.parse(source)))
     types = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
-    return [((t.lineno, t.col_offset), (t.end_lineno or 0, t.end_col_offset or 0)) for t in types if t is not None]
+    return [
+        ((t.lineno, t.col_offset), (t.end_lineno or 0, t.end_col_offset or 0))
+        for t in types
+        if t is not None
+    ]
 
 
 def mutant(path: Path, change: Change) -> tuple[str, str]:
@@ -86,16 +106,22 @@ def mutant(path: Path, change: Change) -> tuple[str, str]:
     source = path.read_text()
     text = mutate_code(source, get_operator(change[0])(), change[1]) or source
     lines = difflib.unified_diff(source.splitlines(), text.splitlines(), n=0, lineterm="")
-    return text, " → ".join(line[1:].strip() for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---"))
+    return text, " → ".join(
+        line[1:].strip() for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")
+    )
 
 
 def tests_of(room: str, path: Path) -> list[str]:
-    own = sorted(str(found.relative_to(ROOT)) for found in (ROOT / "tests").rglob(f"test_{path.stem}.py"))
+    own = sorted(
+        str(found.relative_to(ROOT)) for found in (ROOT / "tests").rglob(f"test_{path.stem}.py")
+    )
     return [*own, *(name for name in ROOMS[room][1] if (ROOT / name).exists())]
 
 
 def verdict(tree: Path, tests: list[str], limit: float) -> str:
-    """Whether a test fails in that copy of the tree: killed, survived, or beyond the limit of seconds."""
+    """Whether a test fails in that copy of the tree: killed, survived, or beyond the limit of
+    seconds.
+    """
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -105,7 +131,9 @@ def verdict(tree: Path, tests: list[str], limit: float) -> str:
             os.dup2(nothing.fileno(), 2)
         sys.path.insert(0, str(tree))
         os.environ["PYTHONPATH"] = str(tree)
-        code = next((c for name in tests if (c := pytest.main(["-xq", "-p", "no:cacheprovider", name]))), 0)
+        code = next(
+            (c for name in tests if (c := pytest.main(["-xq", "-p", "no:cacheprovider", name]))), 0
+        )
         os._exit(int(code != 0))
     end, done = time.monotonic() + limit, 0
     try:
@@ -122,7 +150,9 @@ def verdict(tree: Path, tests: list[str], limit: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rooms", nargs="+", choices=list(ROOMS), default=list(ROOMS))
     parser.add_argument("--files", nargs="+", help="only files of these names, such as compare.py")
     parser.add_argument("--count", type=int, default=25, help="places of each room")
@@ -133,7 +163,9 @@ def main() -> None:
         tree = Path(folder)
         for name in COPIED:
             source = ROOT / name
-            shutil.copytree(source, tree / name) if source.is_dir() else shutil.copy(source, tree / name)
+            shutil.copytree(source, tree / name) if source.is_dir() else shutil.copy(
+                source, tree / name
+            )
         for room in options.rooms:
             if verdict(tree, ROOMS[room][1], 4 * options.limit) != "survived":
                 sys.exit(f"the tests of {room} fail, or take too long, without any change")
@@ -141,7 +173,11 @@ def main() -> None:
 
 
 def run_room(room: str, options: argparse.Namespace, tree: Path) -> None:
-    files = [p for p in sorted((ROOT / ROOMS[room][0]).rglob("*.py")) if not options.files or p.name in options.files]
+    files = [
+        p
+        for p in sorted((ROOT / ROOMS[room][0]).rglob("*.py"))
+        if not options.files or p.name in options.files
+    ]
     found = {place: changes for path in files for place, changes in places_of(path).items()}
     rng = random.Random(options.seed)
     sample = rng.sample(sorted(found), min(options.count, len(found)))

@@ -1,12 +1,15 @@
 """Environments in which this machine passes for an older x86-64 processor, at its own speed.
 
-    python benchmarks/older_processor.py        which processor the libraries take this one for, and what they compute
+    python benchmarks/older_processor.py        which processor the libraries take this one for, and
+                                                what they compute
 
-numpy, OpenBLAS and onnxruntime ask the processor what it has and choose their code by that. In such an environment an
-audit library of the dynamic linker (older_processor.c) answers in its place, in every process that inherits it, and
-glibc's own choice is made by its tunables. Nothing on disk is changed.
+numpy, OpenBLAS and onnxruntime ask the processor what it has and choose their code by that. In such
+an environment an audit library of the dynamic linker (older_processor.c) answers in its place, in
+every process that inherits it, and glibc's own choice is made by its tunables. Nothing on disk is
+changed.
 
-What is not seen: an instruction that the older processor lacks runs here where code has it without asking.
+What is not seen: an instruction that the older processor lacks runs here where code has it without
+asking.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ import onnx.parser
 import onnxruntime
 from numpy._core._multiarray_umath import __cpu_features__
 
-LEVELS = {"SSE4.2": "SSE42", "AVX": "AVX", "AVX2": "AVX2", "AVX-512": "AVX512_SKX"}  # each has those before it
+# each has those before it
+LEVELS = {"SSE4.2": "SSE42", "AVX": "AVX", "AVX2": "AVX2", "AVX-512": "AVX512_SKX"}
 _BITS = {  # of what CPUID says, by glibc's names: the register and the bit there
     "LEAF_1_C": {"SSE3": 0, "PCLMULQDQ": 1, "SSSE3": 9, "FMA": 12, "CX16": 13, "SSE4_1": 19, "SSE4_2": 20, "MOVBE": 22,
                  "POPCNT": 23, "AES": 25, "XSAVE": 26, "OSXSAVE": 27, "AVX": 28, "F16C": 29},
@@ -45,7 +49,9 @@ g (float[9, 300] x, float[300, 50] w, uint8[9, 300] u, int8[300, 50] i) =>
 
 @dataclass(frozen=True)
 class Model:
-    """A processor: its name for compilers, its level, what CPUID has of its family and model, its features."""
+    """A processor: its name for compilers, its level, what CPUID has of its family and model, its
+    features.
+    """
 
     march: str
     level: str
@@ -55,7 +61,9 @@ class Model:
 
 _NEHALEM = frozenset(["SSE3", "SSSE3", "CX16", "SSE4_1", "SSE4_2", "POPCNT", "LAHF64_SAHF64"])
 _SANDY_BRIDGE = _NEHALEM | frozenset(["PCLMULQDQ", "AES", "XSAVE", "OSXSAVE", "AVX"])
-_HASWELL = _SANDY_BRIDGE | frozenset(["FMA", "MOVBE", "F16C", "BMI1", "AVX2", "BMI2", "ERMS", "LZCNT"])
+_HASWELL = _SANDY_BRIDGE | frozenset(
+    ["FMA", "MOVBE", "F16C", "BMI1", "AVX2", "BMI2", "ERMS", "LZCNT"]
+)
 _SKYLAKE = _HASWELL | frozenset(["ADX", "AVX512F", "AVX512DQ", "AVX512CD", "AVX512BW", "AVX512VL"])
 MODELS = {
     "Nehalem": Model("nehalem", "SSE4.2", 0x106A5, _NEHALEM),
@@ -66,19 +74,25 @@ MODELS = {
 
 
 def environment(name: str, folder: Path) -> Mapping[str, str]:
-    """The variables that make processes a processor's, by a library that is built into the folder."""
+    """The variables that make processes a processor's, by a library that is built into the
+    folder.
+    """
     model = MODELS[name]
     masks = {
         register: sum(1 << bit for feature, bit in bits.items() if feature in model.features)
         for register, bits in _BITS.items()
     }
-    macros = [f"-D{key}={value:#x}u" for key, value in (*masks.items(), ("SIGNATURE", model.signature))]
+    macros = [
+        f"-D{key}={value:#x}u" for key, value in (*masks.items(), ("SIGNATURE", model.signature))
+    ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "places.h").write_text(_places())
     library, source = folder / "older_processor.so", Path(__file__).with_suffix(".c")
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{folder}", *macros]
     subprocess.run(["gcc", *flags, "-o", library, source], check=True)
-    lacks = [feature for bits in _BITS.values() for feature in bits if feature not in model.features]
+    lacks = [
+        feature for bits in _BITS.values() for feature in bits if feature not in model.features
+    ]
     tunables = "glibc.cpu.hwcaps=" + ",".join(f"-{feature}" for feature in (*lacks, *_LACK_ALL))
     return {"LD_AUDIT": str(library), "GLIBC_TUNABLES": tunables}
 
@@ -104,7 +118,9 @@ def level() -> str:
 
 
 def results() -> str:
-    """What onnxruntime computes in this process, in short: each kernel takes sums in its own order."""
+    """What onnxruntime computes in this process, in short: each kernel takes sums in its own
+    order.
+    """
     rng = np.random.default_rng(0)
     model = onnx.parser.parse_model(_COMPUTES)
     feeds = {

@@ -65,7 +65,9 @@ def _offline(model: ModelProto, level: str) -> ModelProto:
     options.log_severity_level = 4
     with tempfile.TemporaryDirectory() as folder:
         options.optimized_model_filepath = f"{folder}/model.onnx"
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
         return onnx.load(options.optimized_model_filepath)
 
 

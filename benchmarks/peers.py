@@ -1,24 +1,30 @@
-"""Nodes and conversion time beside those of other optimizers, on the models of a folder and its subfolders.
+"""Nodes and conversion time beside those of other optimizers, on the models of a folder and its
+subfolders.
 
     pip install '.[bench]'
-    python benchmarks/peers.py ../shared/models                       the portable passes, at each model's own opset
-    python benchmarks/peers.py ../shared/models --target_opset 23     the same, raised to a newer opset first
+    python benchmarks/peers.py ../shared/models                       the portable passes, at each
+    model's own opset
+    python benchmarks/peers.py ../shared/models --target_opset 23     the same, raised to a newer
+    opset first
     python benchmarks/peers.py ../shared/peer_models --rounds 0       nodes only
-    python benchmarks/peers.py FOLDER --only bert                     models whose path contains a word
+    python benchmarks/peers.py FOLDER --only bert                     models whose path contains a
+    word
 
-For each model: nodes before, after fusionc, after the best of the others, and seconds of fusionc and onnxsim (median
-of the rounds, one after the other, without verification). Nodes in subgraphs and functions count, Constants, which are
-data, do not. Each of the others runs in a process of its own, as some crash.
+For each model: nodes before, after fusionc, after the best of the others, and seconds of fusionc
+and onnxsim (median of the rounds, one after the other, without verification). Nodes in subgraphs
+and functions count, Constants, which are data, do not. Each of the others runs in a process of its
+own, as some crash.
 
-What has fewer nodes than fusionc makes has to be right to be the best: with the inputs and outputs of the model, the
-operators of its domains and what draws random numbers; the same results as `fusionc verify` has it, which runs several
-sizes of what is dynamic, zeros, NaN and infinities; and the same where one input takes special numbers, in onnxruntime
-and, for small models, in onnx's own evaluator, which rounds to the types that the model has. And it must not
-take longer in onnxruntime. Why one is not the best, and where fusionc's own result is wrong, stands below the model.
-Where onnxruntime does not run the model nothing can be said: it is listed and not counted.
+What has fewer nodes than fusionc makes has to be right to be the best: with the inputs and outputs
+of the model, the operators of its domains and what draws random numbers; the same results as
+`fusionc verify` has it, which runs several sizes of what is dynamic, zeros, NaN and infinities; and
+the same where one input takes special numbers, in onnxruntime and, for small models, in onnx's own
+evaluator, which rounds to the types that the model has. And it must not take longer in onnxruntime.
+Why one is not the best, and where fusionc's own result is wrong, stands below the model. Where
+onnxruntime does not run the model nothing can be said: it is listed and not counted.
 
-Exit code 1 if fusionc leaves more than the best of the others plus two, is wrong, or is slower than onnxsim in the
-geometric mean.
+Exit code 1 if fusionc leaves more than the best of the others plus two, is wrong, or is slower than
+onnxsim in the geometric mean.
 """
 
 from __future__ import annotations
@@ -100,7 +106,9 @@ def timed(optimizer: Optimizer, model: ModelProto) -> tuple[ModelProto, float]:
 def seconds_of_other(optimizer: Optimizer, model: ModelProto, result: Path) -> float:
     """How long it takes in a process of its own; NaN, and no file `result`, where it gives up."""
     seconds = multiprocessing.Value("d", math.nan)
-    child = multiprocessing.get_context("fork").Process(target=_other, args=(optimizer, model, result, seconds))
+    child = multiprocessing.get_context("fork").Process(
+        target=_other, args=(optimizer, model, result, seconds)
+    )
     child.start()
     child.join(PATIENCE)
     child.kill()
@@ -108,7 +116,9 @@ def seconds_of_other(optimizer: Optimizer, model: ModelProto, result: Path) -> f
     return float(seconds.value)
 
 
-def _other(optimizer: Optimizer, model: ModelProto, result: Path, seconds: Synchronized[float]) -> None:
+def _other(
+    optimizer: Optimizer, model: ModelProto, result: Path, seconds: Synchronized[float]
+) -> None:
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
     made, taken = timed(optimizer, model)
@@ -154,26 +164,44 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     best, of = ours, "fusionc"
     for nodes, name, result in ranking:
         why = fault(full, model, result) if nodes < ours and name else ""
-        if nodes < ours and not why and (times := slowness(model, result, folder / "fusionc.onnx")) > SLOWER:
+        if (
+            nodes < ours
+            and not why
+            and (times := slowness(model, result, folder / "fusionc.onnx")) > SLOWER
+        ):
             why = f"takes {times:.1f} times as long as what fusionc makes"
         if not why:
             best, of = nodes, name
             break
         notes.append(f"{name or 'the model itself'}, {nodes}: {why}")
-    taken = [(timed(ours_at, model)[1], seconds_of_other(onnxsim, model, folder / "again.onnx")) for _ in range(rounds)]
-    seconds = (statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken)) if taken else None
+    taken = [
+        (timed(ours_at, model)[1], seconds_of_other(onnxsim, model, folder / "again.onnx"))
+        for _ in range(rounds)
+    ]
+    seconds = (
+        (statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken))
+        if taken
+        else None
+    )
     return Row(before, ours, best, of, seconds, notes, not wrong, is_judged)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--target_opset", type=int, help="of what fusionc makes")
-    parser.add_argument("--rounds", type=int, default=3, help="of the time measurement; 0 where only nodes matter")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="of the time measurement; 0 where only nodes matter"
+    )
     options = parser.parse_args()
     console, rows = Console(width=150, highlight=False), list[Row]()
-    console.print(f"{'model':60}{'nodes':>7}{'fusionc':>9}{'best':>7}  {'of':18}{'fusionc s':>10}{'onnxsim s':>10}")
+    console.print(
+        f"{'model':60}{'nodes':>7}{'fusionc':>9}{'best':>7}  "
+        f"{'of':18}{'fusionc s':>10}{'onnxsim s':>10}"
+    )
     ours_at = partial(fusionc, target_opset=options.target_opset)
     for path in sorted(p for p in options.folder.rglob("*.onnx") if options.only in os.fspath(p)):
         with tempfile.TemporaryDirectory() as name:
@@ -195,13 +223,20 @@ def main() -> int:
 def verdict(rows: Sequence[Row], console: Console) -> int:
     """Print the sums; the exit code."""
     wrong, judged = sum(not r.is_right for r in rows), [r for r in rows if r.is_judged]
-    before, ours, best = (sum(getattr(r, name) for r in judged) for name in ("before", "ours", "best"))
-    fewer, more = (sum(is_so(r.ours, r.best) for r in judged) for is_so in (operator.lt, operator.gt))
+    before, ours, best = (
+        sum(getattr(r, name) for r in judged) for name in ("before", "ours", "best")
+    )
+    fewer, more = (
+        sum(is_so(r.ours, r.best) for r in judged) for is_so in (operator.lt, operator.gt)
+    )
     console.print(
-        f"{len(judged)} models, {before} nodes: fusionc {ours}, the best of the others for each model {best}; fusionc "
+        f"{len(judged)} models, {before} nodes: fusionc {ours}, the best of the others for each "
+        f"model {best}; fusionc "
         f"has fewer on {fewer}, more on {more}, is wrong on {wrong}"
     )
-    timed_rows = [r.seconds[0] / r.seconds[1] for r in rows if r.seconds and not math.isnan(r.seconds[1])]
+    timed_rows = [
+        r.seconds[0] / r.seconds[1] for r in rows if r.seconds and not math.isnan(r.seconds[1])
+    ]
     ratio = math.exp(statistics.fmean(map(math.log, timed_rows))) if timed_rows else 0.0
     if timed_rows:
         console.print(f"time to onnxsim's, geometric mean: {ratio:.3f}")

@@ -1,18 +1,21 @@
 """Run the tests on several processors: this one, older ones that it passes for, and arm64.
 
-    make processors                                      what is below, one processor after the other
+    make processors                                      what is below, one processor after the
+                                                         other
     python benchmarks/processors.py Nehalem arm64        only these
     python benchmarks/processors.py Haswell --tests tests/verify
-    python benchmarks/processors.py --emulate Haswell    slower by far: instructions that it lacks end the process
+    python benchmarks/processors.py --emulate Haswell    slower by far: instructions that it lacks
+    end the process
 
-`native` is this machine's own processor. For an older one older_processor.py makes numpy, OpenBLAS, onnxruntime and
-glibc choose their code as they would there. An instruction that it lacks still runs where code does not ask first;
-that is what `--emulate` is for: Python, and what it starts by its own name, in qemu-x86_64 (Debian's package
-qemu-user), which takes hours. Either way the tests of kernels run once more with the C code built for that processor
-(-march). `arm64` builds the kernels with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and
-libc6-dev-arm64-cross), runs them without onnxruntime in qemu-aarch64, and compares the numbers with onnxruntime's here.
-One line tells of each. Exit code 1 if anything fails, or if onnxruntime does not compute as on another processor; 2 if
-something is not installed.
+`native` is this machine's own processor. For an older one older_processor.py makes numpy, OpenBLAS,
+onnxruntime and glibc choose their code as they would there. An instruction that it lacks still runs
+where code does not ask first; that is what `--emulate` is for: Python, and what it starts by its
+own name, in qemu-x86_64 (Debian's package qemu-user), which takes hours. Either way the tests of
+kernels run once more with the C code built for that processor (-march). `arm64` builds the kernels
+with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and libc6-dev-arm64-cross), runs them
+without onnxruntime in qemu-aarch64, and compares the numbers with onnxruntime's here. One line
+tells of each. Exit code 1 if anything fails, or if onnxruntime does not compute as on another
+processor; 2 if something is not installed.
 """
 
 from __future__ import annotations
@@ -60,7 +63,9 @@ Feeds = Mapping[str, np.ndarray]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     levels = list(LEVELS)[: list(LEVELS).index(older_processor.level()) + 1]
     here = [NATIVE, *(name for name, model in MODELS.items() if model.level in levels), ARM64]
     parser.add_argument("processors", nargs="*", default=here, metavar="PROCESSOR")
@@ -76,7 +81,9 @@ def main() -> int:
     for name in args.processors:
         print(f"== {name}", flush=True)
         folder = args.folder.resolve() / name
-        lines.append(on_arm64() if name == ARM64 else on_x86(name, args.tests, folder, args.emulate))
+        lines.append(
+            on_arm64() if name == ARM64 else on_x86(name, args.tests, folder, args.emulate)
+        )
     print("\n".join(line for line, _ in lines))
     return int(not all(is_right for _, is_right in lines))
 
@@ -89,25 +96,41 @@ def _problem(names: Sequence[str], here: Sequence[str], emulates: bool) -> str |
     if set(names) - {NATIVE, ARM64}:
         needed |= {"qemu-x86_64": "qemu-user"} if emulates else {"objdump": "binutils"}
     if ARM64 in names:
-        needed |= {"qemu-aarch64": "qemu-user", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
-    missing = {program: package for program, package in needed.items() if shutil.which(program) is None}
+        needed |= {
+            "qemu-aarch64": "qemu-user",
+            "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
+        }
+    missing = {
+        program: package for program, package in needed.items() if shutil.which(program) is None
+    }
     if not missing:
         return None
     packages = " ".join(dict.fromkeys(missing.values()))
     return (
-        f"not installed: {', '.join(missing)}; on Debian and Ubuntu: apt-get install --no-install-recommends {packages}"
+        f"not installed: {', '.join(missing)}; on Debian and Ubuntu: apt-get install "
+        f"--no-install-recommends {packages}"
     )
 
 
-# -- x86-64 ------------------------------------------------------------------------------------------------------------
+# -- x86-64
+#
+#
+#
+# ------------------------------------------------------------------------------------------------------------
 
 
 def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tuple[str, bool]:
-    """A line on a processor, and whether all tests passed and onnxruntime computed as it does there."""
+    """A line on a processor, and whether all tests passed and onnxruntime computed as it does
+    there.
+    """
     begin = time.monotonic()
     python, march, wanted = sys.executable, "native", older_processor.level()
     # All processors have one cache: a compiler makes the same of a text on each of them.
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(folder.parent / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     if name != NATIVE:
         shutil.rmtree(folder, ignore_errors=True)
         march, wanted = MODELS[name].march, MODELS[name].level
@@ -116,7 +139,11 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
         else:
             environment |= older_processor.environment(name, folder)
     seen = subprocess.run(
-        [python, older_processor.__file__], capture_output=True, text=True, check=True, env=environment
+        [python, older_processor.__file__],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
     level, results = seen.stdout.split()
     is_native = results == older_processor.results()
@@ -127,12 +154,27 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
     tuned = f"gcc -march={march}"
     built, is_built_right = _pytest(python, KERNELS, {**environment, "CC": tuned})
     seconds = time.monotonic() - begin
-    return f"{name} ({what}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s", is_right and is_built_right
+    return (
+        f"{name} ({what}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s",
+        is_right and is_built_right,
+    )
 
 
 def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -> tuple[str, bool]:
     """What pytest counts, and whether nothing fails."""
-    command = [python, "-m", "pytest", "-n", "2", "-m", "not timing", "-p", "no:cacheprovider", "-vv", *tests]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-n",
+        "2",
+        "-m",
+        "not timing",
+        "-p",
+        "no:cacheprovider",
+        "-vv",
+        *tests,
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as run:
         assert run.stdout is not None
         last, passed = "", 0
@@ -147,12 +189,16 @@ def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -
 
 
 def _emulated(name: str, folder: Path) -> Path:
-    """A Python that runs in the emulator, as do all that it starts by its own name: its environment is this one."""
+    """A Python that runs in the emulator, as do all that it starts by its own name: its environment
+    is this one.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
     python = folder / "bin" / "python"
     shutil.copy(Path(sys.prefix, "pyvenv.cfg"), folder)
-    library = Path(sysconfig.get_path("stdlib", vars={"installed_base": "", "base": ""})).relative_to("/")
+    library = Path(
+        sysconfig.get_path("stdlib", vars={"installed_base": "", "base": ""})
+    ).relative_to("/")
     (folder / library).parent.mkdir(parents=True)
     (folder / library).symlink_to(Path(sys.prefix) / library)
     real = Path(sys.executable).resolve()
@@ -165,16 +211,24 @@ def _emulated(name: str, folder: Path) -> Path:
 
 def _not_emulated(name: str, program: Path) -> list[str]:
     """Features of a processor without which the emulator does, and says so whenever it starts."""
-    run = subprocess.run(["qemu-x86_64", "-cpu", name, program, "-V"], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        ["qemu-x86_64", "-cpu", name, program, "-V"], capture_output=True, text=True, check=True
+    )
     return sorted(set(re.findall(r"\.([a-z0-9-]+) \[bit", run.stderr)))
 
 
-# -- arm64 -------------------------------------------------------------------------------------------------------------
+# -- arm64
+#
+#
+#
+# -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Case:
-    """An area, inputs for it, and what says how the outputs of its kernel differ from onnxruntime's, "" if not."""
+    """An area, inputs for it, and what says how the outputs of its kernel differ from
+    onnxruntime's, "" if not.
+    """
 
     name: str
     area: Area
@@ -183,7 +237,9 @@ class Case:
 
 
 def on_arm64() -> tuple[str, bool]:
-    """A line on kernels that are built for arm64 and compared with onnxruntime here, and whether they are the same."""
+    """A line on kernels that are built for arm64 and compared with onnxruntime here, and whether
+    they are the same.
+    """
     begin, runs, found = time.monotonic(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, cases in (("operators", _operators()), ("random areas", _random_areas())):
@@ -191,7 +247,9 @@ def on_arm64() -> tuple[str, bool]:
             text, program = Path(folder, "kernels.c"), Path(folder, "kernels")
             text.write_text(standalone.program([case.area for case in good]))
             flags = [*FLAGS, "-static"]
-            subprocess.run(["aarch64-linux-gnu-gcc", *flags, "-o", program, text, "-lm"], check=True)
+            subprocess.run(
+                ["aarch64-linux-gnu-gcc", *flags, "-o", program, text, "-lm"], check=True
+            )
             print(f"{len(good)} {kind}", flush=True)
             for number, case in enumerate(good):
                 for feeds in case.feeds:
@@ -206,12 +264,17 @@ def on_arm64() -> tuple[str, bool]:
         print(text, flush=True)
     print(f"{counts['areas']} blocked areas", flush=True)
     runs += counts["areas"]
-    return f"arm64: {found} of {runs} runs of kernels differ; {time.monotonic() - begin:,.0f} s", not found
+    return (
+        f"arm64: {found} of {runs} runs of kernels differ; {time.monotonic() - begin:,.0f} s",
+        not found,
+    )
 
 
 def _on_arm64(program: Path, number: int, case: Case, feeds: Feeds) -> str:
     calls = standalone.call(number, case.area, feeds)
-    run = subprocess.run(["qemu-aarch64", str(program)], input=calls, capture_output=True, check=False)
+    run = subprocess.run(
+        ["qemu-aarch64", str(program)], input=calls, capture_output=True, check=False
+    )
     if run.returncode:
         return f"exit code {run.returncode}"
     return case.difference(feeds, standalone.outputs(case.area, run.stdout))
@@ -221,8 +284,15 @@ def _operators() -> Iterator[Case]:
     for number, (name, (text, share)) in enumerate(test_operators.CASES.items()):
         area = area_of(text, name=f"op_{number}")
         sizes = [size for size in test_operators.SIZES if 0 not in size]
-        feeds = [test_operators.feeds_of(area, seed, *size, name) for seed, size in enumerate(sizes)]
-        yield Case(name, area, feeds, partial(test_operators.difference, area, session(plain_model(area)), share))
+        feeds = [
+            test_operators.feeds_of(area, seed, *size, name) for seed, size in enumerate(sizes)
+        ]
+        yield Case(
+            name,
+            area,
+            feeds,
+            partial(test_operators.difference, area, session(plain_model(area)), share),
+        )
 
 
 def _random_areas() -> Iterator[Case]:
@@ -232,11 +302,14 @@ def _random_areas() -> Iterator[Case]:
         try:
             session(plain_model(area))
         except Exception as error:
-            if "NOT_IMPLEMENTED" not in str(error):  # not every operator has a kernel for every type there
+            # not every operator has a kernel for every type there
+            if "NOT_IMPLEMENTED" not in str(error):
                 raise
             continue
         feeds = [maker.feeds(turn) for turn in range(2)]
-        yield Case(f"area 5/{number}", area, feeds, partial(area_fuzz.finding, area, counts=Counter()))
+        yield Case(
+            f"area 5/{number}", area, feeds, partial(area_fuzz.finding, area, counts=Counter())
+        )
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
-"""Convert random models as a user does, and compare them by a judge that shares nothing with the verification.
+"""Convert random models as a user does, and compare them by a judge that shares nothing with the
+verification.
 
     python benchmarks/random_conversions.py --way default --runs 5000
     python benchmarks/random_conversions.py --way kernels --runs 2000
     python benchmarks/random_conversions.py --way no_verify --runs 2000
     python benchmarks/random_conversions.py --way default --only 123        run 123 of these alone
 
-The models are those of fuzz.py. Each goes through fusionc.convert with its default passes: verified, with kernels, or
-unverified. Then both models run in onnxruntime with its optimizers off: at sizes 2, 3, 1 and 0, and at sizes that
-contradict what the model declares, where two dimensions of one name differ. What the original refuses is no test.
-Passes believe that dimensions of one name are one size, as ONNX has it: without that, transformers keep 60 % more
-nodes. So at sizes that contradict the declaration it is counted how often a result refuses or answers otherwise.
+The models are those of fuzz.py. Each goes through fusionc.convert with its default passes:
+verified, with kernels, or unverified. Then both models run in onnxruntime with its optimizers off:
+at sizes 2, 3, 1 and 0, and at sizes that contradict what the model declares, where two dimensions
+of one name differ. What the original refuses is no test. Passes believe that dimensions of one name
+are one size, as ONNX has it: without that, transformers keep 60 % more nodes. So at sizes that
+contradict the declaration it is counted how often a result refuses or answers otherwise.
 
-A conversion that ends in an error counts as a finding: its verification refused a right rewrite, or a pass was wrong.
-Findings are written to build/random_conversions/. Exit code 1 if there are any.
+A conversion that ends in an error counts as a finding: its verification refused a right rewrite, or
+a pass was wrong. Findings are written to build/random_conversions/. Exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ class Conversion(Plan):
             os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")
             onnx.save(self.model, folder / "model.onnx")
             try:
-                report = fusionc.convert(folder / "model.onnx", output=folder / "out.onnx", **WAYS[self.way])
+                report = fusionc.convert(
+                    folder / "model.onnx", output=folder / "out.onnx", **WAYS[self.way]
+                )
             except fusionc.FusioncError as error:
                 return f"{type(error).__name__}: {error}"
             for count in report.patterns:
@@ -97,14 +101,23 @@ class Conversion(Plan):
             return complaint
 
     def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
-        """Of tensors without elements, the sizes of two forms may differ: a Reshape copies where it reads a 0."""
-        if isinstance(want, np.ndarray) and isinstance(got, np.ndarray) and not want.size and not got.size:
+        """Of tensors without elements, the sizes of two forms may differ: a Reshape copies where it
+        reads a 0.
+        """
+        if (
+            isinstance(want, np.ndarray)
+            and isinstance(got, np.ndarray)
+            and not want.size
+            and not got.size
+        ):
             self.counts["empty in another way"] += want.shape != got.shape
             return None
         return super().unequal(want, got)
 
     def count_contradictions(self, runner: onnxruntime.InferenceSession) -> None:
-        """Count what the result does at sizes that contradict the declaration: it believes that names are sizes."""
+        """Count what the result does at sizes that contradict the declaration: it believes that
+        names are sizes.
+        """
         self.contradicts = True
         complaint = self.sessions_differ(self.model, runner)
         if complaint and complaint.startswith("does not run"):
@@ -126,7 +139,9 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
 
 
 def contradicted(model: ModelProto, rng: random.Random) -> ModelProto:
-    """The model with a size of its own for each open dimension of each input, named alike or not."""
+    """The model with a size of its own for each open dimension of each input, named alike or
+    not.
+    """
     copy = copy_of(model)
     for value in copy.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -136,7 +151,9 @@ def contradicted(model: ModelProto, rng: random.Random) -> ModelProto:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--way", choices=sorted(WAYS), default="default")
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, help="the number of the first run")
@@ -153,11 +170,15 @@ def main() -> int:
     total = total_of(outcomes(plan, numbers_of(options), options.folder / options.way), started)
     rewrites = sum(total[p.name] for p in PASSES)
     print(
-        f"{options.way}: {total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, "
-        f"{rewrites} rewrites, {total['with kernels']} models with kernels: {total['findings']} findings, "
+        f"{options.way}: {total['models']} models of "
+        f"{total['nodes'] / max(total['models'], 1):.0f} nodes, "
+        f"{rewrites} rewrites, {total['with kernels']} models with kernels: {total['findings']} "
+        "findings, "
         f"{total['empty in another way']} outputs empty in another way, "
-        f"{total['refused']} refused and {total['otherwise']} other answers at sizes that contradict the declaration, "
-        f"{total['excused']} with differences that the original amplifies, too, {total['died']} of which onnxruntime "
+        f"{total['refused']} refused and {total['otherwise']} other answers at sizes that "
+        "contradict the declaration, "
+        f"{total['excused']} with differences that the original amplifies, too, {total['died']} "
+        "of which onnxruntime "
         f"dies by itself, {time.perf_counter() - started:.0f} s"
     )
     return int(total["findings"] > 0)

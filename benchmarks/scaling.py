@@ -1,14 +1,17 @@
 """How time and memory grow with the model.
 
-    python benchmarks/scaling.py                    time per node at 1,200 and 120,000 nodes, and external weights
+    python benchmarks/scaling.py                    time per node at 1,200 and 120,000 nodes, and
+                                                    external weights
     python benchmarks/scaling.py --nodes            the first half only
     python benchmarks/scaling.py --nodes --small 12000 --large 1200000 --only chain
-    python benchmarks/scaling.py --gigabytes 8      the second half only, with so many external weights
+    python benchmarks/scaling.py --gigabytes 8      the second half only, with so many external
+    weights
 
-Ten shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
-truth, one constant that half of the nodes use, layers of products that become one, a value that all nodes use, one node
-that reads all the others, a node that moves from one end to the other, an If for every hundred nodes, which are in its
-branches, and a hundred functions with all nodes in them. Converted without verification.
+Ten shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain
+that is one Relu in truth, one constant that half of the nodes use, layers of products that become
+one, a value that all nodes use, one node that reads all the others, a node that moves from one end
+to the other, an If for every hundred nodes, which are in its branches, and a hundred functions with
+all nodes in them. Converted without verification.
 """
 
 from __future__ import annotations
@@ -33,11 +36,16 @@ FUNCTIONS = 100
 
 
 def chain(count: int) -> list[onnx.NodeProto]:
-    return [helper.make_node("Relu" if i % 2 else "Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+    return [
+        helper.make_node("Relu" if i % 2 else "Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)
+    ]
 
 
 def identities(count: int) -> list[onnx.NodeProto]:
-    return [helper.make_node("Relu" if i % 2 else "Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+    return [
+        helper.make_node("Relu" if i % 2 else "Identity", [f"v{i}"], [f"v{i + 1}"])
+        for i in range(count)
+    ]
 
 
 def repeated(count: int) -> list[onnx.NodeProto]:
@@ -50,7 +58,10 @@ def projections(count: int) -> list[onnx.NodeProto]:
     nodes = []
     for i in range(0, count, 6):
         x, products = f"v{i}", [f"p{i + j}" for j in range(3)]
-        nodes += [helper.make_node("MatMul", [x, f"w{j}"], [product]) for j, product in enumerate(products)]
+        nodes += [
+            helper.make_node("MatMul", [x, f"w{j}"], [product])
+            for j, product in enumerate(products)
+        ]
         nodes += [
             helper.make_node(op, [product], [f"a{product}"])
             for op, product in zip(("Relu", "Abs"), products, strict=False)
@@ -72,7 +83,10 @@ def one_constant(count: int) -> list[onnx.NodeProto]:
 def hub(count: int) -> list[onnx.NodeProto]:
     """All but one read what that one makes."""
     first = helper.make_node("Relu", ["v0"], ["v1"])
-    return [first, *(helper.make_node("Add", [f"v{i}", "v1"], [f"v{i + 1}"]) for i in range(1, count))]
+    return [
+        first,
+        *(helper.make_node("Add", [f"v{i}", "v1"], [f"v{i + 1}"]) for i in range(1, count)),
+    ]
 
 
 def concatenated(count: int) -> list[onnx.NodeProto]:
@@ -85,7 +99,10 @@ def concatenated(count: int) -> list[onnx.NodeProto]:
 
 def moving(count: int) -> list[onnx.NodeProto]:
     """A Gather moves from the end of a chain to its beginning."""
-    nodes = [helper.make_node("Sin" if i % 2 else "Cos", [f"v{i}"], [f"v{i + 1}"]) for i in range(count - 2)]
+    nodes = [
+        helper.make_node("Sin" if i % 2 else "Cos", [f"v{i}"], [f"v{i + 1}"])
+        for i in range(count - 2)
+    ]
     nodes.append(helper.make_node("Gather", [f"v{count - 2}", "first"], ["row"], axis=1))
     return [*nodes, helper.make_node("Abs", ["row"], [f"v{count}"])]
 
@@ -96,18 +113,26 @@ def branches(count: int) -> list[onnx.NodeProto]:
         bodies = []
         for branch in ("then", "else"):
             names = [f"v{first}", *(f"{branch}{first}_{i}" for i in range(50))]
-            body = [helper.make_node("Relu" if i % 2 else "Neg", names[i : i + 1], [names[i + 1]]) for i in range(50)]
+            body = [
+                helper.make_node("Relu" if i % 2 else "Neg", names[i : i + 1], [names[i + 1]])
+                for i in range(50)
+            ]
             last = helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, ["N", 4])
             bodies.append(helper.make_graph(body, branch, [], [last]))
         then, other = bodies
-        nodes.append(helper.make_node("If", ["which"], [f"v{first + 100}"], then_branch=then, else_branch=other))
+        nodes.append(
+            helper.make_node(
+                "If", ["which"], [f"v{first + 100}"], then_branch=then, else_branch=other
+            )
+        )
     return nodes
 
 
 def calls(count: int) -> list[onnx.NodeProto]:
     size = count // FUNCTIONS
     return [
-        helper.make_node(f"f{i}", [f"v{i * size}"], [f"v{(i + 1) * size}"], domain="local") for i in range(FUNCTIONS)
+        helper.make_node(f"f{i}", [f"v{i * size}"], [f"v{(i + 1) * size}"], domain="local")
+        for i in range(FUNCTIONS)
     ]
 
 
@@ -115,13 +140,29 @@ def functions(count: int) -> list[onnx.FunctionProto]:
     """Those that are called."""
     size, opsets = count // FUNCTIONS, [helper.make_opsetid("", 18)]
     names = ["v0"], [f"v{size}"]
-    return [helper.make_function("local", f"f{i}", *names, chain(size), opsets) for i in range(FUNCTIONS)]
+    return [
+        helper.make_function("local", f"f{i}", *names, chain(size), opsets)
+        for i in range(FUNCTIONS)
+    ]
 
 
-SHAPES = (chain, identities, repeated, one_constant, projections, hub, concatenated, moving, branches, calls)
+SHAPES = (
+    chain,
+    identities,
+    repeated,
+    one_constant,
+    projections,
+    hub,
+    concatenated,
+    moving,
+    branches,
+    calls,
+)
 
 
-def model(nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
+def model(
+    nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.FunctionProto] = ()
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "scaling",
@@ -133,7 +174,9 @@ def model(nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.Funct
         [
             helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0]),
             *(
-                helper.make_tensor(f"w{j}", TensorProto.FLOAT, [4, 4], [0.1 * (i + j) for i in range(16)])
+                helper.make_tensor(
+                    f"w{j}", TensorProto.FLOAT, [4, 4], [0.1 * (i + j) for i in range(16)]
+                )
                 for j in range(3)
             ),
             helper.make_tensor("first", TensorProto.INT64, [2], [0, 1]),
@@ -148,7 +191,9 @@ def made(make: Callable[[int], list[onnx.NodeProto]], count: int) -> onnx.ModelP
     return model(make(count), f"v{count}", functions(count) if make is calls else ())
 
 
-def seconds_per_node(make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3) -> float:
+def seconds_per_node(
+    make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3
+) -> float:
     """The best of several conversions, imports excluded, in processor time of this process."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
@@ -162,7 +207,9 @@ def seconds_per_node(make: Callable[[int], list[onnx.NodeProto]], count: int, re
 
 
 def external_weights(gigabytes: int) -> tuple[float, float]:
-    """Seconds and peak memory in GB of converting a model whose weights nobody touches, in a process of its own."""
+    """Seconds and peak memory in GB of converting a model whose weights nobody touches, in a
+    process of its own.
+    """
     with tempfile.TemporaryDirectory() as folder:
         nodes, tensors = [], []
         for i in range(gigabytes * 4):
@@ -183,14 +230,18 @@ def external_weights(gigabytes: int) -> tuple[float, float]:
             file.truncate(gigabytes << 30)
         os.mkdir(Path(folder, "elsewhere"))
         code = "import fusionc, sys; fusionc.convert(sys.argv[1], output=sys.argv[2], verify=False)"
-        cost = cost_of([sys.executable, "-c", code, f"{folder}/in.onnx", f"{folder}/elsewhere/out.onnx"])
+        cost = cost_of(
+            [sys.executable, "-c", code, f"{folder}/in.onnx", f"{folder}/elsewhere/out.onnx"]
+        )
         if cost.code:
             sys.exit(cost.said)
         return cost.seconds, cost.peak / 1e9
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", action="store_true")
     parser.add_argument("--small", type=int, default=SMALL)
     parser.add_argument("--large", type=int, default=LARGE)
@@ -206,7 +257,10 @@ def main() -> None:
     if not options.nodes:
         size = options.gigabytes or GIGABYTES
         elapsed, peak = external_weights(size)
-        print(f"{size} GB of external weights, copied to another folder: {elapsed:.1f} s, peak memory {peak:.2f} GB")
+        print(
+            f"{size} GB of external weights, copied to another folder: {elapsed:.1f} s, peak "
+            f"memory {peak:.2f} GB"
+        )
 
 
 if __name__ == "__main__":

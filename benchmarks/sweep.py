@@ -1,11 +1,14 @@
-"""Convert every real model there is: with the default switches, with all off, and with each pass alone.
+"""Convert every real model there is: with the default switches, with all off, and with each pass
+alone.
 
-    python benchmarks/sweep.py ../shared              everything (the light models of onnx, models/, peer_models/)
-    python benchmarks/sweep.py ../shared --only bert  models whose path contains a word
+    python benchmarks/sweep.py ../shared              everything (the light models of onnx, models/,
+    peer_models/) python benchmarks/sweep.py ../shared --only bert  models whose path contains a
+    word
     python benchmarks/sweep.py ../shared --default    the default switches only
 
-No crash, no difference: where a pass took effect both models run in onnxruntime; where none did, the result must be
-the same proto. Models that onnxruntime cannot run are converted and counted apart. Exit code 1 if anything is wrong.
+No crash, no difference: where a pass took effect both models run in onnxruntime; where none did,
+the result must be the same proto. Models that onnxruntime cannot run are converted and counted
+apart. Exit code 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -79,14 +82,22 @@ def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int,
 
 
 def _delivered(path: Path, passes: Sequence[Pass], folder: Path) -> str:
-    """What a user gets, where all rewrites together make another model: without those that onnxruntime cannot run."""
-    switches: dict[str, dict[str, str]] = {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}
+    """What a user gets, where all rewrites together make another model: without those that
+    onnxruntime cannot run.
+    """
+    switches: dict[str, dict[str, str]] = {
+        "GraphFusion": {"ALL": "off"},
+        "UBFusion": {"ALL": "off"},
+    }
     for pass_ in passes:
         switches[pass_.kind][pass_.name] = "on"
     (folder / "switches.json").write_text(json.dumps({"Switch": switches}))
     try:
         report = fusionc.convert(
-            path, output=folder / "delivered.onnx", fusion_switch_file=folder / "switches.json", log="null"
+            path,
+            output=folder / "delivered.onnx",
+            fusion_switch_file=folder / "switches.json",
+            log="null",
         )
     except fusionc.VerificationError as error:
         return f"DIFFERENT {error}"
@@ -96,15 +107,21 @@ def _delivered(path: Path, passes: Sequence[Pass], folder: Path) -> str:
 def leftovers(proto: onnx.ModelProto) -> int:
     """How many BatchNormalizations of a Conv that nobody else uses are left."""
     makers = {output: node.op_type for node in proto.graph.node for output in node.output}
-    users = [name for node in proto.graph.node for name in node.input] + [value.name for value in proto.graph.output]
+    users = [name for node in proto.graph.node for name in node.input] + [
+        value.name for value in proto.graph.output
+    ]
     return sum(
-        node.op_type == "BatchNormalization" and makers.get(node.input[0]) == "Conv" and users.count(node.input[0]) == 1
+        node.op_type == "BatchNormalization"
+        and makers.get(node.input[0]) == "Conv"
+        and users.count(node.input[0]) == 1
         for node in proto.graph.node
     )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="")
     parser.add_argument("--default", action="store_true")
@@ -131,7 +148,8 @@ def main() -> int:
                     console.print(f"{path.name}, {label}: {outcome}", markup=False)
     seconds = time.perf_counter() - started
     console.print(
-        f"{total} conversions, {effected} rewrites, {wrong} wrong, {impossible} could not be compared because "
+        f"{total} conversions, {effected} rewrites, {wrong} wrong, {impossible} could not be "
+        "compared because "
         f"onnxruntime cannot run the original, {seconds:.0f} s"
     )
     return int(wrong > 0)

@@ -1,21 +1,25 @@
-"""One table: fusionc beside the other optimizers and OpenVINO, on the models of a folder and its subfolders.
+"""One table: fusionc beside the other optimizers and OpenVINO, on the models of a folder and its
+subfolders.
 
     pip install '.[bench]'
     python benchmarks/table.py ../shared/models --results build/table
-    python benchmarks/table.py FOLDER --only bert --one-thread       processor time, for a busy machine
+    python benchmarks/table.py FOLDER --only bert --one-thread       processor time, for a busy
+    machine
 
-For each model and each optimizer: nodes of the result, whether it computes what the model computes, seconds and peak
-memory of the whole process that makes it, and run time in onnxruntime at its default level, with all forms of it in
-turn in several fresh processes; OpenVINO runs the model as it is, and its answers are not compared. fusionc is there
-three times: with its default switches, with kernels, of which those are compiled that the cache does not have, and
-verified, which is what the command does if it is not told to leave it out; of the first two there are the seconds to
-make a session as well. What is wrong or fails has no run time.
+For each model and each optimizer: nodes of the result, whether it computes what the model computes,
+seconds and peak memory of the whole process that makes it, and run time in onnxruntime at its
+default level, with all forms of it in turn in several fresh processes; OpenVINO runs the model as
+it is, and its answers are not compared. fusionc is there three times: with its default switches,
+with kernels, of which those are compiled that the cache does not have, and verified, which is what
+the command does if it is not told to leave it out; of the first two there are the seconds to make a
+session as well. What is wrong or fails has no run time.
 
-Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's verification. What is
-measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on the same day and machine; the same command
-once more measures again what something disturbed, where the original itself is 2 % off in an A/A pair. RESULTS.md,
-RESULTS.csv and RESULTS.svg are written anew after each model. Exit code 1 if a result of fusionc is wrong or fails, or
-a model cannot be measured.
+Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's
+verification. What is measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on
+the same day and machine; the same command once more measures again what something disturbed, where
+the original itself is 2 % off in an A/A pair. RESULTS.md, RESULTS.csv and RESULTS.svg are written
+anew after each model. Exit code 1 if a result of fusionc is wrong or fails, or a model cannot be
+measured.
 """
 
 from __future__ import annotations
@@ -50,9 +54,21 @@ from fusionc.runtime.runner import Runner
 from fusionc.verify import verify
 from fusionc.verify.inputs.search import InputSearch
 
-OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
+OURS = {
+    "fusionc": ["--no-verify"],
+    "kernels": ["--no-verify", "--enable_graph_kernel"],
+    "verified": [],
+}
 STEADY = 0.02  # of a ratio, how far an A/A pair may be off
-_PACKAGES = ("fusionc", "onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
+_PACKAGES = (
+    "fusionc",
+    "onnxruntime",
+    "openvino",
+    "onnxsim",
+    "onnxslim",
+    "onnxscript",
+    "onnxoptimizer",
+)
 _LOAD = """
 import sys, time
 import onnxruntime
@@ -68,7 +84,9 @@ print(time.perf_counter() - begin, file=sys.stderr)
 
 
 def feeds_of(path: Path, full: Path) -> dict[str, Any]:
-    """What a file beside the model, the folder, or the verification gives it. Raises ValueError where none does."""
+    """What a file beside the model, the folder, or the verification gives it. Raises ValueError
+    where none does.
+    """
     if path.with_suffix(".npz").is_file():
         return dict(np.load(path.with_suffix(".npz")))
     if (path.parent / "manifest.json").is_file():
@@ -81,9 +99,25 @@ def feeds_of(path: Path, full: Path) -> dict[str, Any]:
 
 def command(name: str, model: Path, made: Path) -> list[str]:
     if name in OURS:
-        convert = ["-m", "fusionc", "convert", "--model", str(model), "--output", str(made), "--log", "null"]
+        convert = [
+            "-m",
+            "fusionc",
+            "convert",
+            "--model",
+            str(model),
+            "--output",
+            str(made),
+            "--log",
+            "null",
+        ]
         return [sys.executable, *convert, "--export_compile_stat", "0", *OURS[name]]
-    return [sys.executable, str(Path(__file__).with_name("optimizers.py")), name, str(model), str(made)]
+    return [
+        sys.executable,
+        str(Path(__file__).with_name("optimizers.py")),
+        name,
+        str(model),
+        str(made),
+    ]
 
 
 def made_by(name: str, model: Path, made: Path) -> Form:
@@ -94,7 +128,8 @@ def made_by(name: str, model: Path, made: Path) -> Form:
         form.fault = f"exit code {cost.code}: {' '.join(cost.said.split())[-200:]}"
         return form
     form.nodes = count(onnx.load(made, load_external_data=False))
-    if name not in ("fusionc", "verified"):  # which are one conversion, and the second has verified itself
+    # which are one conversion, and the second has verified itself
+    if name not in ("fusionc", "verified"):
         kernels = library_for(made) if name == "kernels" and library_for(made).is_file() else None
         try:
             found = verify(model, _declared_as(model, made), seeds=(0,), kernels=kernels)
@@ -105,9 +140,17 @@ def made_by(name: str, model: Path, made: Path) -> Form:
 
 
 def _declared_as(model: Path, made: Path) -> Path:
-    """What was made of a model, with inputs and outputs as they are declared there: an inferred size is no fault."""
-    reference, found = onnx.load(model, load_external_data=False), onnx.load(made, load_external_data=False)
-    for ours, theirs in ((reference.graph.input, found.graph.input), (reference.graph.output, found.graph.output)):
+    """What was made of a model, with inputs and outputs as they are declared there: an inferred
+    size is no fault.
+    """
+    reference, found = (
+        onnx.load(model, load_external_data=False),
+        onnx.load(made, load_external_data=False),
+    )
+    for ours, theirs in (
+        (reference.graph.input, found.graph.input),
+        (reference.graph.output, found.graph.output),
+    ):
         if {value.name for value in ours} == {value.name for value in theirs}:
             del theirs[:]
             theirs.extend(ours)
@@ -119,18 +162,25 @@ def _declared_as(model: Path, made: Path) -> Path:
 def load_seconds(model: Path, has_kernels: bool) -> float:
     """The median of three fresh processes; 0 where it does not load."""
     found = [
-        cost_of([sys.executable, "-c", _LOAD, str(model), *(["kernels"] if has_kernels else [])]) for _ in range(3)
+        cost_of([sys.executable, "-c", _LOAD, str(model), *(["kernels"] if has_kernels else [])])
+        for _ in range(3)
     ]
     return (
-        0.0 if any(cost.code for cost in found) else statistics.median(float(cost.said.split()[-1]) for cost in found)
+        0.0
+        if any(cost.code for cost in found)
+        else statistics.median(float(cost.said.split()[-1]) for cost in found)
     )
 
 
-def timed(forms: dict[str, Path], model: Path, inputs: Path, options: argparse.Namespace) -> list[Times]:
+def timed(
+    forms: dict[str, Path], model: Path, inputs: Path, options: argparse.Namespace
+) -> list[Times]:
     """Run times of all forms, and of the model in OpenVINO where that runs it."""
 
     def measure(chosen: dict[str, Path]) -> list[Times]:
-        return in_fresh_processes(chosen, inputs, options.seconds, options.processes, options.one_thread)
+        return in_fresh_processes(
+            chosen, inputs, options.seconds, options.processes, options.one_thread
+        )
 
     if not find_spec(OPENVINO):
         return measure(forms)
@@ -151,7 +201,11 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
         if tool != "verified" and (tool != "kernels" or library_for(made).is_file()):
             places[tool] = made
     row.forms["fusionc"].fault = row.forms["fusionc"].fault or row.forms["verified"].fault
-    places = {tool: made for tool, made in places.items() if tool not in row.forms or not row.forms[tool].fault}
+    places = {
+        tool: made
+        for tool, made in places.items()
+        if tool not in row.forms or not row.forms[tool].fault
+    }
     runs = timed(places, model, folder / "inputs.npz", options)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.again = statistics.median(run["again"] / run["original"] for run in runs)
@@ -176,12 +230,21 @@ def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--results", type=Path, default=Path("table"), help="what the files are called, without suffix")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("table"),
+        help="what the files are called, without suffix",
+    )
     parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of measuring, for each form and process"
+    )
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
     found = list(models(options.folder, options.only))
@@ -190,7 +253,11 @@ def main() -> int:
     console, file = Console(stderr=True), Path(f"{options.results}.jsonl")
     here = machine(options.one_thread, options.processes, _PACKAGES)
     alike = {"where": here, "folder": str(options.folder.resolve()), "seconds": options.seconds}
-    known = {row["name"]: Row.of(row) for row in journal.known(file, alike) if abs(row["again"] - 1) <= STEADY}
+    known = {
+        row["name"]: Row.of(row)
+        for row in journal.known(file, alike)
+        if abs(row["again"] - 1) <= STEADY
+    }
     rows = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
         for name, path in progress.track(found):

@@ -29,13 +29,16 @@ DRAWN = {"fusionc": "#1f77b4", "kernels": "#d62728", "openvino": "#2ca02c", "onn
 
 LEFT, TOP, WIDTH, LINE = 230, 60, 560, 16  # pixels of the drawing
 END = 1.6  # the ratio at its right; what is slower is drawn there
-WITHOUT_NODES = ("kernels",)  # an area is one operator, and its function the nodes that it stands for
+# an area is one operator, and its function the nodes that it stands for
+WITHOUT_NODES = ("kernels",)
 
 
 @dataclass
 class Form:
-    """What one optimizer made of a model: nodes; seconds, processor seconds and peak bytes of the process; why it is
-    wrong or there is none; run time as a ratio to the model's; seconds to make a session. 0 is not known."""
+    """What one optimizer made of a model: nodes; seconds, processor seconds and peak bytes of the
+    process; why it is wrong or there is none; run time as a ratio to the model's; seconds to make a
+    session. 0 is not known.
+    """
 
     nodes: int = 0
     seconds: float = 0.0
@@ -91,10 +94,14 @@ def markdown(rows: Sequence[Row], machine: str) -> str:
     """The means of each optimizer, then the models."""
     run = [row for row in rows if row.milliseconds]
     lines = [
-        f"{len(run)} models; {machine}. Geometric means of ratios to the original, A/A {_mean(r.again for r in run)}; "
+        f"{len(run)} models; {machine}. Geometric means of ratios to the original, A/A "
+        f"{_mean(r.again for r in run)}; "
         "time and memory to convert are of whole processes, as ratios to those of fusionc.",
         "",
-        "| optimizer | nodes | run time | slower than 1.01 | time to convert | peak memory | wrong | fails |",
+        (
+            "| optimizer | nodes | run time | slower than 1.01 | time to convert | peak memory | "
+            "wrong | fails |"
+        ),
         "|---|--:|--:|--:|--:|--:|--:|--:|",
         *(_means(name, run) for name in TITLES if any(name in row.forms for row in run)),
         "",
@@ -109,14 +116,24 @@ def _means(name: str, rows: Sequence[Row]) -> str:
     pairs = [(row, row.forms[name]) for row in rows if name in row.forms]
     right = [(row, form) for row, form in pairs if not form.fault]
     ratios = [form.ratio for _, form in right if form.ratio]
-    both = [(form, row.forms["fusionc"]) for row, form in right if form.seconds and row.forms["fusionc"].seconds]
+    both = [
+        (form, row.forms["fusionc"])
+        for row, form in right
+        if form.seconds and row.forms["fusionc"].seconds
+    ]
     cells = [
-        _mean(form.nodes / row.nodes for row, form in right if form.nodes and name not in WITHOUT_NODES),
+        _mean(
+            form.nodes / row.nodes
+            for row, form in right
+            if form.nodes and name not in WITHOUT_NODES
+        ),
         _mean(ratios),
         str(sum(ratio > 1.01 for ratio in ratios)) if ratios else "",
         _mean(form.seconds / ours.seconds for form, ours in both),
         _mean(form.peak / ours.peak for form, ours in both),
-        "" if name == "openvino" else str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
+        ""
+        if name == "openvino"
+        else str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
         str(sum(bool(form.fault and not form.nodes) for _, form in pairs)),
     ]
     return f"| {TITLES[name]} | {' | '.join(cells)} |"
@@ -146,10 +163,14 @@ def _mean(ratios: Iterable[float]) -> str:
 
 
 def drawing(rows: Sequence[Row], machine: str) -> str:
-    """Run times as ratios to the original's: a line a model, a dot for each of what is drawn; the fastest on top."""
+    """Run times as ratios to the original's: a line a model, a dot for each of what is drawn; the
+    fastest on top.
+    """
     run = sorted((row for row in rows if row.milliseconds), key=_of_best)
     height = TOP + LINE * len(run) + 30
-    title = f"Run time as a ratio to the original in onnxruntime. {escape(machine.partition(';')[0])}"
+    title = (
+        f"Run time as a ratio to the original in onnxruntime. {escape(machine.partition(';')[0])}"
+    )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}"',
         'font-family="sans-serif" font-size="11">',
@@ -158,17 +179,27 @@ def drawing(rows: Sequence[Row], machine: str) -> str:
     ]
     for number, (name, color) in enumerate(DRAWN.items()):
         at = LEFT + 130 * number
-        parts.append(f'<circle cx="{at}" cy="36" r="4" fill="{color}"/><text x="{at + 8}" y="40">{TITLES[name]}</text>')
+        parts.append(
+            f'<circle cx="{at}" cy="36" r="4" fill="{color}"/><text x="{at + 8}" y="40">{TITLES[name]}</text>'
+        )
     for fifth in range(int(END * 5) + 1):
         at, color = _across(fifth / 5), "#444" if fifth == 5 else "#ddd"
-        parts.append(f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" stroke="{color}"/>')
-        parts.append(f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>')
+        parts.append(
+            f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" stroke="{color}"/>'
+        )
+        parts.append(
+            f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>'
+        )
     for number, row in enumerate(run):
         at = TOP + LINE * number + LINE // 2
-        parts.append(f'<text x="{LEFT - 8}" y="{at + 4}" text-anchor="end">{escape(row.name)}</text>')
+        parts.append(
+            f'<text x="{LEFT - 8}" y="{at + 4}" text-anchor="end">{escape(row.name)}</text>'
+        )
         for name, color in reversed(DRAWN.items()):
             if name in row.forms and row.forms[name].ratio:
-                parts.append(f'<circle cx="{_across(row.forms[name].ratio):.1f}" cy="{at}" r="4" fill="{color}"/>')
+                parts.append(
+                    f'<circle cx="{_across(row.forms[name].ratio):.1f}" cy="{at}" r="4" fill="{color}"/>'
+                )
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -1,15 +1,19 @@
-"""What `fusionc tune` delivers for many models, measured afterwards beside the defaults and the original.
+"""What `fusionc tune` delivers for many models, measured afterwards beside the defaults and the
+original.
 
     pip install .
-    python benchmarks/tuned.py                                     every model of ../shared/models, twice for 120 s
+    python benchmarks/tuned.py                                     every model of ../shared/models,
+                                                                   twice for 120 s
     python benchmarks/tuned.py --only=-ts- --budget 60s --once     some of them, once
-    python benchmarks/tuned.py --results tuned.jsonl               to be interrupted and gone on with
+    python benchmarks/tuned.py --results tuned.jsonl               to be interrupted and gone on
+    with
 
-The ratios that a tuning itself reports are of the rounds by which it has chosen what is delivered, and so a little too
-good. Those shown here are of `fusionc bench`, which runs the original, what is delivered and a conversion with the
-default switches in turn in fresh processes, after the tuning; where the original or the defaults are delivered, that
-ratio is 1 by itself. The second time a tuning has to call the same changes significant: shown are those that one of
-both alone calls so. Exit code 1 where a result is slower than 1.01 of its original, beyond what the bench is sure of,
+The ratios that a tuning itself reports are of the rounds by which it has chosen what is delivered,
+and so a little too good. Those shown here are of `fusionc bench`, which runs the original, what is
+delivered and a conversion with the default switches in turn in fresh processes, after the tuning;
+where the original or the defaults are delivered, that ratio is 1 by itself. The second time a
+tuning has to call the same changes significant: shown are those that one of both alone calls so.
+Exit code 1 where a result is slower than 1.01 of its original, beyond what the bench is sure of,
 where a tuning fails, or where all of them together are not 3 % faster than the defaults.
 """
 
@@ -46,12 +50,22 @@ def fusionc(folder: Path, *arguments: object) -> str:
 
 def tuned(model: Path, folder: Path, budget: str) -> Row:
     """What one tuning delivers, and how that compares."""
-    said = fusionc(folder, *f"tune --output tuned.onnx --budget {budget} --json --log null --model".split(), model)
+    said = fusionc(
+        folder,
+        *f"tune --output tuned.onnx --budget {budget} --json --log null --model".split(),
+        model,
+    )
     found = json.loads(said)
     delivered = found["delivered"]
-    fusionc(folder, *["convert", "--output", "default.onnx", "--no-verify", "--log", "null", "--model"], model)
+    fusionc(
+        folder,
+        *["convert", "--output", "default.onnx", "--no-verify", "--log", "null", "--model"],
+        model,
+    )
     forms = [model, "default.onnx", *(["tuned.onnx"] if delivered == "tuned" else [])]
-    rows = json.loads(fusionc(folder, "bench", *forms, "--processes", PROCESSES, "--json"))["models"]
+    rows = json.loads(fusionc(folder, "bench", *forms, "--processes", PROCESSES, "--json"))[
+        "models"
+    ]
     ratios = [{"ratio": 1.0, "low": 1.0}, *(row["ratio"] for row in rows[1:])]
     place = {"original": 0, "default": 1, "tuned": -1}[delivered]
     return {
@@ -87,14 +101,22 @@ def described(row: Row) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models"
+    )
     parser.add_argument("--only", default="", help="models whose name contains this word")
     parser.add_argument("--budget", default="120s", help="of each tuning")
     parser.add_argument("--once", action="store_true", help="tune each model once")
-    parser.add_argument("--results", type=Path, help="a file of rows; models that it has are not tuned again")
+    parser.add_argument(
+        "--results", type=Path, help="a file of rows; models that it has are not tuned again"
+    )
     options = parser.parse_args()
-    models = sorted(path for path in options.folder.absolute().glob("*.onnx") if options.only in path.stem)
+    models = sorted(
+        path for path in options.folder.absolute().glob("*.onnx") if options.only in path.stem
+    )
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
     repeated = 1 if options.once else 2
@@ -102,7 +124,9 @@ def main() -> int:
     alike = {**where, "budget": options.budget, "times": repeated}
     known = {row["model"]: row for row in journal.known(options.results, alike)}
     rows, failed = [], 0
-    print(f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True)
+    print(
+        f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True
+    )
     for model in models:
         try:
             row = known.get(model.stem) or measured(model, options.budget, repeated)
@@ -117,9 +141,13 @@ def main() -> int:
     if not rows:
         return 1
     times = list(chain.from_iterable(row["times"] for row in rows))
-    gain, slower = mean_of(time["default"] for time in times), [time for time in times if is_slower(time)]
+    gain, slower = (
+        mean_of(time["default"] for time in times),
+        [time for time in times if is_slower(time)],
+    )
     print(
-        f"{len(rows)} models: delivered ÷ original {mean_of(time['original'] for time in times)}, at most "
+        f"{len(rows)} models: delivered ÷ original "
+        f"{mean_of(time['original'] for time in times)}, at most "
         f"{max(time['original'] for time in times):.3f}, slower {len(slower)}, failed {failed}; "
         f"delivered ÷ default {gain}\n"
         f"{machine(False, PROCESSES)}"

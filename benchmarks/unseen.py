@@ -1,25 +1,31 @@
-"""Run times after convert on the models of make_unseen.py: those of the half to look into, and means of the other half.
+"""Run times after convert on the models of make_unseen.py: those of the half to look into, and
+means of the other half.
 
     pip install .
     python benchmarks/unseen.py unseen                       every model in the folder
     python benchmarks/unseen.py unseen --only yolo --processes 5
     python benchmarks/unseen.py unseen --half held_out       the means of the other half alone
-    python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does other things, too
-    python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and gone on with
+    python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does
+    other things, too
+    python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and
+    gone on with
 
-Each model is converted with the default switches, and with kernels, and verified; then it runs on its own inputs, at
-onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of usual times (see
-interleaved.py), to the original's; shown is the median over the processes. A/A is the original to itself. Without
-kernels to make, the ratio of kernels is that of the default switches. "same" stands where onnxruntime runs the same
-operators of the default form as of the original, so that the ratio is noise and no remark; it is not among those that
-are at most so slow. What seems slower is measured once more when all models have been, in three times as many
-processes, and that counts: among a hundred models that are equally fast some seem slower by chance, and one model may
-be slower for a minute in all processes, because of where its memory happens to lie. "fails" is a model that fusionc
-does not convert, or converts to another answer; "not run" one that onnxruntime does not run as it is.
+Each model is converted with the default switches, and with kernels, and verified; then it runs on
+its own inputs, at onnxruntime's default level, with all forms of it in turn in several fresh
+processes. A ratio is of usual times (see interleaved.py), to the original's; shown is the median
+over the processes. A/A is the original to itself. Without kernels to make, the ratio of kernels is
+that of the default switches. "same" stands where onnxruntime runs the same operators of the default
+form as of the original, so that the ratio is noise and no remark; it is not among those that are at
+most so slow. What seems slower is measured once more when all models have been, in three times as
+many processes, and that counts: among a hundred models that are equally fast some seem slower by
+chance, and one model may be slower for a minute in all processes, because of where its memory
+happens to lie. "fails" is a model that fusionc does not convert, or converts to another answer;
+"not run" one that onnxruntime does not run as it is.
 
-Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
-slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
-if a model fails or is slower than 1.01 beyond its A/A, in either form.
+Models of the half that is held out are not named, unless they fail: what is reported is their
+means, how many are slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means
+are written into RESULTS.md. Exit code 1 if a model fails or is slower than 1.01 beyond its A/A, in
+either form.
 """
 
 from __future__ import annotations
@@ -48,7 +54,9 @@ HEAD = f"{'model':46}{'kind':12}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}"
 
 @dataclass
 class Row:
-    """A model: run times as ratios to the original's by form, and what is to be said where there is no ratio."""
+    """A model: run times as ratios to the original's by form, and what is to be said where there is
+    no ratio.
+    """
 
     half: str
     kind: str
@@ -57,14 +65,19 @@ class Row:
     milliseconds: float = 0.0
     ratio: dict[str, float] = field(default_factory=dict)
     not_run: str = ""
-    is_same: bool = False  # onnxruntime runs the same operators of the original and of the default form
+    # onnxruntime runs the same operators of the original and of the default form
+    is_same: bool = False
     unverified: str = ""  # why, where fusionc could not tell whether the answer is right
     failures: dict[str, str] = field(default_factory=dict)
 
     def unlike(self) -> dict[str, float]:
         """The ratios of forms of which onnxruntime does not run the same operators."""
         same = self.ratio.get("default") if self.is_same else None
-        return {form: ratio for form, ratio in self.ratio.items() if form in ("default", "kernels") and ratio != same}
+        return {
+            form: ratio
+            for form, ratio in self.ratio.items()
+            if form in ("default", "kernels") and ratio != same
+        }
 
     def seems_slower(self) -> bool:
         return any(ratio > SLOWER for ratio in self.unlike().values())
@@ -74,7 +87,10 @@ class Row:
         return [form for form, ratio in self.unlike().items() if ratio > noise]
 
     def __str__(self) -> str:
-        ratios = [f"{self.ratio[form]:9.3f}" if form in self.ratio else f"{'':9}" for form in ("default", "kernels")]
+        ratios = [
+            f"{self.ratio[form]:9.3f}" if form in self.ratio else f"{'':9}"
+            for form in ("default", "kernels")
+        ]
         remarks = ["same"] if self.is_same else []
         remarks += [f"slower: {', '.join(self.slower())}"] if self.slower() else []
         remarks += [f"fails, {form}: {problem}" for form, problem in self.failures.items()]
@@ -98,7 +114,9 @@ def not_run(path: Path) -> str:
 
 
 def measured(path: Path, options: argparse.Namespace, processes: int) -> Row:
-    row = Row(path.parent.parent.name, path.parent.name, path.stem, processes, not_run=not_run(path))
+    row = Row(
+        path.parent.parent.name, path.parent.name, path.stem, processes, not_run=not_run(path)
+    )
     inputs = path.with_suffix(".npz")
     forms = {"original": path, "again": path}
     with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +130,9 @@ def measured(path: Path, options: argparse.Namespace, processes: int) -> Row:
             except fusionc.FusioncError as problem:
                 row.failures[form] = one_line(problem)
         if not row.not_run:
-            row.is_same = "default" in forms and operators_run(path) == operators_run(forms["default"])
+            row.is_same = "default" in forms and operators_run(path) == operators_run(
+                forms["default"]
+            )
             take_times(row, forms, inputs, options)
     return row
 
@@ -120,7 +140,9 @@ def measured(path: Path, options: argparse.Namespace, processes: int) -> Row:
 def take_times(row: Row, forms: dict[str, Path], inputs: Path, options: argparse.Namespace) -> None:
     runs = in_fresh_processes(forms, inputs, options.seconds, row.processes, options.one_thread)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
-    row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
+    row.ratio = {
+        form: statistics.median(run[form] / run["original"] for run in runs) for form in forms
+    }
     if "default" in forms and "kernels" not in row.failures:
         row.ratio.setdefault("kernels", row.ratio["default"])
 
@@ -134,7 +156,8 @@ def summary(title: str, rows: list[Row]) -> str:
 
     again = mean_of(row.ratio["again"] for row in rows if "again" in row.ratio)
     return (
-        f"| {title:22} | {sum(bool(row.ratio) for row in rows):>6} | {again:>5} | {of('default')} | {of('kernels')} |"
+        f"| {title:22} | {sum(bool(row.ratio) for row in rows):>6} | {again:>5} | "
+        f"{of('default')} | {of('kernels')} |"
     )
 
 
@@ -152,14 +175,20 @@ def means(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
     parser.add_argument("--half", choices=HALVES, help="only the models of this half")
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="of measuring, for each form and process"
+    )
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--results", type=Path, help="RESULTS: models that it has are not measured again")
+    parser.add_argument(
+        "--results", type=Path, help="RESULTS: models that it has are not measured again"
+    )
     options = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     halves = [half for half in HALVES if options.half in (None, half)]
@@ -192,7 +221,9 @@ def main() -> int:
 
     rows = []
     for path in found:
-        row = known.get((path.parent.parent.name, path.stem)) or measured_now(path, options.processes)
+        row = known.get((path.parent.parent.name, path.stem)) or measured_now(
+            path, options.processes
+        )
         rows.append(row)
         if row.half == "tune" or row.failures:
             show(str(row))
@@ -207,9 +238,15 @@ def main() -> int:
         more = f"{_MORE * options.processes} processes for what seemed slower"
         text = [f"{where}; {more}; models of benchmarks/make_unseen.py.", "", *table, ""]
         Path(f"{options.results}.md").write_text("\n".join(text))
-    failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
+    failed, slower = (
+        sum(bool(row.failures) for row in rows),
+        sum(bool(row.slower()) for row in rows),
+    )
     left_out = sum(bool(row.not_run) for row in rows)
-    show(f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not run by onnxruntime")
+    show(
+        f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not "
+        "run by onnxruntime"
+    )
     return 1 if failed or slower else 0
 
 

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # As in an installation, where modules are compiled once.
-_ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-# A process begins with the peak memory of the one that starts it: this starts each command, and imports nothing large.
+_ENVIRONMENT = {
+    name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
+# A process begins with the peak memory of the one that starts it: this starts each command, and
+# imports nothing large.
 _STARTER = """
 import json, os, subprocess, sys, time
 begin = time.perf_counter()
@@ -35,7 +38,8 @@ print(json.dumps([code, seconds, used.ru_utime + used.ru_stime, used.ru_maxrss *
 
 @dataclass(frozen=True)
 class Cost:
-    """Exit code (below 0: the signal), seconds, seconds of the processor (its children's, too), bytes, standard error.
+    """Exit code (below 0: the signal), seconds, seconds of the processor (its children's, too),
+    bytes, standard error.
 
     The peak is the larger one of the process and of each child that it has waited for.
     """
@@ -48,7 +52,11 @@ class Cost:
 
 
 def cost_of(command: Sequence[str], folder: Path | None = None, patience: float = 600.0) -> Cost:
-    """Run a command, in a folder, and wait for it; what takes longer than `patience` seconds is ended (code -9)."""
+    """Run a command, in a folder, and wait for it; what takes longer than `patience` seconds is
+    ended (code -9).
+    """
     starter = [sys.executable, "-S", "-E", "-c", _STARTER, str(patience), *command]
-    ran = subprocess.run(starter, check=True, capture_output=True, text=True, cwd=folder, env=_ENVIRONMENT)
+    ran = subprocess.run(
+        starter, check=True, capture_output=True, text=True, cwd=folder, env=_ENVIRONMENT
+    )
     return Cost(*json.loads(ran.stdout))

@@ -1,9 +1,11 @@
-"""Write what is derived from the registry and the command line, or check with --check that it is fresh.
+"""Write what is derived from the registry and the command line, or check with --check that it is
+fresh.
 
 docs/passes.md          all passes with their documentation
 docs/writing_a_pass.md  its tables of helpers; the rest of it is written by hand
 docs/cli.md             every --help
-docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the others
+docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the
+                        others
 docs/architecture.md    the rooms in it
 README.md               its tables of means, from what benchmarks/ have written into docs/measured/
 switch_configs/*.json   the presets of `fusionc switch_file`
@@ -29,12 +31,20 @@ from fusionc.rewrite import Pass
 from fusionc.switches import PRESETS, PassNames, preset
 
 ROOT = Path(__file__).parent.parent
-NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs` writes it anew. -->"
+NOTE = (
+    "<!-- Written by docs/generate.py from the registry of passes; `make docs` writes it anew. -->"
+)
 
 
 def passes_page(passes: Sequence[Pass]) -> str:
     lines = [NOTE, "", "# The passes, in the order in which they run", ""]
-    lines += ["Each is a file in the folder of its topic, `fusionc/passes/<topic>/`; some topics have several turns."]
+    lines += [
+        (
+            "Each is a file in the folder of its topic, `fusionc/passes/<topic>/`; some topics "
+            "have "
+            "several turns."
+        )
+    ]
     for topic, group in groupby(passes, lambda p: type(p).__module__.split(".")[-2]):
         lines += [
             "",
@@ -44,28 +54,63 @@ def passes_page(passes: Sequence[Pass]) -> str:
             "|---|---|---|---|---|",
         ]
         lines += [
-            f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in group
+            (
+                f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | "
+                f"{p.summary} |"
+            )
+            for p in group
         ]
     for p in passes:
         lines += ["", f"## {p.name}", ""]
         lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns) or 'none'}"]
-        lines += ["- NaN and Inf may give other results, verification leaves them out"] if p.is_for_finite else []
+        lines += (
+            ["- NaN and Inf may give other results, verification leaves them out"]
+            if p.is_for_finite
+            else []
+        )
         lines += [f"- other names: {', '.join(p.aliases)}"] if p.aliases else []
         lines += [f"- never matches: {p.never_matches}"] if p.never_matches else []
         lines += ["- switched by `--pattern_fusion_pass`, too"] if p.is_pattern_fusion else []
         lines += ["", "```text", p.documentation, "```"]
-    lines += ["", "## Other names", "", "A name of CANN, MindSpore or TorchAir switches every pass that does its work."]
+    lines += [
+        "",
+        "## Other names",
+        "",
+        "A name of CANN, MindSpore or TorchAir switches every pass that does its work.",
+    ]
     lines += ["", "| name | stands for |", "|---|---|"]
-    lines += [f"| {name} | {', '.join(p.name for p in found)} |" for name, found in PassNames(passes).aliases()]
+    lines += [
+        f"| {name} | {', '.join(p.name for p in found)} |"
+        for name, found in PassNames(passes).aliases()
+    ]
     return "\n".join(lines) + "\n"
 
 
 def cli_page() -> str:
-    lines = [NOTE.replace("the registry of passes", "the command line's --help"), "", "# The command line"]
+    lines = [
+        NOTE.replace("the registry of passes", "the command line's --help"),
+        "",
+        "# The command line",
+    ]
     for words in ([], *([name] for name in cli.list_commands(click.Context(cli)))):
-        result = CliRunner().invoke(cli, [*words, "--help"], prog_name="fusionc", terminal_width=100)
-        lines += ["", f"## fusionc {' '.join(words)}".rstrip(), "", "```text", result.output.rstrip(), "```"]
-    lines += ["", "## ATC's other options", "", "Those that would change the result are refused, with exit code 2:", ""]
+        result = CliRunner().invoke(
+            cli, [*words, "--help"], prog_name="fusionc", terminal_width=100
+        )
+        lines += [
+            "",
+            f"## fusionc {' '.join(words)}".rstrip(),
+            "",
+            "```text",
+            result.output.rstrip(),
+            "```",
+        ]
+    lines += [
+        "",
+        "## ATC's other options",
+        "",
+        "Those that would change the result are refused, with exit code 2:",
+        "",
+    ]
     lines += ["| option | asks for | what to do instead |", "|---|---|---|"]
     for name, (asks_for, instead, harmless) in REFUSED.items():
         values = f" (but for {', '.join(f'`{value}`' for value in harmless)})" if harmless else ""
@@ -77,16 +122,33 @@ def cli_page() -> str:
         "| options | why |",
         "|---|---|",
     ]
-    lines += [f"| {', '.join(f'`--{name}`' for name in names.split())} | {why} |" for why, names in IGNORED.items()]
+    lines += [
+        f"| {', '.join(f'`--{name}`' for name in names.split())} | {why} |"
+        for why, names in IGNORED.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
 def graphsurgeon_page() -> str:
-    lines = [NOTE.replace("the registry of passes", "fusionc/graphsurgeon.py"), "", "# Calls of onnx-graphsurgeon", ""]
-    lines += [
-        "The graph that a pass of your own sees is one of onnx-graphsurgeon's nodes and tensors: `extra_check` and"
+    lines = [
+        NOTE.replace("the registry of passes", "fusionc/graphsurgeon.py"),
+        "",
+        "# Calls of onnx-graphsurgeon",
+        "",
     ]
-    lines += ["`Pass.rewrite` get them as `m.x` and `m.conv`, and `find` as `graph`. It is read as there:", ""]
+    lines += [
+        (
+            "The graph that a pass of your own sees is one of onnx-graphsurgeon's nodes and "
+            "tensors: `extra_check` and"
+        )
+    ]
+    lines += [
+        (
+            "`Pass.rewrite` get them as `m.x` and `m.conv`, and `find` as `graph`. It is read as "
+            "there:"
+        ),
+        "",
+    ]
     lines += [
         "```python",
         'if m.conv.o().op == "Relu" and isinstance(m.conv.inputs[1], gs.Constant):',
@@ -95,20 +157,43 @@ def graphsurgeon_page() -> str:
         "",
     ]
     lines += [
-        "It is changed by what `rewrite` returns alone. What would change it otherwise is a TypeError, and what there"
+        (
+            "It is changed by what `rewrite` returns alone. What would change it otherwise is a "
+            "TypeError, and what there"
+        )
     ]
     lines += [
-        "is not an AttributeError, which say what to do instead; equality of nodes and tensors is identity. Users'"
+        (
+            "is not an AttributeError, which say what to do instead; equality of nodes and "
+            "tensors is identity. Users'"
+        )
     ]
     lines += ["passes are in [README.md](../README.md#passes-of-your-own), and in"]
     lines += ["[writing_a_pass.md](writing_a_pass.md) those that are more than two functions.", ""]
     lines += ["## What works", "", "| of | name | what differs |", "|---|---|---|"]
-    lines += [f"| {kind} | `{name}` | {note} |" for kind, names in WORKS.items() for name, note in names.items()]
-    lines += ["", "## What there is not", "", "| of | name | what to use instead |", "|---|---|---|"]
-    lines += [f"| {kind} | `{name}` | {note} |" for kind, names in MISSING.items() for name, note in names.items()]
+    lines += [
+        f"| {kind} | `{name}` | {note} |"
+        for kind, names in WORKS.items()
+        for name, note in names.items()
+    ]
+    lines += [
+        "",
+        "## What there is not",
+        "",
+        "| of | name | what to use instead |",
+        "|---|---|---|",
+    ]
+    lines += [
+        f"| {kind} | `{name}` | {note} |"
+        for kind, names in MISSING.items()
+        for name, note in names.items()
+    ]
     lines += ["", "## What would change the graph", ""]
     lines += [
-        "Assigning any of the names that work, and whatever changes `inputs`, `outputs`, `attrs` or `nodes` in place.",
+        (
+            "Assigning any of the names that work, and whatever changes `inputs`, `outputs`, "
+            "`attrs` or `nodes` in place."
+        ),
         "",
     ]
     lines += ["| of | what to do instead |", "|---|---|"]
@@ -119,7 +204,10 @@ def graphsurgeon_page() -> str:
 def helper_tables() -> Iterator[str]:
     """What the helpers of passes answer, by their docstrings: first those of all topics."""
     package = ROOT / "fusionc/passes"
-    for path in [*sorted(package.glob("_shared/[a-z]*.py")), *sorted(package.glob("[a-z]*/_[a-z]*.py"))]:
+    for path in [
+        *sorted(package.glob("_shared/[a-z]*.py")),
+        *sorted(package.glob("[a-z]*/_[a-z]*.py")),
+    ]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         yield from ["", f"`{path.parent.name}/{path.name}`: {first_paragraph(tree)}", ""]
         yield from ["| question | helper |", "|---|---|"]
@@ -136,21 +224,33 @@ def signature(node: ast.ClassDef | ast.FunctionDef) -> str:
     if isinstance(node, ast.ClassDef):
         return node.name
     several = [f"*{node.args.vararg.arg}"] if node.args.vararg else []
-    names = [*(a.arg for a in node.args.args), *several, *(f"{a.arg}=" for a in node.args.kwonlyargs)]
+    names = [
+        *(a.arg for a in node.args.args),
+        *several,
+        *(f"{a.arg}=" for a in node.args.kwonlyargs),
+    ]
     return f"{node.name}({', '.join(names)})"
 
 
 def rooms() -> Iterator[str]:
-    """The folders and top-level modules of fusionc, with what the first lines of their docstrings say."""
+    """The folders and top-level modules of fusionc, with what the first lines of their docstrings
+    say.
+    """
     yield from ("", "```text", "fusionc/")
     package = ROOT / "fusionc"
     modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
     folders = [path.parent for path in package.rglob("__init__.py") if path.parent != package]
     for path in (*sorted(modules), *sorted(folders)):
         source = path if path.is_file() else path / "__init__.py"
-        said = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
-        name = "  " * len(path.relative_to(package).parts) + path.name + ("/" if path.is_dir() else "")
-        yield from textwrap.wrap(said, 120, initial_indent=f"{name:<22}", subsequent_indent=" " * 22)
+        said = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition(
+            "\n"
+        )[0]
+        name = (
+            "  " * len(path.relative_to(package).parts) + path.name + ("/" if path.is_dir() else "")
+        )
+        yield from textwrap.wrap(
+            said, 120, initial_indent=f"{name:<22}", subsequent_indent=" " * 22
+        )
     yield "```"
 
 
@@ -162,7 +262,9 @@ def means(measured: str) -> Iterator[str]:
 
 
 def filled(page: str, name: str, lines: Iterable[str]) -> str:
-    """A page that is written by hand, with the lines of the part between its two marks as they are now."""
+    """A page that is written by hand, with the lines of the part between its two marks as they are
+    now.
+    """
     before, begin, rest = page.partition(f"<!-- {name}: written by docs/generate.py -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
     return "".join([before, begin, *(f"{line}\n" for line in lines), "\n", end, after])

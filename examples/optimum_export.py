@@ -1,6 +1,8 @@
-"""optimum: the model that it exports is optimized where it lies; with `slim=True` it would call onnxslim itself.
+"""optimum: the model that it exports is optimized where it lies; with `slim=True` it would call
+onnxslim itself.
 
-To install: optimum-onnx, which has optimum.exporters.onnx, and what the model needs, mostly transformers and torch.
+To install: optimum-onnx, which has optimum.exporters.onnx, and what the model needs, mostly
+transformers and torch.
 """
 
 from pathlib import Path

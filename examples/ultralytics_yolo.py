@@ -1,4 +1,5 @@
-"""Ultralytics: fusionc in the place of onnxslim, which its exporter would call. Its metadata stays in the model.
+"""Ultralytics: fusionc in the place of onnxslim, which its exporter would call. Its metadata stays
+in the model.
 
 To install: ultralytics.
 """

@@ -1,4 +1,6 @@
-"""`python -m fusionc` and the command `fusionc`: what has to be right before anything large is imported."""
+"""`python -m fusionc` and the command `fusionc`: what has to be right before anything large is
+imported.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,17 @@ from typing import Any
 
 from fusionc.runtime.blas import ONE_THREAD
 
-# Objects, until the garbage is collected: what a conversion makes mostly stays, as do the 85,000 of the modules.
+# Objects, until the garbage is collected: what a conversion makes mostly stays, as do the 85,000 of
+# the modules.
 _MADE = 250_000
 
 
 def run() -> None:
-    """The command. Ctrl-C ends it without a traceback while modules are imported and while Python ends, too."""
-    is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not ignored, as behind nohup
+    """The command. Ctrl-C ends it without a traceback while modules are imported and while Python
+    ends, too.
+    """
+    # and not ignored, as behind nohup
+    is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_asked:
         signal.signal(signal.SIGINT, _interrupted)
     gc.set_threshold(_MADE, 20, 20)
@@ -39,8 +45,9 @@ def run() -> None:
 
 
 def _end(code: Any) -> None:
-    """End now. To take everything down object by object, before the system takes it back, is a tenth of the time of a
-    small conversion."""
+    """End now. To take everything down object by object, before the system takes it back, is a
+    tenth of the time of a small conversion.
+    """
     if not isinstance(code, int | None):
         raise SystemExit(code)
     atexit._run_exitfuncs()  # they end the process with onnxruntime
@@ -57,7 +64,9 @@ def _interrupted(_number: int, _frame: object) -> None:
 
 
 def _open_missing_streams() -> None:
-    """Give what was closed (`fusionc … >&-`) to nobody: otherwise a model that is opened next would get its number."""
+    """Give what was closed (`fusionc … >&-`) to nobody: otherwise a model that is opened next would
+    get its number.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -67,11 +76,17 @@ def _open_missing_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+            setattr(
+                sys,
+                name,
+                os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False),
+            )
 
 
 def _flush() -> None:
-    """What cannot be written now is an error that was told already, not one more when Python ends."""
+    """What cannot be written now is an error that was told already, not one more when Python
+    ends.
+    """
     try:
         sys.stdout.flush()
     except OSError:

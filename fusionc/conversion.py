@@ -1,4 +1,6 @@
-"""The story on one page: load → switches → pipeline → save → check and verify → publish → report."""
+"""The story on one page: load → switches → pipeline → save → check and verify → publish →
+report.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,12 @@ def convert(options: Options) -> Report:
             notices += idle_passes(report.passes(), job.custom)
             notices += tell_of_left_out(job.left_out, plog)
             write_fusion_result(
-                report.patterns, options.export_compile_stat, notices, job.left_out, report.outputs, report.budget
+                report.patterns,
+                options.export_compile_stat,
+                notices,
+                job.left_out,
+                report.outputs,
+                report.budget,
             )
             report.left_out = len(job.left_out)
             report.notices = [*notices, *plog.notices]
@@ -46,7 +53,10 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
         options.progress("loading")
         with timed(report, "load"):
             proto = job.opened()
-            report.operators_before, report.bytes_before = operator_counts(proto), bytes_on_disk(proto, options.source)
+            report.operators_before, report.bytes_before = (
+                operator_counts(proto),
+                bytes_on_disk(proto, options.source),
+            )
         with timed(report, "prepare"):
             job.changed(proto)
             reference = (
@@ -55,11 +65,14 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
                 else None
             )
             if options.verify and reference is not None:
-                from fusionc.verify.budget import elements_of  # others do not wait for what they import
+                # others do not wait for what they import
+                from fusionc.verify.budget import elements_of
                 from fusionc.verify.reference_ahead import reference_ahead
 
                 elements = elements_of(options.verify_budget)
-                job.ahead = stack.enter_context(reference_ahead(reference, job.shapes, options.inputs, elements))
+                job.ahead = stack.enter_context(
+                    reference_ahead(reference, job.shapes, options.inputs, elements)
+                )
         try:
             while done is None:
                 with timed(report, "fuse"):

@@ -10,8 +10,10 @@ SHOWN = 20  # details; who has more mistakes in a file has given another one tha
 
 
 def printable(text: str) -> str:
-    """The text on one line that no terminal and no log takes for anything else: control characters, ends of lines and
-    half surrogates become escapes (\\x1b, \\n). Names in models and files may hold any of them."""
+    """The text on one line that no terminal and no log takes for anything else: control characters,
+    ends of lines and half surrogates become escapes (\\x1b, \\n). Names in models and files may
+    hold any of them.
+    """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -32,7 +34,9 @@ def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, upper and lower case being the same; of two such the later one."""
+    """The candidate most like `name`, upper and lower case being the same; of two such the later
+    one.
+    """
     folded = {candidate.casefold(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
     return folded[found[0]] if found else None
@@ -45,7 +49,9 @@ def quote(value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """An argument as Python writes it where that is short, else its type: a model would fill many screens."""
+    """An argument as Python writes it where that is short, else its type: a model would fill many
+    screens.
+    """
     if isinstance(value, str | int | float | list | tuple | dict | os.PathLike | None):
         text = repr(value)
         return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
@@ -55,18 +61,31 @@ def shown(value: object) -> str:
 class FusioncError(Exception):
     """An error that ends the command with one readable block instead of a traceback.
 
-    `code` is ATC's error code where ATC has one for the situation (E10001 a wrong value, E10410 a missing file, …).
-    `what` says what is wrong, each of `details` more of it on a line of its own, `where` names the file, option or
-    node, `hint` says what to do now. Text of others may hold any character: it is shown as `printable` has it.
+    `code` is ATC's error code where ATC has one for the situation (E10001 a wrong value, E10410 a
+    missing file, …). `what` says what is wrong, each of `details` more of it on a line of its own,
+    `where` names the file, option or node, `hint` says what to do now. Text of others may hold any
+    character: it is shown as `printable` has it.
     """
 
     exit_code = 1
 
     def __init__(
-        self, what: str, *, where: str = "", hint: str = "", code: str = "E19999", details: Sequence[str] = ()
+        self,
+        what: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        code: str = "E19999",
+        details: Sequence[str] = (),
     ) -> None:
         super().__init__(what)
-        self.what, self.where, self.hint, self.code, self.details = what, where, hint, code, tuple(details)
+        self.what, self.where, self.hint, self.code, self.details = (
+            what,
+            where,
+            hint,
+            code,
+            tuple(details),
+        )
         self.log_file: object = None  # where there is more about it
 
     def __str__(self) -> str:

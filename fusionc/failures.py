@@ -33,16 +33,24 @@ def explained(source: Path, plog: Plog) -> Iterator[None]:
 def _explained(error: Exception, source: Path) -> Exception:
     """The error, with what may help where it says too little.
 
-    What nobody foresaw is the fault of a model that onnxruntime cannot load. onnx.checker is not asked: it has
-    complaints about many a model that runs, which need not be related.
+    What nobody foresaw is the fault of a model that onnxruntime cannot load. onnx.checker is not
+    asked: it has complaints about many a model that runs, which need not be related.
     """
     if isinstance(error, MemoryError):
-        return FusioncError("there is not enough memory for this model", where=str(source), hint=OF_MEMORY)
-    if isinstance(error, OSError) or (isinstance(error, FusioncError) and not isinstance(error, Defect)):
+        return FusioncError(
+            "there is not enough memory for this model", where=str(source), hint=OF_MEMORY
+        )
+    if isinstance(error, OSError) or (
+        isinstance(error, FusioncError) and not isinstance(error, Defect)
+    ):
         return error
     late = error.__cause__ if isinstance(error, Defect) else error
     if isinstance(late, Overdue):
-        return FusioncError(f"onnxruntime is not quick enough: {late}", where=str(source), hint="give it more seconds")
+        return FusioncError(
+            f"onnxruntime is not quick enough: {late}",
+            where=str(source),
+            hint="give it more seconds",
+        )
     if isinstance(late, OutOfMemory):
         what = f"there is not enough memory for this model: {late}"
         return FusioncError(what, where=str(source), hint=OF_MEMORY)

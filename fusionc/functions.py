@@ -1,6 +1,7 @@
 """Model-local functions: the nodes that a call of one stands for.
 
-onnx's own inliner forgets the defaults that a function gives its attributes, and leaves out functions of other opsets.
+onnx's own inliner forgets the defaults that a function gives its attributes, and leaves out
+functions of other opsets.
 """
 
 from __future__ import annotations
@@ -16,15 +17,23 @@ Key = tuple[str, str, str]  # domain, name and overload
 
 
 def functions_of(model: ModelProto) -> dict[Key, FunctionProto]:
-    """The functions of a model that a node can call: where onnx has an operator of that name, it is that one."""
+    """The functions of a model that a node can call: where onnx has an operator of that name, it is
+    that one.
+    """
     opsets = opsets_of(model)
     found = {_key(function): function for function in model.functions}
-    return {key: f for key, f in found.items() if schema(key[1], key[0], opsets.get(key[0], 1)) is None}
+    return {
+        key: f for key, f in found.items() if schema(key[1], key[0], opsets.get(key[0], 1)) is None
+    }
 
 
 def called(node: NodeProto, functions: Mapping[Key, FunctionProto]) -> FunctionProto | None:
     """The function that a node calls, if it does."""
-    return functions.get((canonical_domain(node.domain), node.op_type, node.overload)) if functions else None
+    return (
+        functions.get((canonical_domain(node.domain), node.op_type, node.overload))
+        if functions
+        else None
+    )
 
 
 def _key(function: FunctionProto) -> Key:
@@ -32,12 +41,15 @@ def _key(function: FunctionProto) -> Key:
 
 
 def parameters(function: FunctionProto, call: NodeProto) -> dict[str, AttributeProto]:
-    """What the attributes of a function are in a call: those that it gives, and the defaults of the others."""
+    """What the attributes of a function are in a call: those that it gives, and the defaults of the
+    others.
+    """
     return {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
 
 
 def resolve(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Put what a call gives in the place of the parameters that a node of the function, or one inside it, takes.
+    """Put what a call gives in the place of the parameters that a node of the function, or one
+    inside it, takes.
 
     What the call does not give is left to the default of the operator.
     """
@@ -60,8 +72,12 @@ def taken_names(model: ModelProto) -> dict[str, int]:
     return taken | dict.fromkeys(initialized(model.graph), 1)
 
 
-def nodes_of_call(call: NodeProto, function: FunctionProto, taken: dict[str, int]) -> list[NodeProto]:
-    """The body of a function for one call: with its inputs, outputs and attributes, and names that nobody has."""
+def nodes_of_call(
+    call: NodeProto, function: FunctionProto, taken: dict[str, int]
+) -> list[NodeProto]:
+    """The body of a function for one call: with its inputs, outputs and attributes, and names that
+    nobody has.
+    """
     wanted = [*call.output, *[""] * (len(function.output) - len(call.output))]
     given = [*call.input, *[""] * (len(function.input) - len(call.input))]
     names = dict(zip(function.input, given, strict=False))
@@ -77,11 +93,18 @@ def nodes_of_call(call: NodeProto, function: FunctionProto, taken: dict[str, int
     attributes = parameters(function, call)
     for node in nodes:
         resolve(node, attributes)
-    return [*nodes, *(helper.make_node("Identity", [names[inner]], [outer]) for inner, outer in repeated)]
+    return [
+        *nodes,
+        *(helper.make_node("Identity", [names[inner]], [outer]) for inner, outer in repeated),
+    ]
 
 
-def _copied(nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, taken: dict[str, int]) -> list[NodeProto]:
-    """Copies of nodes in which values have other names: those of `names`, and new ones for what the nodes make."""
+def _copied(
+    nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, taken: dict[str, int]
+) -> list[NodeProto]:
+    """Copies of nodes in which values have other names: those of `names`, and new ones for what the
+    nodes make.
+    """
     copies = []
     for node in nodes:
         copy = NodeProto()
@@ -98,9 +121,15 @@ def _copied(nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, take
     return copies
 
 
-def _rename(graph: GraphProto, outer: Mapping[str, str], prefix: str, taken: dict[str, int]) -> None:
+def _rename(
+    graph: GraphProto, outer: Mapping[str, str], prefix: str, taken: dict[str, int]
+) -> None:
     names = dict(outer)
-    own = [*graph.input, *graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)]
+    own = [
+        *graph.input,
+        *graph.initializer,
+        *(sparse.values for sparse in graph.sparse_initializer),
+    ]
     for name in dict.fromkeys(value.name for value in own):
         names[name] = fresh_name(f"{prefix}_{name}", taken)
     for name in dict.fromkeys(name for node in graph.node for name in node.output if name):
@@ -112,8 +141,12 @@ def _rename(graph: GraphProto, outer: Mapping[str, str], prefix: str, taken: dic
         value.name = names.get(value.name, value.name)
 
 
-def inline(graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dict[str, int]) -> None:
-    """Put the nodes of these functions in the place of their calls, in the graph and those inside it."""
+def inline(
+    graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dict[str, int]
+) -> None:
+    """Put the nodes of these functions in the place of their calls, in the graph and those inside
+    it.
+    """
     nodes = _expanded(graph.node, functions, taken)
     del graph.node[:]
     graph.node.extend(nodes)
@@ -137,7 +170,9 @@ def _expanded(
 
 
 def fits(function: FunctionProto, opsets: Mapping[str, int]) -> bool:
-    """Whether the operators of a function are the same ones at these opsets as at those that it imports itself."""
+    """Whether the operators of a function are the same ones at these opsets as at those that it
+    imports itself.
+    """
     own = opsets_of(function)
     return all(_is_same(node, own, opsets) for node in _all_nodes(function.node))
 
@@ -148,7 +183,9 @@ def _is_same(node: NodeProto, *opsets: Mapping[str, int]) -> bool:
     if None in versions or versions[0] == versions[1]:
         return True
     one, other = (schema(node.op_type, domain, version or 1) for version in versions)
-    return one is other or (one is not None and other is not None and one.since_version == other.since_version)
+    return one is other or (
+        one is not None and other is not None and one.since_version == other.since_version
+    )
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
@@ -161,7 +198,8 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelProto:
     """The model without the functions that fit in: the same model, which changes.
 
-    Those whose domain and name are to stay do so, and those in which an operator means something else there.
+    Those whose domain and name are to stay do so, and those in which an operator means something
+    else there.
     """
     if model.functions:
         functions = functions_of(model)

@@ -1,8 +1,10 @@
-"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use in place of the others.
+"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use in
+place of the others.
 
-Who knows onnx-graphsurgeon reads a graph here as there. Changing it is the engine's part: a pass returns what it wants
-and the engine puts it in. So what would change the graph raises a TypeError, and what there is not an AttributeError,
-which say what to do instead. docs/graphsurgeon.md is made of these tables.
+Who knows onnx-graphsurgeon reads a graph here as there. Changing it is the engine's part: a pass
+returns what it wants and the engine puts it in. So what would change the graph raises a TypeError,
+and what there is not an AttributeError, which say what to do instead. docs/graphsurgeon.md is made
+of these tables.
 """
 
 from __future__ import annotations
@@ -28,21 +30,31 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
     "Tensor": {
         "name": "",
         "inputs": "a tuple",
-        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` says whether the "
+        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` says "
+        "whether the "
         "graph hands the value out",
-        "shape": "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None",
-        "dtype": "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy does not have",
+        "shape": (
+            "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None"
+        ),
+        "dtype": (
+            "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy "
+            "does not have"
+        ),
         "i()": "",
         "o()": "",
         "is_empty()": "never: an omitted input is None",
         "DYNAMIC": "",
     },
     "Constant": {
-        "values": "read from the file when they are asked for; `constant()` works for values of any kind, and is None "
+        "values": "read from the file when they are asked for; `constant()` works for values of any kind, "
+        "and is None "
         "where they are unknown before the model runs",
     },
     "Graph": {
-        "nodes": "in no order; `graph.ordered()` sorts them, `graph.of_operator(op)` finds those of one operator",
+        "nodes": (
+            "in no order; `graph.ordered()` sorts them, `graph.of_operator(op)` finds those of "
+            "one operator"
+        ),
         "inputs": "a tuple",
         "outputs": "a tuple",
         "opset": "",
@@ -52,7 +64,9 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
 _ON_THE_TAPE = "make a new node with new.Op(x, like=node) and return its output"
 _ENGINE = "the engine does that after every rewrite"
 MISSING = {  # what there is not, and what to use instead
-    "Node": {"copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"},
+    "Node": {
+        "copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"
+    },
     "Variable": {
         "to_constant()": "return new.const(array) from the rewrite, which takes the place of the value",
         "to_variable()": "every value that is not a constant is one",
@@ -63,7 +77,10 @@ MISSING = {  # what there is not, and what to use instead
     "Constant": {
         "to_constant()": "it is one; return new.const(array) for another one",
         "to_variable()": "a constant stays one; return another value from the rewrite",
-        "copy()": "a constant may be used by any number of new nodes as it is, new.const(array) makes another one",
+        "copy()": (
+            "a constant may be used by any number of new nodes as it is, new.const(array) makes "
+            "another one"
+        ),
         "export_dtype": "dtype is the type in the file",
         "data_location": "`data`, where it is a TensorProto, says where the elements lie in an external file",
     },
@@ -95,13 +112,18 @@ CHANGES = {  # what would change the graph, and what to do instead
     "Node": _ON_THE_TAPE,
     "Value": "return another value from the rewrite, which takes its place and its name",
     "Constant": "return new.const(array) from the rewrite, which takes its place",
-    "Graph": "what a rewrite returns takes the place of what it matched; inputs and outputs of a model stay",
+    "Graph": (
+        "what a rewrite returns takes the place of what it matched; inputs and outputs of a "
+        "model stay"
+    ),
 }
 _READ = frozenset(name.rstrip("()") for names in WORKS.values() for name in names)
 
 
 class _Missing:
-    """Stands for a name of onnx-graphsurgeon that there is not: whoever reads it is told what to use."""
+    """Stands for a name of onnx-graphsurgeon that there is not: whoever reads it is told what to
+    use.
+    """
 
     def __init__(self, name: str, instead: str) -> None:
         self.name, self.instead = name, instead
@@ -114,7 +136,9 @@ class _Missing:
 
 
 def missing(name: str) -> Callable[[type[T]], type[T]]:
-    """Decorates the class that stands for that one of onnx-graphsurgeon: what it has not says so."""
+    """Decorates the class that stands for that one of onnx-graphsurgeon: what it has not says
+    so.
+    """
 
     def decorate(decorated: type[T]) -> type[T]:
         for call, instead in MISSING[name].items():
@@ -125,11 +149,13 @@ def missing(name: str) -> Callable[[type[T]], type[T]]:
 
 
 class ReadOnly:
-    """Base of what passes read. The engine assigns other ReadOnlyTuples, replaces values in those that are Replaceable,
-    and names new values. Two of these are equal only if they are the same."""
+    """Base of what passes read. The engine assigns other ReadOnlyTuples, replaces values in those
+    that are Replaceable, and names new values. Two of these are equal only if they are the same.
+    """
 
     __hash__ = object.__hash__
-    __eq__ = object.__eq__  # not a function of Python: tuples of thousands of values are searched by it
+    # not a function of Python: tuples of thousands of values are searched by it
+    __eq__ = object.__eq__
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _READ and not isinstance(value, ReadOnlyTuple) and _has(self, name):
@@ -147,7 +173,8 @@ def _has(owner: Any, name: str) -> bool:
 
 def _refuse(what: object, *_: object, **__: object) -> NoReturn:
     raise TypeError(
-        f"a pass changes no {type(what).__name__}: what a rewrite returns takes the place of what it matched"
+        f"a pass changes no {type(what).__name__}: what a rewrite returns takes the place of "
+        "what it matched"
     )
 
 
@@ -160,7 +187,8 @@ class ReadOnlyTuple(tuple[Any, ...]):
 class Replaceable(Generic[T]):
     """A ReadOnlyTuple, as an attribute, in which the engine replaces values in constant time.
 
-    It is put together when it is read next: a node that reads all others may lose thousands of them before.
+    It is put together when it is read next: a node that reads all others may lose thousands of them
+    before.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -175,7 +203,9 @@ class Replaceable(Generic[T]):
 
 
 class _Places(Generic[T]):
-    """Where in a tuple which values are, and the tuple that was made of them last, if that is still read."""
+    """Where in a tuple which values are, and the tuple that was made of them last, if that is still
+    read.
+    """
 
     def __init__(self, values: tuple[T, ...]) -> None:
         self.values = list(values)
@@ -187,16 +217,19 @@ class _Places(Generic[T]):
 
 def replace_in(owner: Any, name: str, old: T, new: T) -> None:
     """Put `new` wherever `old` is in an attribute that is Replaceable; there is one in a class."""
-    read = owner.__dict__.get(name)  # None since the last replacement, if nobody has read it or assigned another one
+    # None since the last replacement, if nobody has read it or assigned another one
+    read = owner.__dict__.get(name)
     places = owner.__dict__.get("_places")
     if places is None or (read is not None and read is not places.made):
         places = owner.__dict__["_places"] = _Places(getattr(owner, name))
-    moved = places.of.pop(old, [])  # nothing is left where `old` was there twice, and this is the second call
+    # nothing is left where `old` was there twice, and this is the second call
+    moved = places.of.pop(old, [])
     for place in moved:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
-    places.made = None  # whatever is assigned now is another tuple, even if it is one that was read before
+    # whatever is assigned now is another tuple, even if it is one that was read before
+    places.made = None
     owner.__dict__.pop(name, None)
 
 
@@ -208,7 +241,10 @@ class NodesOfGraph(dict[Any, None]):
     """The nodes of a graph, for passes a set; the engine sets and deletes keys."""
 
     def __missing__(self, key: object) -> NoReturn:
-        raise TypeError(f"the nodes of a graph are in no order, there is no {key!r}: graph.ordered()[0] is the first")
+        raise TypeError(
+            f"the nodes of a graph are in no order, there is no {key!r}: graph.ordered()[0] is "
+            "the first"
+        )
 
 
 def _forbid(decorated: type, names: Iterable[str]) -> None:

@@ -67,10 +67,11 @@ class Optimized:
 class Job:
     """A conversion with its options, and what the switches have made of them.
 
-    `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
-    that are refused, and why; `freed` is what --free_dim made symbolic in the model; `types` are those that outputs
-    get in the end; `ahead` is what the result is compared with, which runs meanwhile; `lost` are the kernels that it
-    costs to raise the opset; `notices` are for the user.
+    `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out`
+    are rewrites that are refused, and why; `freed` is what --free_dim made symbolic in the model;
+    `types` are those that outputs get in the end; `ahead` is what the result is compared with,
+    which runs meanwhile; `lost` are the kernels that it costs to raise the opset; `notices` are for
+    the user.
     """
 
     options: Options
@@ -88,11 +89,15 @@ class Job:
     lost: Sequence[LostKernel] = ()
 
     def opened(self) -> onnx.ModelProto:
-        """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""
+        """The model as it is in its file, for the first time: the result has a place, kernels of
+        the model stay.
+        """
         proto = self._loaded()
         require_place(self.options.destination)
         self.notices += self.requests.left_alone(proto)
-        self.notices += self.kernels.inherit(proto, library_for(self.options.source), self.options.trust_kernels)
+        self.notices += self.kernels.inherit(
+            proto, library_for(self.options.source), self.options.trust_kernels
+        )
         return proto
 
     def _loaded(self) -> onnx.ModelProto:
@@ -111,10 +116,12 @@ class Job:
 
     @contextmanager
     def reference(self, changed: onnx.ModelProto) -> Iterator[Path]:
-        """What the result is compared with, as a file: the model, or one with what was asked to change of it.
+        """What the result is compared with, as a file: the model, or one with what was asked to
+        change of it.
 
-        `changed` is that model, which stays as it is. Where onnxruntime does not run opsets as old as the model's, what
-        runs first is the raised one. Raises UsageError where the changed model is not valid.
+        `changed` is that model, which stays as it is. Where onnxruntime does not run opsets as old
+        as the model's, what runs first is the raised one. Raises UsageError where the changed model
+        is not valid.
         """
         source = self.options.source
         version = self.options.target_opset
@@ -128,7 +135,9 @@ class Job:
         if version is not None and is_too_old:
             copy = self._raised(copy, version)
             said = f"onnxruntime does not run this model of opset {opsets_of(changed)['']}"
-            self.notices.append(f"{said}: the result is compared with the model as raised to opset {version}")
+            self.notices.append(
+                f"{said}: the result is compared with the model as raised to opset {version}"
+            )
         with save(copy, source.parent, self.options.destination) as saved:
             del copy
             fault = fault_of(saved.model)
@@ -141,7 +150,11 @@ class Job:
     def dump(self) -> GraphDump | None:
         """Where the graph is to be written after every pass, if it is."""
         folder = self.options.dump_graph
-        return None if folder is None else GraphDump(folder, [self.options.source, self.options.destination])
+        return (
+            None
+            if folder is None
+            else GraphDump(folder, [self.options.source, self.options.destination])
+        )
 
     def optimized(
         self,
@@ -150,7 +163,8 @@ class Job:
         dump: GraphDump | None = None,
         examine: Sequence[Callable[..., None]] = (),
     ) -> Optimized:
-        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded.
+        """The optimized proto after at most `limit` rewrites. With every pass off it is the one
+        that was loaded.
 
         Those of `examine` are shown each rewrite before it takes effect, as `RewriteLog` has it.
         """
@@ -174,7 +188,9 @@ class Job:
                 if dump is not None:
                     dump.write(write_back(model), files[name])
 
-            with watchdog(self.custom, self.options.progress if limit is None else lambda _: None) as begin:
+            with watchdog(
+                self.custom, self.options.progress if limit is None else lambda _: None
+            ) as begin:
                 counts = run(model, self.passes, log, begin, after)
             if self.fusion is not None and self.fusion.flags.is_on and not log.is_closed:
                 self.options.progress("graph kernel fusion")
@@ -185,7 +201,9 @@ class Job:
         return Optimized(proto, [*counts, *(fused.counts if fused is not None else ())], log, fused)
 
     def _raised(self, proto: onnx.ModelProto, version: int) -> onnx.ModelProto:
-        """The model at that opset, and once a notice for each kernel of onnxruntime that this loses."""
+        """The model at that opset, and once a notice for each kernel of onnxruntime that this
+        loses.
+        """
         lost = list[LostKernel]()
         raised = raise_opset(proto, version, os.fspath(self.options.source.parent), lost.append)
         if not self.lost:
@@ -194,7 +212,10 @@ class Job:
         return raised
 
     def _is_too_old(self, proto: onnx.ModelProto) -> bool:
-        return opsets_of(proto).get("", 0) < OLDEST and fault_of_loading(self.options.source) is not None
+        return (
+            opsets_of(proto).get("", 0) < OLDEST
+            and fault_of_loading(self.options.source) is not None
+        )
 
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""
@@ -203,7 +224,9 @@ class Job:
             self.fusion = replace(self.fusion, enabled=self.fusion.enabled - {pass_name})
 
     def finish(self, saved: Saved, done: Optimized, reference: Path | None) -> None:
-        """Convert outputs of the saved result as asked for; with a reference, check that it stays a valid model."""
+        """Convert outputs of the saved result as asked for; with a reference, check that it stays a
+        valid model.
+        """
         if self.types:
             cast_outputs(done.proto, self.types)
             write_mapped(done.proto, self.options.source.parent, saved.model)
@@ -213,7 +236,9 @@ class Job:
 
 @contextmanager
 def running(options: Options) -> Iterator[Plog]:
-    """What holds while a conversion runs: its log, the limit of a step, the custom operators, errors for people."""
+    """What holds while a conversion runs: its log, the limit of a step, the custom operators,
+    errors for people.
+    """
     with (
         Plog(options.log) as plog,
         step_limit(options.timeout),
@@ -224,10 +249,11 @@ def running(options: Options) -> Iterator[Plog]:
 
 
 def job_of(options: Options, plog: Plog) -> Job:
-    """The conversion that these options ask for: what the switch file, the switches and the flags decide.
+    """The conversion that these options ask for: what the switch file, the switches and the flags
+    decide.
 
-    Raises UsageError for wrong ones and where --inputs leads to none, FusioncError where a file with users' passes
-    fails.
+    Raises UsageError for wrong ones and where --inputs leads to none, FusioncError where a file
+    with users' passes fails.
     """
     require_loadable(options.custom_op_library)
     registry = load_passes(options.custom_passes)
@@ -235,7 +261,9 @@ def job_of(options: Options, plog: Plog) -> Job:
         registry,
         switch_file=options.fusion_switch_file,
         optimization_switch=options.optimization_switch,
-        levels=Levels(options.oo_level, options.oo_constant_folding, options.oo_dead_code_elimination),
+        levels=Levels(
+            options.oo_level, options.oo_constant_folding, options.oo_dead_code_elimination
+        ),
         pattern_fusion_pass=options.pattern_fusion_pass,
     )
     read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
@@ -245,7 +273,8 @@ def job_of(options: Options, plog: Plog) -> Job:
     if not options.pattern_fusion_pass:
         wanted -= {p.name for p in registry if p.is_pattern_fusion}
     if read.raw or read.flags.is_on or is_echoed():
-        from fusionc.graph_kernel.fusion import fusion_of  # few conversions need it, and it is large
+        # few conversions need it, and it is large
+        from fusionc.graph_kernel.fusion import fusion_of
         from fusionc.graph_kernel.messages import tell_of_flags
 
         notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)

@@ -1,4 +1,6 @@
-"""Whether onnxruntime loads a result as it will be deployed: at its default level, with all optimizers on."""
+"""Whether onnxruntime loads a result as it will be deployed: at its default level, with all
+optimizers on.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Where a node says that it comes from: the passes that made it, and the nodes that it stands for.
 
-It stands in its metadata_props, in models of older IR versions in its doc_string, a line for each rewrite.
+It stands in its metadata_props, in models of older IR versions in its doc_string, a line for each
+rewrite.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
-_IN_DOC_STRING = re.compile(rf"^{re.escape(PASS_KEY)}=(.*?); {re.escape(FROM_KEY)}=(.*)$", re.MULTILINE)
+_IN_DOC_STRING = re.compile(
+    rf"^{re.escape(PASS_KEY)}=(.*?); {re.escape(FROM_KEY)}=(.*)$", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,9 @@ def origin_of(node: NodeProto) -> Origin | None:
     written = _IN_DOC_STRING.findall(doc_of(node))
     if PASS_KEY in said:
         written.append((said[PASS_KEY], said.get(FROM_KEY, "")))
-    passes, sources = (dict.fromkeys(name for line in written for name in line[at].split(",")) for at in (0, 1))
+    passes, sources = (
+        dict.fromkeys(name for line in written for name in line[at].split(",")) for at in (0, 1)
+    )
     return Origin(tuple(passes), tuple(sources)) if written else None
 
 

@@ -1,4 +1,6 @@
-"""Who looks on while a model is converted, where that is asked for: the check of each rewrite, the page for people."""
+"""Who looks on while a model is converted, where that is asked for: the check of each rewrite, the
+page for people.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ if TYPE_CHECKING:
 
 
 class Onlookers:
-    """Those of a conversion; they come to be before it begins, so that what is wrong with them is said first."""
+    """Those of a conversion; they come to be before it begins, so that what is wrong with them is
+    said first.
+    """
 
     def __init__(self, job: Job, report: Report) -> None:
         self._job, self._report = job, report
         self._checker, self.page = _checker(job), _page(job.options.report)
 
     def begin(self) -> list[Callable[..., None]]:
-        """Who is shown the rewrites of a conversion that begins, once more or not: first who may refuse one."""
+        """Who is shown the rewrites of a conversion that begins, once more or not: first who may
+        refuse one.
+        """
         return [one.begin().examine for one in (self._checker, self.page) if one is not None]
 
     def measure(self, reference: Path | None) -> None:
@@ -35,7 +41,13 @@ class Onlookers:
         options = self._job.options
         options.progress("measuring")
         with timed(self._report, "report"):
-            self.page.measure(reference, options.destination, self._report.kernels, self._job.shapes, options.inputs)
+            self.page.measure(
+                reference,
+                options.destination,
+                self._report.kernels,
+                self._job.shapes,
+                options.inputs,
+            )
 
     def notices(self) -> list[str]:
         """What the user should know of the rewrites that were checked."""
@@ -44,7 +56,9 @@ class Onlookers:
 
 @contextmanager
 def onlookers_of(job: Job, report: Report) -> Iterator[Onlookers]:
-    """Those that the options of a job ask for; the page is written in the end, on a wrong result, too."""
+    """Those that the options of a job ask for; the page is written in the end, on a wrong result,
+    too.
+    """
     onlookers = Onlookers(job, report)
     page = onlookers.page
     try:
@@ -60,7 +74,8 @@ def onlookers_of(job: Job, report: Report) -> Iterator[Onlookers]:
 def _checker(job: Job) -> RewriteChecker | None:
     if not job.options.check_rewrites:
         return None
-    from fusionc.rewrite_check.check_rewrites import RewriteChecker  # few conversions need what it imports; so below
+    # few conversions need what it imports; so below
+    from fusionc.rewrite_check.check_rewrites import RewriteChecker
 
     return RewriteChecker(job.left_out, job.kernels, job.options.on_mismatch)
 

@@ -1,6 +1,7 @@
 """What a conversion is asked for: the arguments of `fusionc.convert`, checked and typed.
 
-The command line has checked them already; those who call `fusionc.convert` themselves get the same errors here.
+The command line has checked them already; those who call `fusionc.convert` themselves get the same
+errors here.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ _TEXTS = {
     "graph_kernel_flags": 'give "--opt_level=2"',
     "log": f"give one of {', '.join(LOG_LEVELS)}",
 }
-_LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
-_NO_MODELS = frozenset({".json", ".html", ".npz", ".npy", ".so", ".dll", ".py", ".txt", ".csv", ".data", ".ort"})
+# of files, with an example
+_LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}
+_NO_MODELS = frozenset(
+    {".json", ".html", ".npz", ".npy", ".so", ".dll", ".py", ".txt", ".csv", ".data", ".ort"}
+)
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
 ON_MISMATCH = ("fail", "rollback")
@@ -41,7 +45,9 @@ ON_MISMATCH = ("fail", "rollback")
 
 @dataclass(frozen=True)
 class Options:
-    """As `fusionc.convert` explains them: `source` is the model, `destination` where the result goes."""
+    """As `fusionc.convert` explains them: `source` is the model, `destination` where the result
+    goes.
+    """
 
     source: Path
     destination: Path
@@ -81,26 +87,44 @@ class Options:
     def notices(self) -> list[str]:
         """Which of them have no effect beside the others."""
         idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
-        idle += [] if self.verify or self.check_rewrites or self.on_mismatch == "fail" else ["--on_mismatch"]
+        idle += (
+            []
+            if self.verify or self.check_rewrites or self.on_mismatch == "fail"
+            else ["--on_mismatch"]
+        )
         return [f"{name} has no effect without verification" for name in idle]
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
-    """The arguments of `fusionc.convert` by name. Raises UsageError where one is wrong, or a path leads nowhere."""
+    """The arguments of `fusionc.convert` by name. Raises UsageError where one is wrong, or a path
+    leads nowhere.
+    """
     _check(given)
     options = {name: value for name, value in given.items() if name not in ("model", "output")}
     options |= {
-        name: None if given[name] is None else path_of(given[name], name, hint) for name, hint in _FILES.items()
+        name: None if given[name] is None else path_of(given[name], name, hint)
+        for name, hint in _FILES.items()
     }
     options |= {name: tuple(map(Path, given[name])) for name in _LISTS}
     options["runtime_level"] = tuple(given["runtime_level"])
     options["free_dim"] = _symbols(given["free_dim"])
     options["progress"] = given["progress"] or (lambda _: None)
-    source = path_of(given["model"], "model", "give the path of a model; fusionc.optimize takes a model in memory")
+    source = path_of(
+        given["model"],
+        "model",
+        "give the path of a model; fusionc.optimize takes a model in memory",
+    )
     require_path(source, "model")
-    output = None if given["output"] is None else path_of(given["output"], "output", "give the path of a file")
+    output = (
+        None
+        if given["output"] is None
+        else path_of(given["output"], "output", "give the path of a file")
+    )
     destination = output_path(source, output)
-    read = {source: "the model itself", **dict.fromkeys(options["custom_passes"], "a file of custom passes")}
+    read = {
+        source: "the model itself",
+        **dict.fromkeys(options["custom_passes"], "a file of custom passes"),
+    }
     if options["fusion_switch_file"] is not None:
         read[options["fusion_switch_file"]] = "the switch file"
     read |= dict.fromkeys(options["custom_op_library"], "a library of custom operators")
@@ -115,7 +139,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
 
 
 def output_path(model: Path, output: Path | None) -> Path:
-    """Where the result goes. Raises UsageError where that is a folder, or named as what is no model."""
+    """Where the result goes. Raises UsageError where that is a folder, or named as what is no
+    model.
+    """
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
     if path.suffix.lower() in _NO_MODELS:
         hint = "give --output a name that ends in .onnx, or has no ending"
@@ -128,7 +154,9 @@ def output_path(model: Path, output: Path | None) -> Path:
     require_file_place(path, "--output")
     if path.is_dir() or (output is not None and output.is_dir()):
         hint = "give --output another file name"
-        raise UsageError("the output is a folder", where=str(output or path), hint=hint, code="E10001")
+        raise UsageError(
+            "the output is a folder", where=str(output or path), hint=hint, code="E10001"
+        )
     return path
 
 
@@ -158,7 +186,12 @@ def _check(given: Mapping[str, Any]) -> None:
     _check_outputs(given)
     free = given["free_dim"]
     if free is not None and not (isinstance(free, Mapping) and all(map(_is_axes, free.values()))):
-        raise _wrong("free_dim", given, 'give {"x": (0, 2)} or {"x": {0: "batch"}}', ", not axes by input name")
+        raise _wrong(
+            "free_dim",
+            given,
+            'give {"x": (0, 2)} or {"x": {0: "batch"}}',
+            ", not axes by input name",
+        )
     for name, unit in (("timeout", "seconds"), ("verify_budget", "billions of elements")):
         number = given[name]
         if number is not None and not (isinstance(number, int | float) and 0 <= number <= 1e9):
@@ -168,12 +201,24 @@ def _check(given: Mapping[str, Any]) -> None:
         raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
     for name, example in _LISTS.items():
         files = given[name]
-        if not isinstance(files, Sequence | Set) or isinstance(files, str) or not all(map(_is_path, files)):
+        if (
+            not isinstance(files, Sequence | Set)
+            or isinstance(files, str)
+            or not all(map(_is_path, files))
+        ):
             raise _wrong(name, given, f'give a list of files: ["{example}"]')
     levels = given["runtime_level"]
-    if isinstance(levels, str) or not isinstance(levels, Collection) or not all(level in LEVELS for level in levels):
+    if (
+        isinstance(levels, str)
+        or not isinstance(levels, Collection)
+        or not all(level in LEVELS for level in levels)
+    ):
         raise _wrong("runtime_level", given, f"give a list of some of {', '.join(LEVELS)}")
-    for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS), ("on_mismatch", ON_MISMATCH)):
+    for name, choices in (
+        ("target", TARGETS),
+        ("oo_level", OO_LEVELS),
+        ("on_mismatch", ON_MISMATCH),
+    ):
         if given[name] not in choices:
             raise _wrong(name, given, f"give one of {', '.join(choices)}")
 
@@ -181,12 +226,22 @@ def _check(given: Mapping[str, Any]) -> None:
 def _check_outputs(given: Mapping[str, Any]) -> None:
     """Raise UsageError where these are neither a text nor names, and types by name."""
     nodes = given["out_nodes"]
-    if not isinstance(nodes, str | Sequence | None) or not all(isinstance(name, str) for name in nodes or ()):
+    if not isinstance(nodes, str | Sequence | None) or not all(
+        isinstance(name, str) for name in nodes or ()
+    ):
         raise _wrong("out_nodes", given, 'give "conv1:0;logits", or a list of names')
     types = given["output_type"]
-    texts = [*types, *types.values()] if isinstance(types, Mapping) else [] if types is None else [types]
+    texts = (
+        [*types, *types.values()]
+        if isinstance(types, Mapping)
+        else []
+        if types is None
+        else [types]
+    )
     if not all(isinstance(text, str) for text in texts):
-        raise _wrong("output_type", given, 'give "FP16", "conv1:0:FP16;logits:FP32" or {"logits": "FP32"}')
+        raise _wrong(
+            "output_type", given, 'give "FP16", "conv1:0:FP16;logits:FP32" or {"logits": "FP32"}'
+        )
 
 
 def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:
@@ -208,7 +263,11 @@ def _is_axes(axes: object) -> bool:
     """Whether these are axes, or symbols by axis."""
     if isinstance(axes, Mapping) and not all(isinstance(symbol, str) for symbol in axes.values()):
         return False
-    return isinstance(axes, Mapping | Sequence) and not isinstance(axes, str) and all(isinstance(a, int) for a in axes)
+    return (
+        isinstance(axes, Mapping | Sequence)
+        and not isinstance(axes, str)
+        and all(isinstance(a, int) for a in axes)
+    )
 
 
 def _symbols(axes: Mapping[str, Any] | None) -> dict[str, dict[int, str]] | None:
@@ -216,5 +275,6 @@ def _symbols(axes: Mapping[str, Any] | None) -> dict[str, dict[int, str]] | None
     if axes is None:
         return None
     return {
-        name: dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, "") for name, given in axes.items()
+        name: dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, "")
+        for name, given in axes.items()
     }

@@ -1,7 +1,8 @@
-"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing it.
+"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing
+it.
 
-For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does not load fails,
-whatever is known of the single operators.
+For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does
+not load fails, whatever is known of the single operators.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 
-_UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
+# ATC's codes for an operator that there is not, and for one that cannot take its inputs
+_UNSUPPORTED, _INVALID = 1, 2
 _Cause = tuple[int, str]  # a code, and what to say
 
 
 def precheck(path: Path, target: str) -> dict[str, Any]:
-    """The content of ATC's check_result.json: how many operators there are, pass and fail, and each with its causes.
+    """The content of ATC's check_result.json: how many operators there are, pass and fail, and each
+    with its causes.
 
-    `cause` beside these is what onnxruntime has against the model as a whole; where the target is any runtime,
-    onnx.checker. Raises FusioncError where the file is no model.
+    `cause` beside these is what onnxruntime has against the model as a whole; where the target is
+    any runtime, onnx.checker. Raises FusioncError where the file is no model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
@@ -59,12 +62,16 @@ def _in_short(fault: str | None) -> str | None:
     return (
         None
         if fault is None
-        else re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?", "", fault)
+        else re.sub(
+            r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?", "", fault
+        )
     )
 
 
 def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
-    """Why each node keeps onnxruntime from loading the model; where none of them is known to, those that it names."""
+    """Why each node keeps onnxruntime from loading the model; where none of them is known to, those
+    that it names.
+    """
     causes = [list(_causes(node)) for node in nodes]
     if any(causes):
         return causes
@@ -86,13 +93,26 @@ def _causes(node: Node) -> Iterator[_Cause]:
         version = version or 1  # the one that there is, whether the model says so or not
     if node.function is not None:
         return
-    schema, name = operators.schema(node.op, node.domain, version), operators.qualified(node.op, node.domain)
+    schema, name = (
+        operators.schema(node.op, node.domain, version),
+        operators.qualified(node.op, node.domain),
+    )
     place = f"version {version} of {node.domain or 'the standard operators'}"
     if not version:
-        yield _INVALID, f"the model does not say which version of {node.domain or 'the standard operators'} it uses"
-    elif schema is None and not (model.is_for_onnxruntime and has_operator(node.op, node.domain, version)):
+        yield (
+            _INVALID,
+            (
+                "the model does not say which version of "
+                f"{node.domain or 'the standard operators'} it uses"
+            ),
+        )
+    elif schema is None and not (
+        model.is_for_onnxruntime and has_operator(node.op, node.domain, version)
+    ):
         yield _UNSUPPORTED, f"{name} is not an operator of {place}"
-    elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
+    elif model.is_for_onnxruntime and not node.is_op(
+        "Constant"
+    ):  # which onnxruntime makes an initializer
         types = [0 if value is None else value.elem_type for value in node.inputs]
         if way_to_run(node.op, node.domain, version, types) != "none":
             return
@@ -100,4 +120,7 @@ def _causes(node: Node) -> Iterator[_Cause]:
             yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {name} in {place}"
         else:
             taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
-            yield _INVALID, f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}"
+            yield (
+                _INVALID,
+                f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}",
+            )

@@ -1,5 +1,6 @@
-"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and training graphs.
-And the shapes that onnx infers for it, without a copy of its weights."""
+"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and
+training graphs. And the shapes that onnx infers for it, without a copy of its weights.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from onnx.defs import OpSchema
 
 _LONG = 1 << 20  # elements
 _IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
-MAPPED = "fusionc.mapped"  # a key of external data: the elements lie in the file of the model itself, as its own
+# a key of external data: the elements lie in the file of the model itself, as its own
+MAPPED = "fusionc.mapped"
 NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
 SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
 
@@ -65,7 +67,9 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def _graphs(model: ModelProto) -> list[GraphProto]:
-    training = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    training = [
+        graph for info in model.training_info for graph in (info.initialization, info.algorithm)
+    ]
     return [model.graph, *training]
 
 
@@ -108,7 +112,9 @@ def shapeless(type_: TypeProto) -> TypeProto:
 
 def initialized(graph: GraphProto) -> set[str]:
     """The names that have an initializer, dense or sparse."""
-    return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
+    return {tensor.name for tensor in graph.initializer} | {
+        sparse.values.name for sparse in graph.sparse_initializer
+    }
 
 
 def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
@@ -120,7 +126,8 @@ def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
 def fresh_name(base: str, taken: dict[str, int]) -> str:
     """A name that is not taken, `base` itself if possible; from now on it is.
 
-    With each name goes the least number, or 1, that may make another one of it: thousands of one base cost no search.
+    With each name goes the least number, or 1, that may make another one of it: thousands of one
+    base cost no search.
     """
     name, number = base, taken.get(base, 1)
     while name in taken:
@@ -131,15 +138,21 @@ def fresh_name(base: str, taken: dict[str, int]) -> str:
 
 
 def own_names(graph: GraphProto) -> set[str]:
-    """What a graph calls its own values; what it reads under other names is of a graph around it."""
-    return {value.name for value in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}
+    """What a graph calls its own values; what it reads under other names is of a graph around
+    it.
+    """
+    return {value.name for value in (*graph.input, *graph.initializer)} | {
+        o for n in graph.node for o in n.output
+    }
 
 
 def reads_of(node: NodeProto) -> set[str]:
     """What a node and its subgraphs read, without what the subgraphs have of their own."""
     names = set(node.input)
     for body in bodies_of(node):
-        read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
+        read = {name for inner in body.node for name in reads_of(inner)} | {
+            value.name for value in body.output
+        }
         names |= read - own_names(body)
     return names - {""}
 
@@ -158,9 +171,12 @@ def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
 
 
 def is_mapped(tensor: TensorProto) -> bool:
-    """Whether the elements lie inside the model's own file, from which they were not read, as `disk.mapped_weights`
-    has it: what is external to protobuf is not external data of the model."""
-    return tensor.data_location == TensorProto.EXTERNAL and any(e.key == MAPPED for e in tensor.external_data)
+    """Whether the elements lie inside the model's own file, from which they were not read, as
+    `disk.mapped_weights` has it: what is external to protobuf is not external data of the model.
+    """
+    return tensor.data_location == TensorProto.EXTERNAL and any(
+        e.key == MAPPED for e in tensor.external_data
+    )
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -181,7 +197,8 @@ def copied(model: ModelProto) -> ModelProto:
 
 
 def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
-    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as well.
+    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as
+    well.
 
     Small ones in external files stay only where `keeps_external` says that these are at hand.
     """
@@ -193,7 +210,9 @@ def without_large_weights(model: ModelProto, *, keeps_external: bool = False) ->
         if is_small(tensor) or (keeps_external and prod(tensor.dims) <= SMALL):
             graph.initializer.append(tensor)
         elif tensor.name not in declared:
-            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
     light = ModelProto(ir_version=model.ir_version, graph=graph)
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
@@ -210,14 +229,18 @@ def types_made(
     *,
     is_new: bool,
 ) -> Mapping[str, TypeProto]:
-    """What onnx says of the types of what a node makes, by name, where its inputs have these types and elements.
+    """What onnx says of the types of what a node makes, by name, where its inputs have these types
+    and elements.
 
-    Without a schema the node calls a function. Raises what onnx raises where the operator of a node that `is_new` does
-    not take its inputs; elsewhere they may be of types that only a runtime has it for.
+    Without a schema the node calls a function. Raises what onnx raises where the operator of a node
+    that `is_new` does not take its inputs; elsewhere they may be of types that only a runtime has
+    it for.
     """
     imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
     if schema is not None:
-        with suppress(*(() if is_new else (checker.ValidationError, shape_inference.InferenceError))):
+        with suppress(
+            *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
+        ):
             found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
                 schema, node, dict(types), dict(known), None, imports, _IR_VERSION
             )
@@ -231,11 +254,13 @@ def types_made(
 
 
 def with_shapes(model: ModelProto) -> ModelProto:
-    """The model with the types and shapes that follow from what it computes, shapes that are computed included.
+    """The model with the types and shapes that follow from what it computes, shapes that are
+    computed included.
 
-    For these onnx makes a list of the elements of every vector, whatever it holds and whether or not they are known:
-    millions of them take seconds and gigabytes, more of them the end of the process. So a model with vectors as long
-    as that goes without. Raises what onnx raises where it gives up on the model.
+    For these onnx makes a list of the elements of every vector, whatever it holds and whether or
+    not they are known: millions of them take seconds and gigabytes, more of them the end of the
+    process. So a model with vectors as long as that goes without. Raises what onnx raises where it
+    gives up on the model.
     """
     shapes = shape_inference.infer_shapes(model)
     if any(length > _LONG for length in _lengths(shapes.graph)):
@@ -245,7 +270,10 @@ def with_shapes(model: ModelProto) -> ModelProto:
 
 def _lengths(graph: GraphProto) -> Iterator[int]:
     """The lengths of all vectors."""
-    shapes = (value.type.tensor_type.shape.dim for value in (*graph.input, *graph.value_info, *graph.output))
+    shapes = (
+        value.type.tensor_type.shape.dim
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    )
     yield from (dims[0].dim_value for dims in shapes if len(dims) == 1)
     yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
     for node in graph.node:

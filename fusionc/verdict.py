@@ -1,4 +1,6 @@
-"""Whether the result of a conversion is right: valid, and in onnxruntime what the reference computes."""
+"""Whether the result of a conversion is right: valid, and in onnxruntime what the reference
+computes.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ from fusionc.verify.result import IN_PART, Verification
 
 @dataclass(frozen=True)
 class Verdict:
-    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
-    reference runs, so that there was something to compare; `outputs`: how far each of them is off; `notices`
-    are for the user; `budget`: what the verification has cost, and what it has left out for that."""
+    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime;
+    `is_verified`: the reference runs, so that there was something to compare; `outputs`: how far
+    each of them is off; `notices` are for the user; `budget`: what the verification has cost, and
+    what it has left out for that.
+    """
 
     is_right: bool
     summary: str
@@ -35,7 +39,9 @@ class Verdict:
     budget: Budget | None = None
 
 
-def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[PatternCount]) -> Verdict:
+def verdict_on(
+    candidate: Path, reference: Path, job: Job, counts: Sequence[PatternCount]
+) -> Verdict:
     """Whether a model that the job has made is valid and computes what the reference computes.
 
     `counts` say what took effect: some passes are for finite numbers only.
@@ -62,40 +68,57 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     )
     found = check()
     has_sizes = job.requests.input_shape is not None
-    if found.is_refused and has_sizes and verify(options.source, options.source, seeds=(0,), levels=()).runs:
+    if (
+        found.is_refused
+        and has_sizes
+        and verify(options.source, options.source, seeds=(0,), levels=()).runs
+    ):
         raise _unfit(job, of_the_model(found.summary, reference, job))
     with_kernels = found.status == "equal" and kernels is not None
     if with_kernels:
         found = check(kernels=kernels)
     summary = _summary(found, finite, with_kernels=with_kernels)
-    summary = summary.replace(f"cannot load {candidate}", "cannot load the result")  # its folder is a temporary one
+    # its folder is a temporary one
+    summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
     is_known = found.status != "impossible" and (found.runs > 0 or found.status == "different")
     notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
     return Verdict(
-        found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices, found.budget
+        found.status != "different",
+        summary,
+        found.is_loadable,
+        is_known,
+        found.outputs,
+        notices,
+        found.budget,
     )
 
 
 def _for_finite(job: Job, effective: Collection[str]) -> list[str]:
-    """What may give other results for NaN and infinities: passes that took effect, and operators that lost a kernel, as
-    onnxruntime runs others for these."""
+    """What may give other results for NaN and infinities: passes that took effect, and operators
+    that lost a kernel, as onnxruntime runs others for these.
+    """
     names = sorted(p.name for p in job.passes if p.is_for_finite and p.name in effective)
     return [*names, *(f"{lost.op} of opset {lost.since}" for lost in job.lost)]
 
 
 def _summary(found: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
-    """What was found, in a line; `finite` are those that may give other results for NaN and infinities."""
+    """What was found, in a line; `finite` are those that may give other results for NaN and
+    infinities.
+    """
     summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
     if with_kernels:
         part = IN_PART if found.is_in_part else ""
         summary = f"{part}with generated kernels and without: {found.summary.removeprefix(IN_PART)}"
     if finite and found.status == "equal":
-        summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+        summary = (
+            f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+        )
     return summary
 
 
 def _unfit(job: Job, summary: str) -> UsageError:
-    """What to say where the reference does not run with the sizes that were asked for, as the model does with its own.
+    """What to say where the reference does not run with the sizes that were asked for, as the model
+    does with its own.
 
     Values of the other inputs may decide which sizes it takes.
     """

@@ -1,4 +1,5 @@
-"""Write the sample models beside this file; with --check, only say whether they are what would be written.
+"""Write the sample models beside this file; with --check, only say whether they are what would be
+written.
 
     conv_bn.onnx            convolutions with batch norm, scale, bias, padding, activations
     matmul_bias.onnx        a multilayer perceptron with dropout, identities and something to fold
@@ -24,7 +25,9 @@ FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
 
 class Builder:
-    """A graph under construction: `b.Conv(x, w, strides=[2, 2])` adds a node and returns the name of its output."""
+    """A graph under construction: `b.Conv(x, w, strides=[2, 2])` adds a node and returns the name
+    of its output.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
@@ -51,7 +54,9 @@ class Builder:
 
     def batchnorm(self, x: str, channels: int) -> str:
         positive = [self.const(self.random.uniform(0.5, 1.5, channels)) for _ in range(2)]
-        return self.BatchNormalization(x, positive[0], self.weight(channels), self.weight(channels), positive[1])
+        return self.BatchNormalization(
+            x, positive[0], self.weight(channels), self.weight(channels), positive[1]
+        )
 
     def graph(
         self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
@@ -72,7 +77,9 @@ def value(name: str, shape: list[int | str], elem_type: int = FLOAT) -> onnx.Val
 def conv_bn() -> onnx.ModelProto:
     b = Builder(1)
     x = b.Relu(b.batchnorm(b.Conv("image", b.weight(16, 3, 3, 3), pads=[1, 1, 1, 1]), 16))
-    depthwise = b.batchnorm(b.Conv(x, b.weight(16, 1, 3, 3), b.weight(16), group=16, pads=[1, 1, 1, 1]), 16)
+    depthwise = b.batchnorm(
+        b.Conv(x, b.weight(16, 1, 3, 3), b.weight(16), group=16, pads=[1, 1, 1, 1]), 16
+    )
     y = b.Clip(depthwise, b.const(0), b.const(6))
     padded = b.Pad(b.Add(x, y), b.const([0, 0, 1, 1, 0, 0, 1, 1], np.int64))
     y = b.Conv(padded, b.weight(16, 16, 3, 3))
@@ -80,7 +87,11 @@ def conv_bn() -> onnx.ModelProto:
     y = b.LeakyRelu(y, alpha=0.1)
     y = b.Relu(b.batchnorm(b.ConvTranspose(y, b.weight(16, 8, 2, 2), strides=[2, 2]), 8))
     b.nodes[-1].output[0] = "features"
-    return model(b.graph("conv_bn", [value("image", ["N", 3, 16, 16])], [value("features", ["N", 8, 32, 32])]))
+    return model(
+        b.graph(
+            "conv_bn", [value("image", ["N", 3, 16, 16])], [value("features", ["N", 8, 32, 32])]
+        )
+    )
 
 
 def matmul_bias() -> onnx.ModelProto:
@@ -99,7 +110,9 @@ def matmul_bias() -> onnx.ModelProto:
 def split_concat() -> onnx.ModelProto:
     b = Builder(3)
     pieces = b.node("Split", "x", b.const([4, 4, 4], np.int64), outputs=3, axis=1)
-    convs = [b.Conv(piece, b.weight(4, 4, 3, 3), b.weight(4), pads=[1, 1, 1, 1]) for piece in pieces]
+    convs = [
+        b.Conv(piece, b.weight(4, 4, 3, 3), b.weight(4), pads=[1, 1, 1, 1]) for piece in pieces
+    ]
     x = b.Concat(*convs, axis=1)
     halves = b.node("Split", x, b.const([8, 4], np.int64), outputs=2, axis=1)
     quarters = b.node("Split", halves[0], b.const([4, 4], np.int64), outputs=2, axis=1)
@@ -107,7 +120,9 @@ def split_concat() -> onnx.ModelProto:
     x = b.Concat(inner, b.Tanh(halves[1]), axis=1)
     b.Concat(*b.node("Split", x, b.const([6, 6], np.int64), outputs=2, axis=1), axis=1)
     b.nodes[-1].output[0] = "y"
-    return model(b.graph("split_concat", [value("x", ["N", 12, 8, 8])], [value("y", ["N", 12, 8, 8])]))
+    return model(
+        b.graph("split_concat", [value("x", ["N", 12, 8, 8])], [value("y", ["N", 12, 8, 8])])
+    )
 
 
 def transformer_block() -> onnx.ModelProto:
@@ -115,7 +130,9 @@ def transformer_block() -> onnx.ModelProto:
 
     def norm(x: str) -> str:
         centred = b.Sub(x, b.ReduceMean(x, axes=[-1]))
-        variance = b.ReduceMean(b.Pow(b.Sub(x, b.ReduceMean(x, axes=[-1])), b.const(2.0)), axes=[-1])
+        variance = b.ReduceMean(
+            b.Pow(b.Sub(x, b.ReduceMean(x, axes=[-1])), b.const(2.0)), axes=[-1]
+        )
         normal = b.Div(centred, b.Sqrt(b.Add(variance, b.const(1e-5))))
         return b.Add(b.Mul(normal, b.const(b.random.uniform(0.5, 1.5, width))), b.weight(width))
 
@@ -124,8 +141,13 @@ def transformer_block() -> onnx.ModelProto:
 
     def to_heads(x: str) -> str:
         shape = b.Shape(x)
-        dims = [b.Unsqueeze(b.Gather(shape, b.const(i, np.int64), axis=0), b.const([0], np.int64)) for i in (0, 1)]
-        target = b.Concat(*dims, b.const([heads], np.int64), b.const([width // heads], np.int64), axis=0)
+        dims = [
+            b.Unsqueeze(b.Gather(shape, b.const(i, np.int64), axis=0), b.const([0], np.int64))
+            for i in (0, 1)
+        ]
+        target = b.Concat(
+            *dims, b.const([heads], np.int64), b.const([width // heads], np.int64), axis=0
+        )
         return b.Transpose(b.Reshape(x, target), perm=[0, 2, 1, 3])
 
     q, k, v = (to_heads(linear("x", width, width)) for _ in range(3))
@@ -156,7 +178,9 @@ def control_flow() -> onnx.ModelProto:
             node.output[:] = [f"{name}/{o}" for o in node.output]
         for tensor in inner.weights:
             tensor.name = f"{name}/{tensor.name}"
-        branches.append(inner.graph(name, [], [value(inner.nodes[-1].output[0], ["N", 4, "H", "W"])]))
+        branches.append(
+            inner.graph(name, [], [value(inner.nodes[-1].output[0], ["N", 4, "H", "W"])])
+        )
     step = [
         helper.make_node("Identity", ["go"], ["go_on"], name="step/identity"),
         helper.make_node("Concat", ["state"], ["same"], name="step/concat", axis=1),
@@ -167,9 +191,19 @@ def control_flow() -> onnx.ModelProto:
         [value("go_on", [], BOOL), value("next", ["N", 4, "H", "W"])],
     )  # fmt: skip
     b = Builder(7)
-    b.weights += [numpy_helper.from_array(np.float32(0.5), "half"), numpy_helper.from_array(np.int64(3), "times")]
+    b.weights += [
+        numpy_helper.from_array(np.float32(0.5), "half"),
+        numpy_helper.from_array(np.int64(3), "times"),
+    ]
     b.nodes += [
-        helper.make_node("If", ["flag"], ["chosen"], name="choose", then_branch=branches[0], else_branch=branches[1]),
+        helper.make_node(
+            "If",
+            ["flag"],
+            ["chosen"],
+            name="choose",
+            then_branch=branches[0],
+            else_branch=branches[1],
+        ),
         helper.make_node("Loop", ["times", "", "chosen"], ["y"], name="repeat", body=body),
     ]
     inputs = [value("x", ["N", 3, "H", "W"]), value("flag", [], BOOL)]

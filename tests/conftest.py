@@ -12,13 +12,18 @@ for folder in (".", "model"):  # so that every test finds `harness` and `everyth
     sys.path.insert(0, str(Path(__file__).parent / folder))
 
 # Ignored as in the background of a shell or behind nohup, which commands inherit.
-for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+for number, handler in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGHUP, signal.SIG_DFL),
+):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The commands that tests start find fusionc compiled, also where no bytecode is to lie beside the source."""
+    """The commands that tests start find fusionc compiled, also where no bytecode is to lie beside
+    the source.
+    """
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
         folder = tempfile.TemporaryDirectory(prefix="fusionc-bytecode-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
@@ -48,7 +53,9 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture(scope="session")
 def needs_a_compiler() -> None:
-    """Without one there are no kernels, only functions: what is asked of kernels cannot be seen then."""
+    """Without one there are no kernels, only functions: what is asked of kernels cannot be seen
+    then.
+    """
     from fusionc.graph_kernel.c.compile import NoCompiler, compiler
 
     try:

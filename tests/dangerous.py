@@ -9,7 +9,8 @@ import onnx
 _HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
 
 PLAIN = "agraph (int64[2] x) => (int64[2] y) <int64[2] c = {3, 5}> { y = Add(c, x) }"
-# Without its third input the dropped output would be the rest; onnxruntime writes to where there is nothing.
+# Without its third input the dropped output would be the rest; onnxruntime writes to where there is
+# nothing.
 SPLIT = """agraph (int64[2] x) => (int64[2] y) <int64[4] c = {3, 5, 7, 9}, int64[2] s = {2, 2}> {
     a, dropped = Split(c, s)
     y = Add(a, x)

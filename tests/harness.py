@@ -1,13 +1,15 @@
 """One helper that asserts everything about a pass, so that a new case is only data.
 
-A case is ONNX text without its header. Initializers that are declared without a value (`<float[4,3,3,3] W>`) get
-seeded positive numbers between 0.5 and 1.5. `{…}` after the name gives explicit values.
+A case is ONNX text without its header. Initializers that are declared without a value
+(`<float[4,3,3,3] W>`) get seeded positive numbers between 0.5 and 1.5. `{…}` after the name gives
+explicit values.
 
     STAYS = [Stays("wrong axis", "agraph (float[2,3] x) => (float[2,3] y) {…}", "the axes differ")]
     FIRES = [Fires("two pieces", "agraph …", ["Split"])]
     test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
 
-A pass that takes no effect by itself has the first table only: test_stays = stays_table("MatMulAllReduce", STAYS).
+A pass that takes no effect by itself has the first table only: test_stays =
+stays_table("MatMulAllReduce", STAYS).
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ from fusionc.rewrite.pipeline import run
 from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.shapes.inference import typed_model
 
-# What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
+# What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few
+# operations.
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
-_REMEMBERING = {*RANDOM_OR_STATEFUL, "Dropout"}  # operators of which a run may depend on those before it
+# operators of which a run may depend on those before it
+_REMEMBERING = {*RANDOM_OR_STATEFUL, "Dropout"}
 
 
 @dataclass(frozen=True, eq=False)  # by identity, so that what is made of a case can be kept
@@ -110,12 +114,21 @@ def assert_stays(pass_: Pass, case: Stays) -> None:
 
 def assert_fires(pass_: Pass, case: Fires) -> None:
     model = parse(case.graph, case.opset, case.ir_version)
-    result = _assert_sound(pass_, model, model, case, (case.effected,), examine=RewriteChecker({}).examine)
+    result = _assert_sound(
+        pass_, model, model, case, (case.effected,), examine=RewriteChecker({}).examine
+    )
     assert [node.op_type for node in result.graph.node] == list(case.operators)
     if case.inside_if:
         _assert_sound(pass_, wrap_in_if(model), model, case, (2 * case.effected,))
     if can_have_constant_nodes(model):
-        _assert_sound(pass_, inside_function(model), model, case, times_inside(pass_.name, case.effected), seeds=1)
+        _assert_sound(
+            pass_,
+            inside_function(model),
+            model,
+            case,
+            times_inside(pass_.name, case.effected),
+            seeds=1,
+        )
 
 
 def _assert_sound(
@@ -127,7 +140,9 @@ def _assert_sound(
     seeds: int = 3,
     examine: Callable[..., None] | None = None,
 ) -> ModelProto:
-    """The model after the pass, which computes what the reference does: that model, or what it was written from."""
+    """The model after the pass, which computes what the reference does: that model, or what it was
+    written from.
+    """
     onnx.checker.check_model(model, full_check=True)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
     result, counts = optimize(model, [pass_], case.target, examine)
@@ -136,14 +151,20 @@ def _assert_sound(
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)
     assert_same_numbers(
-        reference, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=seeds, called_like=model
+        reference,
+        result,
+        pass_.numerics,
+        case.sizes,
+        edge_values=case.edge_values,
+        seeds=seeds,
+        called_like=model,
     )
     again, counts = optimize(result, [pass_], case.target)
     assert effected(counts) == 0, "a second run takes effect"
     assert again == result
-    assert optimize(model, [pass_], case.target)[0].SerializeToString(deterministic=True) == result.SerializeToString(
+    assert optimize(model, [pass_], case.target)[0].SerializeToString(
         deterministic=True
-    ), "not deterministic"
+    ) == result.SerializeToString(deterministic=True), "not deterministic"
     _assert_stamped(model, result, pass_.name)
     return result
 
@@ -179,13 +200,22 @@ def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
         node = pending.pop(0)
         yield node
         for attribute in node.attribute:
-            pending += [*attribute.g.node, *(inner for graph in attribute.graphs for inner in graph.node)]
+            pending += [
+                *attribute.g.node,
+                *(inner for graph in attribute.graphs for inner in graph.node),
+            ]
 
 
-# -- models ------------------------------------------------------------------------------------------------------------
+# -- models
+#
+#
+#
+# ------------------------------------------------------------------------------------------------------------
 
 
-def parse(graph: str | Callable[[], ModelProto], opset: int = 18, ir_version: int = 10) -> ModelProto:
+def parse(
+    graph: str | Callable[[], ModelProto], opset: int = 18, ir_version: int = 10
+) -> ModelProto:
     """A model from ONNX text, its valueless initializers filled in."""
     if callable(graph):
         return graph()
@@ -199,23 +229,31 @@ def parse(graph: str | Callable[[], ModelProto], opset: int = 18, ir_version: in
     _fill(model.graph)
     if ir_version < 4:
         for tensor in model.graph.initializer:
-            model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            model.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
     return model
 
 
 def _fill(graph: onnx.GraphProto) -> None:
     made = {name for node in graph.node for name in node.output}
-    known = made | {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
+    known = (
+        made | {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
+    )
     for value in [value for value in graph.value_info if value.name not in known]:
         dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         rng = np.random.default_rng(zlib.crc32(value.name.encode()))
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        graph.initializer.append(numpy_helper.from_array(rng.uniform(0.5, 1.5, dims).astype(dtype), value.name))
+        graph.initializer.append(
+            numpy_helper.from_array(rng.uniform(0.5, 1.5, dims).astype(dtype), value.name)
+        )
         graph.value_info.remove(value)
 
 
 def with_function(graph: str, name: str, body: str, opset: int = 18) -> onnx.ModelProto:
-    """A model with one function of its own, in the domain "my"; parameters may stand behind its name, as in F <a>."""
+    """A model with one function of its own, in the domain "my"; parameters may stand behind its
+    name, as in F <a>.
+    """
     model = parse(graph, opset)
     text = f'<domain: "my", opset_import: ["" : {opset}]> {name} (x) => (y) {{ {body} }}'
     model.functions.append(onnx.parser.parse_function(text))
@@ -226,23 +264,34 @@ def seen_by_subgraph(graph: str, value: str, value_type: str) -> str:
     """The same graph with an If, both branches of which use this inner value."""
     head, _, body = graph.partition(") => (")
     branches = [
-        f"{w}_branch = {w}_graph () => ({value_type} {w}) {{ {w} = Identity ({value}) }}" for w in ("then", "else")
+        f"{w}_branch = {w}_graph () => ({value_type} {w}) {{ {w} = Identity ({value}) }}"
+        for w in ("then", "else")
     ]
     end = f"seen = If (which) <{', '.join(branches)}> }}"
     return f"{head}, bool which) => ({value_type} seen, {body.strip().removesuffix('}')} {end}"
 
 
 def interface(model: ModelProto) -> list[Any]:
-    initialized = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+    initialized = (
+        {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+    )
     inputs = [value for value in model.graph.input if value.name not in initialized]
-    return [model.ir_version, inputs, list(model.graph.output), [o for o in model.opset_import if not o.domain]]
+    return [
+        model.ir_version,
+        inputs,
+        list(model.graph.output),
+        [o for o in model.opset_import if not o.domain],
+    ]
 
 
 def _assert_stamped(model: ModelProto, result: ModelProto, pass_name: str) -> None:
-    """Every node that is not as it was, apart from the names of inputs and outputs, says which pass made it of what."""
+    """Every node that is not as it was, apart from the names of inputs and outputs, says which pass
+    made it of what.
+    """
     old = {_without_edges(node) for node in all_nodes(model)}
     for node in all_nodes(result):
-        if node.op_type == "Constant" or _without_edges(node) in old:  # a function's constants are nodes
+        # a function's constants are nodes
+        if node.op_type == "Constant" or _without_edges(node) in old:
             continue
         assert node.name
         if model.ir_version < 10:
@@ -262,7 +311,11 @@ def _without_edges(node: onnx.NodeProto) -> bytes:
     return copy.SerializeToString(deterministic=True)
 
 
-# -- numbers -----------------------------------------------------------------------------------------------------------
+# -- numbers
+#
+#
+#
+# -----------------------------------------------------------------------------------------------------------
 
 
 def assert_same_numbers(
@@ -275,7 +328,8 @@ def assert_same_numbers(
     seeds: int = 3,
     called_like: ModelProto | None = None,
 ) -> None:
-    """Both models give the same outputs on seeded inputs of two sizes, and on NaN, infinities and zeros.
+    """Both models give the same outputs on seeded inputs of two sizes, and on NaN, infinities and
+    zeros.
 
     The inputs are those of `a`, or of `called_like`, which may have more of them.
     """
@@ -284,11 +338,16 @@ def assert_same_numbers(
         feeds = make_feeds(called_like or a, {**{"": 2 + seed % 2}, **sizes}, seed)
         compare(sessions, feeds, numerics)
         if edge_values:
-            compare(sessions, {name: _with_edges(value, numerics) for name, value in feeds.items()}, numerics)
+            compare(
+                sessions,
+                {name: _with_edges(value, numerics) for name, value in feeds.items()},
+                numerics,
+            )
 
 
 def session(model: ModelProto, *, has_arena: bool = True) -> onnxruntime.InferenceSession:
-    """onnxruntime without optimizers. Without its arena, it asks the system for the memory of every value.
+    """onnxruntime without optimizers. Without its arena, it asks the system for the memory of every
+    value.
 
     The last models keep their sessions, but for those of which one run has an effect on the next.
     """
@@ -315,10 +374,15 @@ def make_feeds(model: ModelProto, sizes: dict[str, int], seed: int) -> dict[str,
     for index, value in enumerate(v for v in model.graph.input if v.name not in initialized):
         rng = np.random.default_rng([seed, index])
         tensor = value.type.tensor_type
-        dims = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param, sizes[""]) for d in tensor.shape.dim]
+        dims = [
+            d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param, sizes[""])
+            for d in tensor.shape.dim
+        ]
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
         if dtype.kind == "b":
-            feeds[value.name] = np.asarray(rng.integers(0, 2, dims), bool) if dims else np.array(seed % 2 == 0)
+            feeds[value.name] = (
+                np.asarray(rng.integers(0, 2, dims), bool) if dims else np.array(seed % 2 == 0)
+            )
         elif dtype.kind in "iu":
             feeds[value.name] = np.asarray(rng.integers(0, 3, dims)).astype(dtype)
         elif dtype.kind == "O":
@@ -343,7 +407,9 @@ def _with_edges(array: np.ndarray, numerics: str = "rounding") -> np.ndarray:
     return edges
 
 
-def compare(sessions: Sequence[onnxruntime.InferenceSession], feeds: dict[str, Any], numerics: str) -> None:
+def compare(
+    sessions: Sequence[onnxruntime.InferenceSession], feeds: dict[str, Any], numerics: str
+) -> None:
     expected, actual = (_outputs(s, feeds) for s in sessions)
     _assert_close(actual, expected, numerics)
 
@@ -356,7 +422,9 @@ def _signs(array: np.ndarray) -> np.ndarray:
 def _outputs(session: onnxruntime.InferenceSession, feeds: dict[str, Any]) -> list[Any]:
     """All outputs, on those of the feeds that the model has as inputs."""
     inputs = {value.name for value in session.get_inputs()}
-    outputs: list[Any] = session.run(None, {name: value for name, value in feeds.items() if name in inputs})
+    outputs: list[Any] = session.run(
+        None, {name: value for name, value in feeds.items() if name in inputs}
+    )
     return outputs
 
 
@@ -365,14 +433,19 @@ def _assert_close(actual: Sequence[Any], expected: Sequence[Any], numerics: str)
         assert want.dtype == got.dtype and want.shape == got.shape
         if want.dtype.kind != "O" and want.tobytes() == got.tobytes():
             continue
-        is_half = want.dtype == np.float16  # onnxruntime computes it in float32 and rounds between nodes as it likes
+        # onnxruntime computes it in float32 and rounds between nodes as it likes
+        is_half = want.dtype == np.float16
         if want.dtype.kind != "f" or (numerics == "bitwise" and not is_half):
             np.testing.assert_array_equal(got, want)
             if want.dtype.kind == "f":
-                np.testing.assert_array_equal(_signs(got), _signs(want), "the signs of zeros differ")
+                np.testing.assert_array_equal(
+                    _signs(got), _signs(want), "the signs of zeros differ"
+                )
             continue
         finite = np.abs(want[np.isfinite(want)].astype(np.float64))
         scale = float(finite.max()) if finite.size else 0.0
         tolerance = TOLERANCE[want.dtype.name] * scale
         with np.errstate(all="ignore"):
-            np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance)
+            np.testing.assert_allclose(
+                got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance
+            )

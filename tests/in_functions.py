@@ -1,11 +1,13 @@
-"""How often a pass takes effect inside a model-local function, compared with the main graph, and why less often."""
+"""How often a pass takes effect inside a model-local function, compared with the main graph, and
+why less often.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-# A function has no types: each of its calls may have others. So nothing is known there of types, ranks and shapes.
-# These passes ask for them everywhere, so that they never take effect.
+# A function has no types: each of its calls may have others. So nothing is known there of types,
+# ranks and shapes. These passes ask for them everywhere, so that they never take effect.
 _ALWAYS_ASK = """
 DimensionComputePass ConstantFoldingPass GeluFusionPass InstanceNormFusionPass LayerNormFusionPass
 RmsNormFusionPass GroupNormFusionPass ClipFusionPass HardSigmoidFusionPass SoftplusFusionPass EluSeluCeluFusionPass
@@ -46,7 +48,9 @@ ONCE_MORE = {"FunctionInlinePass": "it inlines the function that the case is in,
 
 
 def times_inside(pass_name: str, times: int) -> Collection[int]:
-    """How often a pass may take effect inside a function that does so `times` times in the main graph."""
+    """How often a pass may take effect inside a function that does so `times` times in the main
+    graph.
+    """
     if pass_name in NEVER:
         return (0,)
     if pass_name in LESS_OFTEN:

@@ -1,4 +1,6 @@
-"""A folder of small models, a pass that does to one of them what it says, and a mark of tests that need two cores."""
+"""A folder of small models, a pass that does to one of them what it says, and a mark of tests that
+need two cores.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def quotient(x):
 fusionc.register_replacement(lambda x: op.Softsign(x), quotient, extra_check=plant, name="Planted")
 """
 WAIT = (
-    "Path('{pids}').write_text(f'{{os.getpid()}} {{start().id}}'); time.sleep(0 if Path('{pids}.go').exists() else 60)"
+    "Path('{pids}').write_text(f'{{os.getpid()}} {{start().id}}'); time.sleep(0 if "
+    "Path('{pids}.go').exists() else 60)"
 )
 
 needs_two_cores = pytest.mark.skipif(
@@ -52,9 +55,14 @@ def write_with_weights(path: Path) -> None:
     """A model with its weights in weights.bin, and an Identity that goes."""
     weights = onnx.numpy_helper.from_array(np.ones(1024, "float32"), "w")
     x, y = (onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
-    nodes = [onnx.helper.make_node("Add", ["x", "w"], ["h"]), onnx.helper.make_node("Identity", ["h"], ["y"])]
+    nodes = [
+        onnx.helper.make_node("Add", ["x", "w"], ["h"]),
+        onnx.helper.make_node("Identity", ["h"], ["y"]),
+    ]
     graph = onnx.helper.make_graph(nodes, "g", [x], [y], [weights])
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10)
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10
+    )
     convert_model_to_external_data(model, location="weights.bin")
     onnx.save(model, path)
 
@@ -68,12 +76,22 @@ def planted(folder: Path, what: str) -> Path:
 
 def content(folder: Path) -> dict[str, bytes]:
     """The files in a folder, but for the records of the conversions."""
-    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name: path.read_bytes() for name, path in files.items() if not name.startswith("fusionc_records/")}
+    files = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    return {
+        name: path.read_bytes()
+        for name, path in files.items()
+        if not name.startswith("fusionc_records/")
+    }
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is there, and not a mere entry in the table of processes that nobody has asked for."""
+    """Whether a process is there, and not a mere entry in the table of processes that nobody has
+    asked for.
+    """
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

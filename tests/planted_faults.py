@@ -1,4 +1,5 @@
-"""Faults planted in passes, for what has to find them: each spoils what one pass puts at one place of a model.
+"""Faults planted in passes, for what has to find them: each spoils what one pass puts at one place
+of a model.
 
 with planted(FAULTS[0]) as (plant,):
     fusionc.convert(model, verify=False)
@@ -21,7 +22,8 @@ from harness import parse, pass_of
 from fusionc.rewrite import Match, Tape
 
 SAMPLES = Path(__file__).parents[1] / "sample_models"
-# Spoils what a tape has, and gives the results then; None where there is nothing of the kind to be spoiled.
+# Spoils what a tape has, and gives the results then; None where there is nothing of the kind to be
+# spoiled.
 Spoil = Callable[[Tape, Sequence[Any]], Sequence[Any] | None]
 
 
@@ -40,7 +42,9 @@ class Fault:
 
 @dataclass
 class Plant:
-    """A fault at its place: where the value of that name is replaced, or the first place that can be spoiled."""
+    """A fault at its place: where the value of that name is replaced, or the first place that can
+    be spoiled.
+    """
 
     fault: Fault
     value: str = ""
@@ -48,9 +52,16 @@ class Plant:
     labels: tuple[str, ...] = ()
 
     def spoiled(self, pattern: str, m: Match, new: Tape, results: Any) -> Any:
-        """What the pass gives now. The place stays the same one in every conversion that follows."""
-        name, labels = m.outputs[0].name if m.outputs else "", tuple(node.label() for node in m.nodes)
-        if (name, pattern) != (self.value or name, self.pattern or pattern) or labels != (self.labels or labels):
+        """What the pass gives now. The place stays the same one in every conversion that
+        follows.
+        """
+        name, labels = (
+            m.outputs[0].name if m.outputs else "",
+            tuple(node.label() for node in m.nodes),
+        )
+        if (name, pattern) != (self.value or name, self.pattern or pattern) or labels != (
+            self.labels or labels
+        ):
             return results
         wrong = self.fault.spoil(new, results if isinstance(results, tuple | list) else (results,))
         if wrong is None:
@@ -62,7 +73,11 @@ class Plant:
 
 def model_of(fault: Fault) -> onnx.ModelProto:
     """The model in which a fault is seen."""
-    return parse(fault.model) if fault.model.startswith("agraph") else onnx.load(SAMPLES / f"{fault.model}.onnx")
+    return (
+        parse(fault.model)
+        if fault.model.startswith("agraph")
+        else onnx.load(SAMPLES / f"{fault.model}.onnx")
+    )
 
 
 @contextmanager
@@ -75,13 +90,17 @@ def planted(*faults: Fault | Plant) -> Iterator[tuple[Plant, ...]]:
 
             def with_fault(pattern: Any, plant: Plant = plant, pass_: Any = pass_) -> Any:
                 right = pattern.rewrite or pass_.rewrite
-                return replace(pattern, rewrite=lambda m, new: plant.spoiled(pattern.name, m, new, right(m, new)))
+                return replace(
+                    pattern,
+                    rewrite=lambda m, new: plant.spoiled(pattern.name, m, new, right(m, new)),
+                )
 
             patch.setattr(type(pass_), "patterns", tuple(map(with_fault, pass_.patterns)))
         yield plants
 
 
-# -- ways to go wrong --------------------------------------------------------------------------------------------------
+# -- ways to go wrong
+# --------------------------------------------------------------------------------------------------
 
 
 def constant(change: Callable[[np.ndarray], np.ndarray], at: int = 0) -> Spoil:
@@ -98,7 +117,9 @@ def constant(change: Callable[[np.ndarray], np.ndarray], at: int = 0) -> Spoil:
 
 
 def attribute(op: str, name: str, change: Callable[[Any], Any], only: Any = None) -> Spoil:
-    """An attribute of a new node has another value; of those where it is `only`, if that is given."""
+    """An attribute of a new node has another value; of those where it is `only`, if that is
+    given.
+    """
 
     def spoil(new: Tape, results: Sequence[Any]) -> Sequence[Any] | None:
         for node in new.nodes:
@@ -172,11 +193,33 @@ FAULTS = (
     Fault("ConstantFoldingPass", "a wrong fold", constant(lambda c: c + 1), "matmul_bias"),
     Fault("ConvBatchnormFusionPass", "a scale squared", constant(lambda w: w * 2), "conv_bn"),
     Fault("ConvBatchnormFusionPass", "a lost bias", without("Conv", 2), "conv_bn"),
-    Fault("ConvBatchnormFusionPass", "a bias of the wrong sign", constant(np.negative, 1), "control_flow"),
-    Fault("PadConv2dFusionPass", "pads off by one", attribute("Conv", "pads", lambda p: [0, p[1], 2, p[3]]), "conv_bn"),
-    Fault("Conv2DTransposeBatchnormFusionPass", "a lost bias", without("ConvTranspose", 2), "conv_bn"),
-    Fault("ConvScaleFusionPass", "a channel's scale at the next", constant(lambda w: np.roll(w, 1, 0)), "conv_bn"),
-    Fault("AABiasaddConvFusion", "a channel's bias at the next", constant(lambda b: np.roll(b, 1)), "conv_bn"),
+    Fault(
+        "ConvBatchnormFusionPass",
+        "a bias of the wrong sign",
+        constant(np.negative, 1),
+        "control_flow",
+    ),
+    Fault(
+        "PadConv2dFusionPass",
+        "pads off by one",
+        attribute("Conv", "pads", lambda p: [0, p[1], 2, p[3]]),
+        "conv_bn",
+    ),
+    Fault(
+        "Conv2DTransposeBatchnormFusionPass", "a lost bias", without("ConvTranspose", 2), "conv_bn"
+    ),
+    Fault(
+        "ConvScaleFusionPass",
+        "a channel's scale at the next",
+        constant(lambda w: np.roll(w, 1, 0)),
+        "conv_bn",
+    ),
+    Fault(
+        "AABiasaddConvFusion",
+        "a channel's bias at the next",
+        constant(lambda b: np.roll(b, 1)),
+        "conv_bn",
+    ),
     Fault(
         "TbeConvElemwiseFusionPass",
         "another activation",
@@ -197,12 +240,27 @@ FAULTS = (
         attribute("FusedGemm", "activation", lambda _: "Sigmoid"),
         "matmul_bias",
     ),
-    Fault("ASplitConv2dConcatPass", "groups in another order", constant(lambda w: np.roll(w, 4, 0), 1), "split_concat"),
+    Fault(
+        "ASplitConv2dConcatPass",
+        "groups in another order",
+        constant(lambda w: np.roll(w, 4, 0), 1),
+        "split_concat",
+    ),
     Fault("ZConcatv2dFusionPass", "a swapped operand", swapped("Concat", 0, 1), "split_concat"),
     Fault("ZSplitVDFusionPass", "pieces in reverse", in_reverse, "split_concat"),
     Fault("SplitConcatFusionPass", "a sign too many", behind("Neg"), "split_concat"),
-    Fault("CommonSubexpressionEliminationPass", "merged with its absolute value", behind("Abs"), MADE_TWICE),
-    Fault("LayerNormFusionPass", "a dropped epsilon", attribute("LayerNormalization", "epsilon", lambda _: 0.0), NORM),
+    Fault(
+        "CommonSubexpressionEliminationPass",
+        "merged with its absolute value",
+        behind("Abs"),
+        MADE_TWICE,
+    ),
+    Fault(
+        "LayerNormFusionPass",
+        "a dropped epsilon",
+        attribute("LayerNormalization", "epsilon", lambda _: 0.0),
+        NORM,
+    ),
     Fault("LayerNormFusionPass", "scale and bias swapped", swapped("LayerNormalization", 1, 2)),
     Fault("SameInputMatMulPass", "pieces in reverse", in_reverse),
     Fault("ZConcatExt2FusionPass", "joined in reverse", constant(lambda c: c[::-1]), PADDED),
@@ -216,9 +274,18 @@ FAULTS = (
     Fault("ShapeReshapePass", "sizes swapped", constant(lambda s: s[[0, 1, 3, 2]]), HEADS),
     Fault("MultiHeadAttentionFusionPass", "a lost mask", without("MultiHeadAttention", 5)),
     Fault(
-        "MultiHeadAttentionFusionPass", "a scale inverted", attribute("MultiHeadAttention", "scale", lambda s: 1 / s)
+        "MultiHeadAttentionFusionPass",
+        "a scale inverted",
+        attribute("MultiHeadAttention", "scale", lambda s: 1 / s),
     ),
-    Fault("ResidualSumPass", "one operand twice", inputs("Sum", lambda values: [values[0], values[0]])),
+    Fault(
+        "ResidualSumPass", "one operand twice", inputs("Sum", lambda values: [values[0], values[0]])
+    ),
     Fault("BiasGeluFusionPass", "negative numbers lost", behind("Relu")),
-    Fault("QuickGeluFusionPass", "alpha of another formula", attribute("QuickGelu", "alpha", lambda _: 1.702), GATED),
+    Fault(
+        "QuickGeluFusionPass",
+        "alpha of another formula",
+        attribute("QuickGelu", "alpha", lambda _: 1.702),
+        GATED,
+    ),
 )

@@ -15,14 +15,22 @@ Planted = Callable[[Path, str, Collection[str], list[Any]], list[Any]]
 
 
 def plant_runs(monkeypatch: pytest.MonkeyPatch, planted: Planted) -> None:
-    """What is planted gets the path of the model, the level of onnxruntime's optimizers, those that are off there, and
-    what the model would give."""
+    """What is planted gets the path of the model, the level of onnxruntime's optimizers, those that
+    are off there, and what the model would give.
+    """
     real = ModelFile.runner
 
-    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
+    def runner(
+        self: ModelFile,
+        level: str = "disabled",
+        disabled: Sequence[str] = (),
+        is_lean: bool = False,
+    ) -> Runner:
         made = real(self, level, disabled, is_lean)
         run = made.run
-        monkeypatch.setattr(made, "run", lambda feeds: planted(self.path, level, disabled, run(feeds)))
+        monkeypatch.setattr(
+            made, "run", lambda feeds: planted(self.path, level, disabled, run(feeds))
+        )
         return made
 
     monkeypatch.setattr(ModelFile, "runner", runner)

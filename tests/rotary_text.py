@@ -1,4 +1,6 @@
-"""Rotary position embedding as exporters write it, in ONNX text: what the standard operator and onnxruntime's own replace."""
+"""Rotary position embedding as exporters write it, in ONNX text: what the standard operator and
+onnxruntime's own replace.
+"""
 
 from harness import Stays
 
@@ -11,7 +13,12 @@ CONSTANTS = "int64[1] one = {1}, int64[2] two = {2, 2}, int64[1] zero = {0}, int
 
 
 def graph(
-    body: str, x: str = "float[B,2,S,4]", f: str = "float[1,S,2] f", constants: str = "", y: str = "", out: str = ""
+    body: str,
+    x: str = "float[B,2,S,4]",
+    f: str = "float[1,S,2] f",
+    constants: str = "",
+    y: str = "",
+    out: str = "",
 ) -> str:
     return f"agraph ({x} x, {f}) => ({out or x} y{y}) <{CONSTANTS}{constants}> {{ {body} }}"
 

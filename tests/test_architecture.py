@@ -1,4 +1,6 @@
-"""docs/architecture.md has what there is, and nothing that is not; links in the documents lead somewhere."""
+"""docs/architecture.md has what there is, and nothing that is not; links in the documents lead
+somewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/architecture.md").read_text()
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-WORDS = ["tape", "packet", "area", "round", "numerics", "pattern", "matched", "effected", "refused", "target"]
+WORDS = [
+    "tape",
+    "packet",
+    "area",
+    "round",
+    "numerics",
+    "pattern",
+    "matched",
+    "effected",
+    "refused",
+    "target",
+]
 
 
 def documented() -> set[str]:
@@ -25,7 +38,9 @@ def documented() -> set[str]:
 
 def test_every_room_is_there_and_nothing_else() -> None:
     package = ROOT / "fusionc"
-    folders = {f"{path.parent.relative_to(package).as_posix()}/" for path in package.rglob("*.py")} - {"./"}
+    folders = {
+        f"{path.parent.relative_to(package).as_posix()}/" for path in package.rglob("*.py")
+    } - {"./"}
     assert documented() == folders | {path.name for path in package.glob("*.py")} - {"__init__.py"}
 
 
@@ -41,4 +56,6 @@ def test_links_lead_to_files_and_headings(document: Path) -> None:
         assert path.exists(), target
         if heading:
             titles = re.findall(r"^#+ (.+)", path.read_text(), re.MULTILINE)
-            assert heading in [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles], heading
+            assert heading in [
+                re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles
+            ], heading

@@ -1,7 +1,8 @@
 """Small models on which fusionc once fell short: each converts to what its README says.
 
-They are read from ../shared/cases. An own judge compares, beside the verification of the conversion: the model as it
-came and the result run in onnxruntime with its optimizers off, on random values, values at half steps and zeros.
+They are read from ../shared/cases. An own judge compares, beside the verification of the
+conversion: the model as it came and the result run in onnxruntime with its optimizers off, on
+random values, values at half steps and zeros.
 """
 
 from __future__ import annotations
@@ -22,13 +23,23 @@ import fusionc
 
 CASES = Path(__file__).parents[2] / "shared" / "cases"
 pytestmark = [
-    pytest.mark.skipif(not CASES.is_dir(), reason="the cases lie in ../shared/cases, which is absent"),
+    pytest.mark.skipif(
+        not CASES.is_dir(), reason="the cases lie in ../shared/cases, which is absent"
+    ),
     pytest.mark.usefixtures("in_a_folder_of_its_own"),
 ]
 Check = Callable[[onnx.ModelProto, Any], bool]
 KERNELS: dict[str, Any] = {"enable_graph_kernel": True}
-INTEGERS = {onnx.TensorProto.UINT8: np.uint8, onnx.TensorProto.INT8: np.int8, onnx.TensorProto.INT64: np.int64}
-FLOATS = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.FLOAT16: np.float16, onnx.TensorProto.DOUBLE: np.float64}
+INTEGERS = {
+    onnx.TensorProto.UINT8: np.uint8,
+    onnx.TensorProto.INT8: np.int8,
+    onnx.TensorProto.INT64: np.int64,
+}
+FLOATS = {
+    onnx.TensorProto.FLOAT: np.float32,
+    onnx.TensorProto.FLOAT16: np.float16,
+    onnx.TensorProto.DOUBLE: np.float64,
+}
 TYPES: dict[int, Any] = INTEGERS | FLOATS | {onnx.TensorProto.BOOL: np.bool_}
 SIZES = 3
 
@@ -95,8 +106,17 @@ RESULTS = [
     Case("45_attention_raised_slower", {"target_opset": 25}, is_told("Attention")),
     Case("47_opset_before_7", {"target_opset": 13}, opset(13)),
     Case("48_static_batch_override", {"input_shape": {"x": (4, 3, 32, 32)}}, is_run=False),
-    Case("49_cut_zipmap", {"out_nodes": "output_label;probabilities"}, without("ZipMap"), is_run=False),
-    Case("50b_genai_simplified_layernorm", {"target_opset": 23}, stays("SimplifiedLayerNormalization", 23)),
+    Case(
+        "49_cut_zipmap",
+        {"out_nodes": "output_label;probabilities"},
+        without("ZipMap"),
+        is_run=False,
+    ),
+    Case(
+        "50b_genai_simplified_layernorm",
+        {"target_opset": 23},
+        stays("SimplifiedLayerNormalization", 23),
+    ),
     Case("51_function_default_leaky", {"target_opset": 20}, opset(20)),
     Case("53_gelu_tail", KERNELS),
     Case("54_function_of_older_opset", {"target_opset": 18}, opset(18)),
@@ -112,7 +132,10 @@ RESULTS = [
     Case("scalar_rank", KERNELS),
     Case("elem_for_damaged_cache", KERNELS),
     Case("raise_clip7_float16", {"target_opset": 18}, opset(18)),
-    *(Case(f"low_precision/{name}", check=GROUPS) for name in ("r13_residual", "r35_torchq", "r44_dw_group")),
+    *(
+        Case(f"low_precision/{name}", check=GROUPS)
+        for name in ("r13_residual", "r35_torchq", "r44_dw_group")
+    ),
     *(Case(f"low_precision/{name}", check=GROUPS) for name in ("r39_u8io", "t63_gemm_relu_zp0")),
     Case("low_precision/t60_u8round_a", is_exact=True),
     Case("low_precision/r34_fakequant"),
@@ -122,22 +145,33 @@ RESULTS = [
     Case("low_precision/r41_f16_qdq", {"target_opset": 23}, opset(23), is_exact=True),
     Case("low_precision/r05_neg_axis_T", check=without("Gemm")),
     Case("low_precision/r14_sharedbias", check=lambda model, report: operators(model)["Conv"] == 2),
-    *(Case(f"low_precision/{name}", KERNELS) for name in ("r37_ptoken", "r23_skiprms16", "s55_f16_scale2")),
-    *(Case(f"low_precision/{name}") for name in ("t64_mm2d", "t64_mm3d_transW", "r41_mm_s8s8", "s57_mmint_s8s8")),
+    *(
+        Case(f"low_precision/{name}", KERNELS)
+        for name in ("r37_ptoken", "r23_skiprms16", "s55_f16_scale2")
+    ),
+    *(
+        Case(f"low_precision/{name}")
+        for name in ("t64_mm2d", "t64_mm3d_transW", "r41_mm_s8s8", "s57_mmint_s8s8")
+    ),
     *(Case(f"low_precision/{name}") for name in ("s57_convint_pc", "r01_const")),
     Case("low_precision/r34_decomp", check=not_larger),
 ]
 
 
 def feeds_of(model: onnx.ModelProto, seed: int) -> dict[str, NDArray[Any]]:
-    """Values of one kind for each seed: random ones, half steps of the model's own scales, zeros."""
+    """Values of one kind for each seed: random ones, half steps of the model's own scales,
+    zeros.
+    """
     rng = np.random.default_rng(seed)
     sizes = dict[str, int]()
     steps = steps_of(model)
     feeds = dict[str, NDArray[Any]]()
     for value in model.graph.input:
         tensor = value.type.tensor_type
-        shape = [d.dim_value if d.HasField("dim_value") else size_of(d, sizes, rng) for d in tensor.shape.dim]
+        shape = [
+            d.dim_value if d.HasField("dim_value") else size_of(d, sizes, rng)
+            for d in tensor.shape.dim
+        ]
         kind = TYPES[tensor.elem_type]
         if kind in INTEGERS.values() or kind is np.bool_:
             values = rng.integers(0, 2 if kind is np.bool_ else 100, shape)
@@ -157,14 +191,20 @@ def steps_of(model: onnx.ModelProto) -> list[float]:
     """The positive constants of a model that may be scales."""
     constants = [t for t in model.graph.initializer if t.data_type in FLOATS]
     values = [onnx.numpy_helper.to_array(t).reshape(-1) for t in constants]
-    return [float(value) for some in values if some.size <= 64 for value in some if 0 < value < 1] or [0.5]
+    return [
+        float(value) for some in values if some.size <= 64 for value in some if 0 < value < 1
+    ] or [0.5]
 
 
-def size_of(dimension: onnx.TensorShapeProto.Dimension, sizes: dict[str, int], rng: np.random.Generator) -> int:
+def size_of(
+    dimension: onnx.TensorShapeProto.Dimension, sizes: dict[str, int], rng: np.random.Generator
+) -> int:
     return sizes.setdefault(dimension.dim_param, int(rng.integers(1, 1 + SIZES)))
 
 
-def run(model: Path, feeds: Mapping[str, NDArray[Any]], with_kernels: bool = False) -> list[NDArray[Any]]:
+def run(
+    model: Path, feeds: Mapping[str, NDArray[Any]], with_kernels: bool = False
+) -> list[NDArray[Any]]:
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
@@ -181,15 +221,21 @@ def is_near(ours: NDArray[Any], theirs: NDArray[Any], least: Any, is_exact: bool
     return bool(np.allclose(theirs, ours, rtol=tolerance, atol=tolerance * scale, equal_nan=True))
 
 
-@pytest.mark.parametrize("case", RESULTS, ids=lambda case: f"{case.file}-{'-'.join(map(str, case.options))}")
-def test_a_case_converts_to_what_its_readme_says(case: Case, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "case", RESULTS, ids=lambda case: f"{case.file}-{'-'.join(map(str, case.options))}"
+)
+def test_a_case_converts_to_what_its_readme_says(
+    case: Case, request: pytest.FixtureRequest
+) -> None:
     if case.options == KERNELS:
         request.getfixturevalue("needs_a_compiler")
     source = CASES / f"{case.file}.onnx"
     report = fusionc.convert(source, output="out.onnx", **case.options)
     model = onnx.load("out.onnx")
     if case.options.get("verify", True):
-        assert report.verification is not None and "equal" in report.verification, report.verification
+        assert report.verification is not None and "equal" in report.verification, (
+            report.verification
+        )
     assert case.check(model, report), operators(model)
     if case.is_run:
         assert_equal_outputs(source, case)
@@ -208,11 +254,19 @@ def assert_equal_outputs(source: Path, case: Case) -> None:
             continue
         for flag in (False, True) if case.options == KERNELS else (False,):
             for ours, theirs in zip(expected, run(Path("out.onnx"), feeds, flag), strict=True):
-                assert is_near(np.asarray(ours), np.asarray(theirs), least, case.is_exact), (seed, flag)
+                assert is_near(np.asarray(ours), np.asarray(theirs), least, case.is_exact), (
+                    seed,
+                    flag,
+                )
 
 
 def test_areas_that_differ_in_a_scalar_share_their_functions(needs_a_compiler: None) -> None:
-    fusionc.convert(CASES / "52_many_scalar_areas.onnx", output="out.onnx", enable_graph_kernel=True, verify=False)
+    fusionc.convert(
+        CASES / "52_many_scalar_areas.onnx",
+        output="out.onnx",
+        enable_graph_kernel=True,
+        verify=False,
+    )
     assert len(onnx.load("out.onnx").functions) > 100
     assert Path("out.kernels.so").stat().st_size < 1_000_000
 
@@ -227,7 +281,9 @@ def test_the_preset_exact_is_exact() -> None:
 
 
 def test_a_type_that_cannot_be_raised_says_so_before_anything_is_written() -> None:
-    """onnxruntime runs ThresholdedRelu of double by its definition, which is of opset 18: there, and nowhere else."""
+    """onnxruntime runs ThresholdedRelu of double by its definition, which is of opset 18: there,
+    and nowhere else.
+    """
     with pytest.raises(fusionc.FusioncError) as caught:
         fusionc.convert(CASES / "raise_trelu_double.onnx", output="out.onnx", target_opset=23)
     said = "onnxruntime has no kernel for ThresholdedRelu of opset 22 that takes double"
@@ -246,5 +302,7 @@ def test_mode_3_says_what_onnxruntime_says(file: str, code: int) -> None:
 
     from fusionc.cli import main
 
-    done = CliRunner().invoke(main, ["convert", "--model", str(CASES / f"{file}.onnx"), "--mode", "3"])
+    done = CliRunner().invoke(
+        main, ["convert", "--model", str(CASES / f"{file}.onnx"), "--mode", "3"]
+    )
     assert bool(done.exit_code) == bool(code), done.output

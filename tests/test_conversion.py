@@ -16,7 +16,9 @@ from harness import operators, parse
 
 import fusionc
 from fusionc import conversion, save_if_right
-from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
+from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import (
+    Conv2DTransposeBatchnormFusionPass,
+)
 from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.report import stage_times
 from fusionc.rewrite import Match, Tape
@@ -27,7 +29,8 @@ pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "sample_models"
 SWITCHES = sorted((ROOT / "switch_configs").glob("*.json"))
-EXPECTED = {  # nodes before and after the default switches; a change of the passes changes these on purpose
+# nodes before and after the default switches; a change of the passes changes these on purpose
+EXPECTED = {
     "control_flow": (11, 6),
     "conv_bn": (15, 6),
     "matmul_bias": (15, 3),
@@ -49,7 +52,9 @@ def test_the_samples_become_smaller_and_stay_right(name: str) -> None:
 @pytest.mark.parametrize("switches", SWITCHES, ids=lambda p: p.stem)
 @pytest.mark.parametrize("name", EXPECTED)
 def test_every_switch_file_works(name: str, switches: Path) -> None:
-    report = fusionc.convert(SAMPLES / f"{name}.onnx", output="out.onnx", fusion_switch_file=switches)
+    report = fusionc.convert(
+        SAMPLES / f"{name}.onnx", output="out.onnx", fusion_switch_file=switches
+    )
     assert report.output is not None and report.output.exists()
     if switches.stem == "all_off":
         assert onnx.load("out.onnx") == onnx.load(SAMPLES / f"{name}.onnx")
@@ -102,7 +107,10 @@ def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
 def fusionc_command(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fusionc", *map(str, words)]
     return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
 
 
@@ -122,7 +130,10 @@ def test_the_greps_of_the_documentation_find_the_patterns_in_order() -> None:
     ]
     assert [line for line in done.stdout.splitlines() if "effected_times" in line] == lines
     counts = json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]
-    assert counts["graph_fusion"]["ConvBatchnormFusionPass"] == {"effect_times": "2", "match_times": "2"}
+    assert counts["graph_fusion"]["ConvBatchnormFusionPass"] == {
+        "effect_times": "2",
+        "match_times": "2",
+    }
 
 
 def test_a_user_s_check_in_three_commands() -> None:
@@ -137,7 +148,10 @@ def test_a_reader_that_goes_does_no_harm() -> None:
     model = os.fspath(SAMPLES / "conv_bn.onnx")
     command = [sys.executable, "-m", "fusionc", "convert", "--model", model, "--output", "fused"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
@@ -160,13 +174,20 @@ def test_what_is_for_finite_numbers_is_verified_with_these_only() -> None:
     report = fusionc.convert("in.onnx", output="out.onnx")
     assert "MultiHeadAttention" in report.operators_after
     assert report.verification is not None and report.verification.startswith("equal in 5 runs")
-    assert "NaN and Inf left out, for which MultiHeadAttentionFusionPass may give other results" in report.verification
-    report = fusionc.convert("in.onnx", output="out.onnx", optimization_switch="MultiHeadAttentionFusionPass:off")
+    assert (
+        "NaN and Inf left out, for which MultiHeadAttentionFusionPass may give other results"
+        in report.verification
+    )
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", optimization_switch="MultiHeadAttentionFusionPass:off"
+    )
     assert report.verification == "equal in 7 runs"
 
 
 def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked to change is prepared, and written for the verification; a large model takes time to save."""
+    """What is asked to change is prepared, and written for the verification; a large model takes
+    time to save.
+    """
     clock = iter(range(1_000_000))
     slow = {"reference": 0, "save": 0, "publish": 0}
 
@@ -181,7 +202,9 @@ def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
 
     for module in (conversion, stage_times):
         monkeypatch.setattr(module, "perf_counter", lambda: float(next(clock)))
-    monkeypatch.setattr(conversion.Job, "reference", taking("reference", 1000, conversion.Job.reference))
+    monkeypatch.setattr(
+        conversion.Job, "reference", taking("reference", 1000, conversion.Job.reference)
+    )
     monkeypatch.setattr(save_if_right, "save", taking("save", 200, save_if_right.save))
     monkeypatch.setattr(save_if_right, "published", taking("publish", 30, save_if_right.published))
     report = fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", out_nodes="features")
@@ -192,16 +215,22 @@ def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_help_and_completion_know_the_names_that_are_imported_on_first_use() -> None:
     program = "import fusionc; print(set(fusionc.__all__) - set(dir(fusionc)))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "set()\n"
 
 
 @pytest.mark.parametrize("place", ["a pass", "elsewhere"])
-def test_a_limit_that_is_too_short_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_a_limit_that_is_too_short_is_no_fault_of_the_model(
+    monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
     def overdue(*_: object) -> None:
         raise Overdue("it takes longer than 0.001 s")
 
-    owner, name = (ConvBatchnormFusionPass, "rewrite") if place == "a pass" else (conversion.Job, "optimized")
+    owner, name = (
+        (ConvBatchnormFusionPass, "rewrite") if place == "a pass" else (conversion.Job, "optimized")
+    )
     monkeypatch.setattr(owner, name, lambda *_, **__: overdue())
     with pytest.raises(fusionc.FusioncError) as caught:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
@@ -219,4 +248,6 @@ def test_the_default_result_can_be_quantized_by_onnxruntime(in_a_folder_of_its_o
     fusionc.convert("model.onnx", output="out.onnx")
     assert "QuickGelu" in [node.op_type for node in onnx.load("out.onnx").graph.node]
     quantize_dynamic("out.onnx", "quantized.onnx")
-    assert [node.op_type for node in onnx.load("quantized.onnx").graph.node].count("MatMulInteger") == 2
+    assert [node.op_type for node in onnx.load("quantized.onnx").graph.node].count(
+        "MatMulInteger"
+    ) == 2

@@ -1,4 +1,6 @@
-"""Every name that the documents of CANN, MindSpore and TorchAir print, as people will bring them."""
+"""Every name that the documents of CANN, MindSpore and TorchAir print, as people will bring
+them.
+"""
 
 from __future__ import annotations
 
@@ -97,13 +99,17 @@ SWITCHES = {
 @pytest.mark.parametrize("name", f"{CANN} {MINDSPORE} {TORCHAIR}".split())
 def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> None:
     assert NAMES.find(name) and not NAMES.is_ascend_only(name)
-    assert not unknown_passes(PASSES, Flags(enable_pass=(name,), disable_pass=(f"fusion_group.{name}",)))
+    assert not unknown_passes(
+        PASSES, Flags(enable_pass=(name,), disable_pass=(f"fusion_group.{name}",))
+    )
 
 
 @pytest.mark.parametrize("name", CHIP.split())
 def test_a_name_that_only_a_chip_has_is_known(name: str) -> None:
     assert NAMES.is_ascend_only(name)
-    assert decide(PASSES, optimization_switch=f"{name}:off").notices == (f"Ascend only: no effect here: {name}",)
+    assert decide(PASSES, optimization_switch=f"{name}:off").notices == (
+        f"Ascend only: no effect here: {name}",
+    )
 
 
 @pytest.mark.parametrize(("name", "passes"), SWITCHES.items())
@@ -125,7 +131,10 @@ def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) 
     operators = flags.disable_cluster_ops
     reason = why_not_in_onnx(name)
     if reason is None:
-        assert all(onnx.defs.has(*operator.rpartition(".")[::-2]) or "microsoft" in operator for operator in operators)
+        assert all(
+            onnx.defs.has(*operator.rpartition(".")[::-2]) or "microsoft" in operator
+            for operator in operators
+        )
         assert not unknown_operators(flags)
     else:
         assert operators == (name,) and not onnx.defs.has(name)
@@ -145,7 +154,9 @@ def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) 
 )  # fmt: skip
 @pytest.mark.parametrize("flag", [key for key in EFFECTIVE if "_ops" in key])
 def test_an_operator_of_mindspore_in_any_list(flag: str, name: str, operators: str) -> None:
-    assert getattr(read_flags(f"--{flag}={name}", is_enabled=True).flags, flag) == tuple(operators.split())
+    assert getattr(read_flags(f"--{flag}={name}", is_enabled=True).flags, flag) == tuple(
+        operators.split()
+    )
 
 
 @pytest.mark.parametrize("name", PATTERNS.split())
@@ -158,7 +169,9 @@ def test_a_flag_of_the_documents_has_an_effect(name: str) -> None:
     assert name in EFFECTIVE
 
 
-@pytest.mark.parametrize("text", ["--enable_expand_ops=Square --enable_cluster_ops=MatMul,Add", "--opt_level=3"])
+@pytest.mark.parametrize(
+    "text", ["--enable_expand_ops=Square --enable_cluster_ops=MatMul,Add", "--opt_level=3"]
+)
 def test_the_flags_of_the_examples_are_read_without_a_warning(text: str) -> None:
     read = read_flags(text, is_enabled=None)
     assert read.flags.is_on and not read.warnings and not unknown_operators(read.flags)
@@ -168,7 +181,9 @@ def test_the_switches_that_vllm_documents_are_taken() -> None:
     """Two passes of CANN that are one here."""
     option = "AddRmsNormDynamicQuantFusionPass:off;MultiAddRmsNormDynamicQuantFusionPass:off"
     switches = decide(PASSES, optimization_switch=option)
-    assert switches.enabled == DEFAULT - {"AddRmsNormDynamicQuantFusionPass"} and not switches.notices
+    assert (
+        switches.enabled == DEFAULT - {"AddRmsNormDynamicQuantFusionPass"} and not switches.notices
+    )
 
 
 ONES = ", ".join(["1"] * 36)
@@ -210,13 +225,20 @@ def test_equal_constants_stay_where_their_documented_name_is_off(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    onnx.save(parse(f"{PLANE} a = Exp (x)  e = Mul (a, c)  f = Sin (e)  y = Mul (f, d) }}", opset=18), "in.onnx")
+    onnx.save(
+        parse(f"{PLANE} a = Exp (x)  e = Mul (a, c)  f = Sin (e)  y = Mul (f, d) }}", opset=18),
+        "in.onnx",
+    )
     for name, expected in (("", 1), ("ConstantFuseSamePass:off", 2)):
-        fusionc.convert("in.onnx", output="out.onnx", verify=False, optimization_switch=name or None)
+        fusionc.convert(
+            "in.onnx", output="out.onnx", verify=False, optimization_switch=name or None
+        )
         assert len(onnx.load("out.onnx").graph.initializer) == expected
 
 
 def test_the_first_flash_attention_is_the_one_with_a_mask() -> None:
     """As in MindSpore, whose users switch it off by that name."""
     summaries = [NAMES.find(f"FlashAttentionFusionV{number}")[0].summary for number in (1, 2)]
-    assert summaries[0].startswith("Attention with a mask ") and summaries[1].startswith("Attention without a mask ")
+    assert summaries[0].startswith("Attention with a mask ") and summaries[1].startswith(
+        "Attention without a mask "
+    )

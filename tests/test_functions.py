@@ -1,4 +1,6 @@
-"""Calls of model-local functions become nodes: attributes and their defaults, subgraphs, names, other opsets."""
+"""Calls of model-local functions become nodes: attributes and their defaults, subgraphs, names,
+other opsets.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ TWO = "=> (float[4] y, float[4] z)"
 MODELS = {
     "a default": f"agraph (float[4] x) {TWO} {{ y = my.f <alpha: float = 0.3> (x) z = my.f (x) }}",
     "functions in functions": f"agraph (float[4] x) {TWO} {{ y, v = my.g (x) z, w = my.g (y) }}",
-    "subgraphs": f"agraph (float[4] x, bool c) {TWO} {{ y = my.h (x, c) z = my.h <gamma: float = 2.0> (x, c) }}",
+    "subgraphs": (
+        f"agraph (float[4] x, bool c) {TWO} {{ y = my.h (x, c) z = my.h <gamma: float = 2.0> (x, "
+        f"c) }}"
+    ),
     "calls in subgraphs": IN_BODIES,
     "outputs that are inputs": f"agraph (float[4] x) {TWO} {{ y, z, v = my.p (x) }}",
 }
@@ -39,7 +44,9 @@ MODELS = {
 
 def with_functions(text: str, *functions: str) -> ModelProto:
     model = parse(text)
-    model.functions.extend(map(onnx.parser.parse_function, functions or (LEAKY, OUTER, BRANCHES, PASSED)))
+    model.functions.extend(
+        map(onnx.parser.parse_function, functions or (LEAKY, OUTER, BRANCHES, PASSED))
+    )
     return model
 
 
@@ -64,8 +71,12 @@ def test_a_model_without_its_functions_computes_the_same(case: str) -> None:
 
 
 def test_functions_that_stay() -> None:
-    """One that is asked to, what it calls, and one whose operators are others at the opset of the model."""
-    other = '<domain: "my", opset_import: ["" : 17]> o (a) => (r) { r = ReduceMax <axes = [0]> (a) }'
+    """One that is asked to, what it calls, and one whose operators are others at the opset of the
+    model.
+    """
+    other = (
+        '<domain: "my", opset_import: ["" : 17]> o (a) => (r) { r = ReduceMax <axes = [0]> (a) }'
+    )
     text = "agraph (float[4] x) => (float[4] y, float[4] z, float[1] v) { y, z = my.g (x)  v = my.o (x) }"
     result = inlined(with_functions(text, LEAKY, OUTER, other), {("my", "g")})
     assert [function.name for function in result.functions] == ["f", "g", "o"]
@@ -75,4 +86,6 @@ def test_functions_that_stay() -> None:
 def test_a_raised_model_has_the_defaults_of_its_functions() -> None:
     model = with_functions(MODELS["a default"])
     result = raise_opset(model, 20)
-    assert [onnx.helper.get_node_attr_value(node, "alpha") for node in result.graph.node] == pytest.approx([0.3, 0.2])
+    assert [
+        onnx.helper.get_node_attr_value(node, "alpha") for node in result.graph.node
+    ] == pytest.approx([0.3, 0.2])

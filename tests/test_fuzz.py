@@ -23,7 +23,9 @@ cached_snippets = cache(fuzz.snippets)
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, CHUNK))
-def test_glued_models_keep_their_numbers(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_glued_models_keep_their_numbers(
+    first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))  # which fuzz sets, too
     rewrites = 0
@@ -68,7 +70,9 @@ def test_what_was_found(graph: str) -> None:
 
 
 def test_an_input_without_elements_is_verified(tmp_path: Path) -> None:
-    model = parse("agraph (float[M,0] x, float[0,5] w) => (float[M,5] y) { p = MatMul (x, w) y = Relu (p) }")
+    model = parse(
+        "agraph (float[M,0] x, float[0,5] w) => (float[M,5] y) { p = MatMul (x, w) y = Relu (p) }"
+    )
     onnx.save(model, tmp_path / "model.onnx")
     assert verify(tmp_path / "model.onnx", tmp_path / "model.onnx").status == "equal"
 

@@ -1,4 +1,6 @@
-"""onnx-graphsurgeon's calls: the same on a graph of fusionc, or an error that says what to use instead."""
+"""onnx-graphsurgeon's calls: the same on a graph of fusionc, or an error that says what to use
+instead.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ Named = dict[str, Any]
 
 
 def names(values: Any) -> list[str]:
-    return [value.name or value.op if isinstance(value, gs.Node) else value.name for value in values]
+    return [
+        value.name or value.op if isinstance(value, gs.Node) else value.name for value in values
+    ]
 
 
 def given(values: Any) -> list[str]:
@@ -54,14 +58,19 @@ def makers(graph: Any) -> Named:
 
 def attributes(node: Any) -> Named:
     """Without tensors and graphs, which are of another kind here."""
-    return {name: value for name, value in node.attrs.items() if isinstance(value, int | float | str | list)}
+    return {
+        name: value
+        for name, value in node.attrs.items()
+        if isinstance(value, int | float | str | list)
+    }
 
 
 def each(found: Named, question: Callable[[Any], Any]) -> Named:
     return {name: question(item) for name, item in found.items()}
 
 
-# For each name in WORKS: what it says of all nodes, values, constants or graphs of a model, in a form to compare.
+# For each name in WORKS: what it says of all nodes, values, constants or graphs of a model, in a
+# form to compare.
 QUESTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "Node": {
         "op": lambda n: n.op,
@@ -70,9 +79,15 @@ QUESTIONS: dict[str, dict[str, Callable[[Any], Any]]] = {
         "attrs": attributes,
         "inputs": lambda n: given(n.inputs),
         "outputs": lambda n: given(n.outputs),
-        "i()": lambda n: [n.i(t).op for t, value in enumerate(n.inputs) if value is not None and value.inputs],
-        "o()": lambda n: {n.o(c, t).op for t, value in enumerate(n.outputs) for c in range(len(value.outputs))},
-        "subgraphs()": lambda n: [[inner.op for inner in body.nodes] for body in n.subgraphs(recursive=True)],
+        "i()": lambda n: [
+            n.i(t).op for t, value in enumerate(n.inputs) if value is not None and value.inputs
+        ],
+        "o()": lambda n: {
+            n.o(c, t).op for t, value in enumerate(n.outputs) for c in range(len(value.outputs))
+        },
+        "subgraphs()": lambda n: [
+            [inner.op for inner in body.nodes] for body in n.subgraphs(recursive=True)
+        ],
         "AttributeRef": lambda n: n.AttributeRef,
     },
     "Tensor": {
@@ -111,14 +126,17 @@ def test_every_name_that_works_is_compared() -> None:
     }
 
 
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, found in WORKS.items() for name in found])
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, found in WORKS.items() for name in found]
+)
 def test_what_works_says_the_same(kind: str, name: str) -> None:
     theirs, ours = gs.import_onnx(MODEL), typed_model(MODEL, "").main
     question = QUESTIONS[kind][name]
     expected = each(things(kind, theirs, theirs.tensors()), question)
     found = each(things(kind, ours, ours.values), question)
     if name in INFERRED:
-        assert {key for key, item in found.items() if item is None} == {"g", "h"}  # of an operator that nobody knows
+        # of an operator that nobody knows
+        assert {key for key, item in found.items() if item is None} == {"g", "h"}
         expected = {key: item for key, item in expected.items() if item is not None}
         found = {key: found[key] for key in expected}
     assert expected and found == expected
@@ -128,7 +146,9 @@ def public(kind: type, thing: Any) -> Iterator[str]:
     """The public names of a class of graphsurgeon and of its objects, as the tables write them."""
     for name in {*dir(kind), *vars(thing)}:
         if not name.startswith("_"):
-            is_call = callable(getattr(kind, name, None)) and not isinstance(getattr(kind, name), type)
+            is_call = callable(getattr(kind, name, None)) and not isinstance(
+                getattr(kind, name), type
+            )
             yield f"{name}()" if is_call else name
 
 
@@ -141,15 +161,24 @@ def test_the_tables_have_every_name_of_graphsurgeon() -> None:
         (gs.Constant, values["w"], ("Tensor", "Constant")),
         (gs.Graph, graph, ("Graph",)),
     ):
-        known = {name for base in bases for table in (WORKS, MISSING) for name in table.get(base, ())}
+        known = {
+            name for base in bases for table in (WORKS, MISSING) for name in table.get(base, ())
+        }
         assert known == set(public(kind, thing)), kind
 
 
-@pytest.mark.parametrize(("kind", "call"), [(kind, call) for kind, found in MISSING.items() for call in found])
+@pytest.mark.parametrize(
+    ("kind", "call"), [(kind, call) for kind, found in MISSING.items() for call in found]
+)
 def test_what_is_missing_says_what_to_use(kind: str, call: str) -> None:
     graph = typed_model(MODEL, "").main
     value, constant = graph.values["x"], graph.values["w"]
-    thing: Any = {"Node": makers(graph)["a"], "Variable": value, "Constant": constant, "Graph": graph}[kind]
+    thing: Any = {
+        "Node": makers(graph)["a"],
+        "Variable": value,
+        "Constant": constant,
+        "Graph": graph,
+    }[kind]
     name = call.removesuffix("()")
     assert not hasattr(thing, name)
     with pytest.raises(AttributeError) as caught:
@@ -197,10 +226,20 @@ def test_what_would_change_the_graph_is_refused(what: str) -> None:
     graph = typed_model(MODEL, "").main
     name, change = CHANGES[what]
     thing = makers(graph).get(name) or graph.values.get(name) or graph
-    before = (len(graph.nodes), given(graph.inputs), given(graph.outputs), dict(makers(graph)["e"].attrs))
+    before = (
+        len(graph.nodes),
+        given(graph.inputs),
+        given(graph.outputs),
+        dict(makers(graph)["e"].attrs),
+    )
     with pytest.raises(TypeError, match=r"a pass |graph\.ordered"):
         change(thing)
-    assert before == (len(graph.nodes), given(graph.inputs), given(graph.outputs), dict(makers(graph)["e"].attrs))
+    assert before == (
+        len(graph.nodes),
+        given(graph.inputs),
+        given(graph.outputs),
+        dict(makers(graph)["e"].attrs),
+    )
     assert given(makers(graph)["a"].inputs) == ["x", "w"] and graph.values["x"].name == "x"
 
 
@@ -222,18 +261,28 @@ class OwnPass(fusionc.Pass):
 """
 
 
-def test_a_users_pass_that_knows_graphsurgeon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_users_pass_that_knows_graphsurgeon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    text = "agraph (float[N] x) => (float[N] y) { a = Exp (x) b = Neg (a) c = Relu (b) y = Sin (c) }"
+    text = (
+        "agraph (float[N] x) => (float[N] y) { a = Exp (x) b = Neg (a) c = Relu (b) y = Sin (c) }"
+    )
     onnx.save(parse(text), "in.onnx")
     try:
         Path("own.py").write_text(OWN.format(call=""))
         report = fusionc.convert("in.onnx", output="out.onnx", custom_passes=["own.py"])
-        assert [node.op_type for node in onnx.load("out.onnx").graph.node] == ["Exp", "Neg", "LeakyRelu", "Sin"]
+        assert [node.op_type for node in onnx.load("out.onnx").graph.node] == [
+            "Exp",
+            "Neg",
+            "LeakyRelu",
+            "Sin",
+        ]
         assert report.verification is not None and report.verification.startswith("equal in ")
         Path("own.py").write_text(OWN.format(call=".copy()"))
         with pytest.raises(
-            fusionc.FusioncError, match=r"OwnPass failed: AttributeError: Node\.copy\(\) of .* like=node"
+            fusionc.FusioncError,
+            match=r"OwnPass failed: AttributeError: Node\.copy\(\) of .* like=node",
         ):
             fusionc.convert("in.onnx", output="other.onnx", custom_passes=["own.py"])
     finally:
@@ -245,8 +294,16 @@ def test_the_names_that_are_told_exist() -> None:
     graph = typed_model(MODEL, "").main
     node, value, constant = makers(graph)["a"], graph.values["x"], graph.values["w"]
     assert graph.ordered()[0].op == "Add" and [n.op for n in graph.of_operator("Mul")] == ["Mul"]
-    assert graph.opset_of("") == graph.opset == 18 and graph.model.ir_version and graph.proto.name == "agraph"
-    assert graph.model.functions == {} and graph.proto.doc_string == "" and graph.model.proto.producer_name == ""
+    assert (
+        graph.opset_of("") == graph.opset == 18
+        and graph.model.ir_version
+        and graph.proto.name == "agraph"
+    )
+    assert (
+        graph.model.functions == {}
+        and graph.proto.doc_string == ""
+        and graph.model.proto.producer_name == ""
+    )
     assert value.elem_type == 1 and value.known_type.shape is not None and node.attr("axis") is None
     assert isinstance(constant, Constant) and isinstance(constant.data, onnx.TensorProto)
     assert graph.values["y"].is_output

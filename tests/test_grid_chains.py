@@ -20,7 +20,9 @@ def test_chains_over_grids_keep_their_integers(first: int) -> None:
         model = grid_chains.chain(0, number)
         result, counts = grid_chains.optimized(model)
         rewrites += sum(counts.values())
-        assert grid_chains.difference(model, result) == "", f"python benchmarks/grid_chains.py --only {number}"
+        assert grid_chains.difference(model, result) == "", (
+            f"python benchmarks/grid_chains.py --only {number}"
+        )
     assert rewrites > CHUNK
 
 

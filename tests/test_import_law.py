@@ -22,7 +22,8 @@ HEIGHT = {
     "node_origin": -1, "in_memory": 9.5, "batch": 9.5, "ready": 5, "inspection": 5, "near_miss": 7,
     "measurement": 6, "tuning": 8.5, "loadable": 6.5, "functions": 0.5, "integer_groups": 1.5,
 }  # fmt: skip
-# Rooms in a room, which others see as one. What ties them together may look at verification and the log, they may not.
+# Rooms in a room, which others see as one. What ties them together may look at verification and the
+# log, they may not.
 KERNEL_ROOMS = ("area", "lower", "blocked", "c", "library", "flags", "select")
 HEIGHT |= {f"graph_kernel.{name}": 2 + k / 10 for k, name in enumerate(KERNEL_ROOMS, 1)}
 ENGINE = 2600  # lines of code
@@ -53,13 +54,23 @@ def test_imports_go_down(path: Path) -> None:
         for other in (room(name, seen_from=own) for name in names if name.startswith("fusionc.")):
             assert other == own or HEIGHT[other] < HEIGHT[own], f"{own} must not import {other}"
         if own == "cli":
-            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n != "fusionc.rewrite.definition"]
+            graph_code = [
+                n
+                for n in names
+                if room(n) in ("model", "rewrite") and n != "fusionc.rewrite.definition"
+            ]
             assert not graph_code, "the command line has no graph code"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports inside of functions count, too. Who imports nothing that is left is taken away until nobody can be."""
-    left = {module_name(path): set(imported_modules(path)) for path in MODULES if path != ROOT / "__init__.py"}
+    """Imports inside of functions count, too. Who imports nothing that is left is taken away until
+    nobody can be.
+    """
+    left = {
+        module_name(path): set(imported_modules(path))
+        for path in MODULES
+        if path != ROOT / "__init__.py"
+    }
     while free := {module for module, imported in left.items() if not imported & left.keys()}:
         left = {module: imported for module, imported in left.items() if module not in free}
     while ends := left.keys() - set().union(*left.values()):  # those above a circle
@@ -76,7 +87,16 @@ def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
 
 
 def test_the_check_uses_nothing_of_what_it_checks() -> None:
-    allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "protos", "node_origin")
+    allowed = (
+        "verify",
+        "runtime",
+        "disk",
+        "errors",
+        "model.operators",
+        "model.tensors",
+        "protos",
+        "node_origin",
+    )
     allowed += ("operators", "functions")
     for path in (ROOT / "verify").rglob("*.py"):
         own = {module.removeprefix("fusionc.") for module in imported_modules(path)}
@@ -98,7 +118,9 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def imported_modules(path: Path) -> Iterator[str]:
-    """The modules of fusionc that a module imports, but for the public API, which imports nothing until it is used."""
+    """The modules of fusionc that a module imports, but for the public API, which imports nothing
+    until it is used.
+    """
     known = known_modules()
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom):
@@ -112,18 +134,34 @@ def imported_modules(path: Path) -> Iterator[str]:
 def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings.
 
-    What reads protos alone (protos.py) and words errors (errors.py) is below these rooms, and everybody's.
+    What reads protos alone (protos.py) and words errors (errors.py) is below these rooms, and
+    everybody's.
     """
-    engine = [p for name in ("model", "shapes", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
+    engine = [
+        p
+        for name in ("model", "shapes", "rewrite", "switches")
+        for p in (ROOT / name).rglob("*.py")
+    ]
     assert sum(map(code_lines, engine)) <= ENGINE
 
 
 def code_lines(path: Path) -> int:
     source = path.read_text()
-    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    skipped = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    lines = {line for t in tokens if t.type not in skipped for line in range(t.start[0], t.end[0] + 1)}
+    lines = {
+        line for t in tokens if t.type not in skipped for line in range(t.start[0], t.end[0] + 1)
+    }
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
             lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return len(lines)

@@ -1,4 +1,6 @@
-"""A rewrite with which the result cannot be loaded is left out; the conversion does not fail for it."""
+"""A rewrite with which the result cannot be loaded is left out; the conversion does not fail for
+it.
+"""
 
 from __future__ import annotations
 
@@ -44,27 +46,39 @@ def with_bogus_attributes(monkeypatch: pytest.MonkeyPatch, *outputs: str) -> Non
 
 
 @pytest.mark.parametrize("bogus", [("n2",), ("n1", "y")])
-def test_what_makes_the_model_unloadable_is_left_out(bogus: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_makes_the_model_unloadable_is_left_out(
+    bogus: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_bogus_attributes(monkeypatch, *bogus)
     report = fusionc.convert("model.onnx", output="out.onnx")
     assert operators(onnx.load("out.onnx"))["BatchNormalization"] == len(bogus)
     counts = [count for count in report.patterns if count.pass_name == "ConvBatchnormFusionPass"]
-    assert [(count.effected, count.refused) for count in counts] == [(3 - len(bogus), {REASON: len(bogus)})]
+    assert [(count.effected, count.refused) for count in counts] == [
+        (3 - len(bogus), {REASON: len(bogus)})
+    ]
     assert report.verification is not None and report.verification.startswith("equal")
-    told = [notice for notice in report.notices if notice.startswith("ConvBatchnormFusionPass left")]
-    assert len(told) == len(bogus) and all("the result could not be loaded" in notice for notice in told)
+    told = [
+        notice for notice in report.notices if notice.startswith("ConvBatchnormFusionPass left")
+    ]
+    assert len(told) == len(bogus) and all(
+        "the result could not be loaded" in notice for notice in told
+    )
 
 
 def test_a_wrong_result_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ConvBatchnormFusionPass.rewrite
-    monkeypatch.setattr(ConvBatchnormFusionPass, "rewrite", lambda self, m, new: new.Abs(right(self, m, new)))
+    monkeypatch.setattr(
+        ConvBatchnormFusionPass, "rewrite", lambda self, m, new: new.Abs(right(self, m, new))
+    )
     with pytest.raises(VerificationError, match="ConvBatchnormFusionPass"):
         fusionc.convert("model.onnx", output="out.onnx")
     assert not Path("out.onnx").exists()
 
 
 def test_what_onnxruntime_cannot_run_optimized_is_left_out() -> None:
-    """Without the Identity, onnxruntime 1.31 takes the Transpose into the Gemm, although the graph hands it out."""
+    """Without the Identity, onnxruntime 1.31 takes the Transpose into the Gemm, although the graph
+    hands it out.
+    """
     text = """agraph (float[M,K] a, float[N,K] b) => (float[M,N] y, float[K,M] z) {
         p = Transpose (a) q = Transpose (b) y = Gemm <transA = 1> (p, q) z = Identity (p) }"""
     onnx.save(parse(text, 12), "gemm.onnx")

@@ -1,4 +1,6 @@
-"""Legal models of forms that no table of a pass has: they are converted, and compute what they did."""
+"""Legal models of forms that no table of a pass has: they are converted, and compute what they
+did.
+"""
 
 from __future__ import annotations
 
@@ -90,12 +92,18 @@ def test_they_are_converted(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         np.testing.assert_array_equal(one, other)
 
 
-def test_functions_may_have_the_names_of_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_may_have_the_names_of_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    graph = "agraph (int8[2,3] x) => (float[3,2] y) { d = my.DequantizeLinear (x)  y = Transpose (d) }"
+    graph = (
+        "agraph (int8[2,3] x) => (float[3,2] y) { d = my.DequantizeLinear (x)  y = Transpose (d) }"
+    )
     body = "f = Cast <to = 1> (x)  s = Constant <value_float = 0.1> ()  y = Mul (f, s)"
     onnx.save(with_function(graph, "DequantizeLinear", body), "model.onnx")
-    assert "equal" in (fusionc.convert("model.onnx", output="out.onnx", log="null").verification or "")
+    assert "equal" in (
+        fusionc.convert("model.onnx", output="out.onnx", log="null").verification or ""
+    )
 
 
 def test_a_branch_inside_a_function_keeps_what_the_function_is_called_with(
@@ -105,14 +113,21 @@ def test_a_branch_inside_a_function_keeps_what_the_function_is_called_with(
     body = """c = Constant <value = bool {1}> ()  n = Neg (x)
         y = If (c) <then_branch = t () => (float[m] p) { p = LeakyRelu <alpha: float = @slope> (n) },
             else_branch = e () => (float[m] q) { q = Neg (x) }>"""
-    model = with_function("agraph (float[3] x) => (float[3] y) { y = my.F <slope = 0.5> (x) }", "F <slope>", body)
+    model = with_function(
+        "agraph (float[3] x) => (float[3] y) { y = my.F <slope = 0.5> (x) }", "F <slope>", body
+    )
     onnx.save(model, "model.onnx")
     report = fusionc.convert("model.onnx", output="out.onnx", verify=False, log="null")
-    assert any(count.pass_name == "SwitchDeadBranchElimination" and count.effected for count in report.patterns)
+    assert any(
+        count.pass_name == "SwitchDeadBranchElimination" and count.effected
+        for count in report.patterns
+    )
     np.testing.assert_array_equal(outputs("out.onnx", {})[0], outputs("model.onnx", {})[0])
 
 
-def test_subnormal_weights_before_an_epsilon_that_a_call_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subnormal_weights_before_an_epsilon_that_a_call_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     graph = "agraph (float[1,1,3] x) => (float[1,1,3] y) { y = my.F <eps = 0.5> (x) }"
     body = """w = Constant <value = float[1,1,1] {1e-40}> ()  c = Conv (x, w)  s = Constant <value_floats = [1.0]> ()
@@ -125,22 +140,33 @@ def test_subnormal_weights_before_an_epsilon_that_a_call_gives(tmp_path: Path, m
 def test_a_sequence_in_a_loop_may_hold_other_shapes_than_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """onnxruntime's own optimizers believe in the first shape, so that they are off here, as in the verification."""
+    """onnxruntime's own optimizers believe in the first shape, so that they are off here, as in the
+    verification.
+    """
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(CARRIED_SEQUENCE), "model.onnx")
-    assert "equal" in (fusionc.convert("model.onnx", output="out.onnx", log="null").verification or "")
+    assert "equal" in (
+        fusionc.convert("model.onnx", output="out.onnx", log="null").verification or ""
+    )
 
 
-def test_a_dump_keeps_what_was_made_in_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dump_keeps_what_was_made_in_a_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     body = "c = Constant <value = float {3.0}> ()  y = Sub (x, c)"
-    onnx.save(with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body), "model.onnx")
+    onnx.save(
+        with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body),
+        "model.onnx",
+    )
     for dump in (None, "dump"):
         fusionc.convert("model.onnx", output="out.onnx", dump_graph=dump, log="null")
         np.testing.assert_array_equal(outputs("out.onnx", {})[0], outputs("model.onnx", {})[0])
 
 
-def test_what_a_model_has_for_training_is_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_model_has_for_training_is_not_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     model = parse("agraph (float[3] x) => (float[3] y) { y = Relu (x) }", opset=11)
     model.training_info.add().algorithm.name = "algorithm"

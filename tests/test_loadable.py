@@ -23,7 +23,12 @@ MODEL = """agraph (float[1,1,4,4] x) => (float[1,1,4,4] y)
 # microsoft/onnxruntime#32413, of 1.31 and 1.32: its optimizers make an invalid graph of this.
 NOT_LOADED = """agraph (float[4] x) => (float[4] y) <float zero = {0}, float one = {1}> {
     m = Identity (x) f = Div (one, one) w = Mul (m, f) y = Add (w, zero) }"""
-ONLY = {"Switch": {"GraphFusion": {"ALL": "off", "ConvBatchnormFusionPass": "on"}, "UBFusion": {"ALL": "off"}}}
+ONLY = {
+    "Switch": {
+        "GraphFusion": {"ALL": "off", "ConvBatchnormFusionPass": "on"},
+        "UBFusion": {"ALL": "off"},
+    }
+}
 
 
 @pytest.fixture
@@ -69,10 +74,14 @@ def test_what_cannot_be_loaded_is_left_out(
 ) -> None:
     monkeypatch.setattr(ConvBatchnormFusionPass, "rewrite", wrong)
     onnx.save(parse(MODEL), "in.onnx")
-    report = fusionc.convert("in.onnx", output="out.onnx", fusion_switch_file=only, **{"verify": False, **options})
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", fusion_switch_file=only, **{"verify": False, **options}
+    )
     assert operators(onnx.load("out.onnx")) == operators(parse(MODEL))
     reason = "the result could not be loaded with it"
-    assert any("ConvBatchnormFusionPass left" in text and text.endswith(reason) for text in report.notices)
+    assert any(
+        "ConvBatchnormFusionPass left" in text and text.endswith(reason) for text in report.notices
+    )
 
 
 def test_a_users_pass_is_named_and_nothing_is_written() -> None:

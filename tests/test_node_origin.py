@@ -8,7 +8,14 @@ from fusionc.node_origin import Origin, doc_line, origin_of
 
 
 def test_a_node_that_no_pass_has_made_says_nothing() -> None:
-    assert origin_of(onnx.NodeProto(op_type="Relu", doc_string="made by hand: fusionc.pass=A; fusionc.from=b")) is None
+    assert (
+        origin_of(
+            onnx.NodeProto(
+                op_type="Relu", doc_string="made by hand: fusionc.pass=A; fusionc.from=b"
+            )
+        )
+        is None
+    )
 
 
 def test_metadata_are_read_and_every_line_of_a_doc_string() -> None:

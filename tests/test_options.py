@@ -1,4 +1,6 @@
-"""What `fusionc.convert` says of arguments that the command line would have refused, and where the result goes."""
+"""What `fusionc.convert` says of arguments that the command line would have refused, and where the
+result goes.
+"""
 
 from __future__ import annotations
 
@@ -103,10 +105,14 @@ def test_a_model_in_memory_is_for_optimize() -> None:
     ],
 )
 def test_where_the_result_goes(given: str | None, expected: str) -> None:
-    assert output_path(Path("some/in.v2.onnx"), None if given is None else Path(given)) == Path(expected)
+    assert output_path(Path("some/in.v2.onnx"), None if given is None else Path(given)) == Path(
+        expected
+    )
 
 
-@pytest.mark.parametrize("given", ["in.onnx", "./in.onnx", "in", "folder/../in", "link.onnx", "hard.onnx"])
+@pytest.mark.parametrize(
+    "given", ["in.onnx", "./in.onnx", "in", "folder/../in", "link.onnx", "hard.onnx"]
+)
 def test_the_model_itself_is_never_overwritten(given: str) -> None:
     content = MODEL.read_bytes()
     Path("in.onnx").write_bytes(content)

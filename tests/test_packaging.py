@@ -1,4 +1,6 @@
-"""What is given away: a wheel and a source distribution with everything in it, one version, one list of linters."""
+"""What is given away: a wheel and a source distribution with everything in it, one version, one
+list of linters.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,22 @@ import fusionc
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-TAKEN_ANYWAY = {"LICENSE", "MANIFEST.in", "PKG-INFO", "README.md", "fusionc", "pyproject.toml", "setup.cfg", ".git"}
+TAKEN_ANYWAY = {
+    "LICENSE",
+    "MANIFEST.in",
+    "PKG-INFO",
+    "README.md",
+    "fusionc",
+    "pyproject.toml",
+    "setup.cfg",
+    ".git",
+}
 
 
 def test_there_is_one_version() -> None:
-    done = subprocess.run([sys.executable, "-m", "fusionc", "--version"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fusionc", "--version"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.stdout.startswith(f"fusionc {fusionc.__version__} (onnx ")
     assert "version" in PROJECT["project"]["dynamic"] and "version" not in PROJECT["project"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "fusionc.__version__"}
@@ -25,23 +38,41 @@ def test_there_is_one_version() -> None:
 
 def test_the_changelog_says_what_comes_next() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
-    assert re.findall("^## \\[(.+?)\\]", text, re.MULTILINE)[0] in ("Unreleased", fusionc.__version__)
+    assert re.findall("^## \\[(.+?)\\]", text, re.MULTILINE)[0] in (
+        "Unreleased",
+        fusionc.__version__,
+    )
 
 
 def test_every_file_beside_the_modules_is_in_the_wheel() -> None:
     """Where files move, so must their patterns."""
-    patterns = [pattern.replace("**/", "*") for pattern in PROJECT["tool"]["setuptools"]["package-data"]["fusionc"]]
-    files = [path for path in (ROOT / "fusionc").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    patterns = [
+        pattern.replace("**/", "*")
+        for pattern in PROJECT["tool"]["setuptools"]["package-data"]["fusionc"]
+    ]
+    files = [
+        path
+        for path in (ROOT / "fusionc").rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    ]
     names = [path.relative_to(ROOT / "fusionc").as_posix() for path in files]
-    assert names and not [name for name in names if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    assert names and not [
+        name for name in names if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    ]
 
 
 def test_everything_that_is_no_product_of_a_tool_is_in_the_source_distribution() -> None:
     lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
-    taken = TAKEN_ANYWAY | {name for words in lines if words[0] in ("graft", "include") for name in words[1:]}
+    taken = TAKEN_ANYWAY | {
+        name for words in lines if words[0] in ("graft", "include") for name in words[1:]
+    }
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
     here = [path.name for path in ROOT.iterdir()]
-    assert not [name for name in here if name not in taken and not any(fnmatch.fnmatch(name, i) for i in ignored)]
+    assert not [
+        name
+        for name in here
+        if name not in taken and not any(fnmatch.fnmatch(name, i) for i in ignored)
+    ]
     assert not [name for name in taken - TAKEN_ANYWAY if name not in here]
 
 

@@ -1,4 +1,6 @@
-"""The faults that tests plant are faults: each makes a model compute something else, and is gone afterwards."""
+"""The faults that tests plant are faults: each makes a model compute something else, and is gone
+afterwards.
+"""
 
 from __future__ import annotations
 

@@ -26,16 +26,21 @@ def unimported() -> ModelProto:
 def with_function() -> ModelProto:
     model = parse(MISSING % "own.twice")
     body = [helper.make_node("Add", ["a", "a"], ["b"]), helper.make_node("own.none", ["b"], ["c"])]
-    model.functions.append(helper.make_function("own", "twice", ["a"], ["c"], body, model.opset_import))
+    model.functions.append(
+        helper.make_function("own", "twice", ["a"], ["c"], body, model.opset_import)
+    )
     return model
 
 
-def causes(model: ModelProto, folder: Path, target: str = "onnxruntime-cpu") -> dict[str, list[tuple[int, str]]]:
+def causes(
+    model: ModelProto, folder: Path, target: str = "onnxruntime-cpu"
+) -> dict[str, list[tuple[int, str]]]:
     onnx.save(model, folder / "in.onnx")
     result = precheck(folder / "in.onnx", target)
     assert result["total"] == len(result["op"]) == result["pass"] + result["fail"]
     found = {
-        entry["name"]: [(cause["code"], cause["message"]) for cause in entry.get("cause", [])] for entry in result["op"]
+        entry["name"]: [(cause["code"], cause["message"]) for cause in entry.get("cause", [])]
+        for entry in result["op"]
     }
     assert result["fail"] == sum(map(bool, found.values()))
     assert {entry["name"] for entry in result["op"] if entry["result"] == "failed"} == {
@@ -76,16 +81,25 @@ def test_samples_run_everywhere(path: Path, target: str) -> None:
     ],
 )  # fmt: skip
 def test_what_fails(
-    graph: str | Callable[[], ModelProto], target: str, name: str, code: int, message: str, tmp_path: Path
+    graph: str | Callable[[], ModelProto],
+    target: str,
+    name: str,
+    code: int,
+    message: str,
+    tmp_path: Path,
 ) -> None:
     model = parse(graph)
-    found = {entry: reasons for entry, reasons in causes(model, tmp_path, target).items() if reasons}
+    found = {
+        entry: reasons for entry, reasons in causes(model, tmp_path, target).items() if reasons
+    }
     assert list(found) == [name]
     ((given, reason),) = found[name]
     assert given == code and reason.startswith(message)
     if target != "onnx":  # onnxruntime agrees
         with pytest.raises(Exception, match=r"(?i)fail|not_implemented|invalid|error"):
-            onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+            onnxruntime.InferenceSession(
+                model.SerializeToString(), providers=["CPUExecutionProvider"]
+            )
 
 
 @pytest.mark.parametrize(
@@ -93,11 +107,17 @@ def test_what_fails(
     [
         MISSING % "com.microsoft.Gelu",
         "agraph (float16[2] x) => (float16[2] y) { y = Add (x, x) }",  # computed in float32
-        "agraph (float[2] x) => (float[2] y) { c = Constant <value_float = 2.0> () y = Mul (x, c) }",
+        (
+            "agraph (float[2] x) => (float[2] y) { c = Constant <value_float = 2.0> () y = Mul "
+            "(x, c) }"
+        ),
         "agraph (float[2] x) => (float[2] y) { y = HardSwish (x) }",
         "agraph (seq(float[2]) x, int64 n) => (float[2] y) { y = SequenceAt (x, n) }",
         # what onnx has no operator of, or something against, and onnxruntime loads
-        "agraph (float[N,4] x) => (float[N,4] y) <float[4] s = {1,2,3,4}> { y = SimplifiedLayerNormalization (x, s) }",
+        (
+            "agraph (float[N,4] x) => (float[N,4] y) <float[4] s = {1,2,3,4}> { y = "
+            "SimplifiedLayerNormalization (x, s) }"
+        ),
         "agraph (float[2] x) => (float[3] y) { y = Relu (x) }",
     ],
 )
@@ -130,14 +150,23 @@ SHADOWING = """agraph (float[2] x, bool c) => (float[2] y) {
     [
         (SHADOWING, {"same"}, "two nodes with same node name (same)"),
         (
-            "agraph (float[2,3] x) => (float[2,2] y) { [first] a = Relu (x) [second] y = MatMul (a, x) }",
+            (
+                "agraph (float[2,3] x) => (float[2,2] y) { [first] a = Relu (x) [second] y = "
+                "MatMul (a, x) }"
+            ),
             {"second"},
             "Incompatible dimensions for matrix multiplication",
         ),
-        ("agraph (float[2,3] x) => (float[2,2] y) { a = Relu (x) y = MatMul (a, x) }", set(), "Incompatible dim"),
+        (
+            "agraph (float[2,3] x) => (float[2,2] y) { a = Relu (x) y = MatMul (a, x) }",
+            set(),
+            "Incompatible dim",
+        ),
     ],
 )
-def test_what_onnxruntime_cannot_load_fails(text: str, failed: set[str], message: str, tmp_path: Path) -> None:
+def test_what_onnxruntime_cannot_load_fails(
+    text: str, failed: set[str], message: str, tmp_path: Path
+) -> None:
     onnx.save(parse(text), tmp_path / "in.onnx")
     result = precheck(tmp_path / "in.onnx", "onnxruntime-cpu")
     assert {entry["name"] for entry in result["op"] if entry["result"] == "failed"} == failed

@@ -1,6 +1,8 @@
-"""Real models: those that onnx ships, exports of modern ones, and those on which onnxruntime tests its own fusions.
+"""Real models: those that onnx ships, exports of modern ones, and those on which onnxruntime tests
+its own fusions.
 
-All of them in every configuration: `make sweep`. What lies in ../shared is skipped where that folder is absent.
+All of them in every configuration: `make sweep`. What lies in ../shared is skipped where that
+folder is absent.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def hydrate(name: str, path: str) -> None:
 def batchnorms_behind_convolutions(model: onnx.ModelProto) -> int:
     makers = {name: node.op_type for node in model.graph.node for name in node.output}
     return sum(
-        node.op_type == "BatchNormalization" and makers.get(node.input[0]) == "Conv" for node in model.graph.node
+        node.op_type == "BatchNormalization" and makers.get(node.input[0]) == "Conv"
+        for node in model.graph.node
     )
 
 
@@ -90,19 +93,25 @@ def test_exports_become_small_and_stay_right(name: str) -> None:
 
 
 @in_shared
-@pytest.mark.parametrize(("dynamic", "static"), [("unet-dyn-b", "unet-dyn-s"), ("bnzoo-dyn-raw", "bnzoo-dyn-s")])
+@pytest.mark.parametrize(
+    ("dynamic", "static"), [("unet-dyn-b", "unet-dyn-s"), ("bnzoo-dyn-raw", "bnzoo-dyn-s")]
+)
 def test_exports_with_fixed_sizes_become_as_small_as_static_ones(dynamic: str, static: str) -> None:
     for name in (dynamic, static):
         hydrate(name, f"{name}.onnx")
     inputs = onnx.load(f"{static}.onnx").graph.input
-    sizes = {value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) for value in inputs}
+    sizes = {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in inputs
+    }
     _, expected = fusionc.optimize(f"{static}.onnx", verify=False)
     _, report = fusionc.optimize(f"{dynamic}.onnx", verify=False, input_shape=sizes)
     assert report.nodes_after <= expected.nodes_after
 
 
-# Models of onnxruntime's own tests that name a fusion which is one here, and the pass that has to find it. The others
-# name a fusion that is not portable, or that needs a newer opset than they have.
+# Models of onnxruntime's own tests that name a fusion which is one here, and the pass that has to
+# find it. The others name a fusion that is not portable, or that needs a newer opset than they
+# have.
 NAMED = {
     "cast_elimination.onnx": "CastRemovePass",
     "constant-subgraph.onnx": "SwitchDeadBranchElimination",
@@ -147,7 +156,11 @@ NAMED = {
 @in_shared
 @pytest.mark.parametrize("name", NAMED)
 def test_the_fusion_that_a_model_is_named_after_is_found(name: str) -> None:
-    (path,) = (p for p in (SHARED / "peer_models").rglob(Path(name).name) if os.fspath(p).endswith(f"/{name}"))
+    (path,) = (
+        p
+        for p in (SHARED / "peer_models").rglob(Path(name).name)
+        if os.fspath(p).endswith(f"/{name}")
+    )
     _, counts = optimize(onnx.load(path), DEFAULT)
     assert NAMED[name] in {count.pass_name for count in counts if count.effected}
 
@@ -158,7 +171,9 @@ def test_what_optimizers_get_wrong_is_not_made_larger() -> None:
     grown = []
     for path in sorted((SHARED / "peer_models/fusion").glob("*.onnx")):
         model = onnx.load(path)
-        before, after = (Counter(n.op_type for n in all_nodes(m)) for m in (model, optimize(model, DEFAULT)[0]))
+        before, after = (
+            Counter(n.op_type for n in all_nodes(m)) for m in (model, optimize(model, DEFAULT)[0])
+        )
         if sum(after.values()) > sum(before.values()):
             grown.append((path.name, before, after))
     assert not grown

@@ -19,10 +19,15 @@ def test_the_files_are_fresh_and_staleness_is_seen(tmp_path: Path) -> None:
     assert subprocess.run(check, check=False).returncode == 0
     copy = tmp_path / "make.py"
     copy.write_bytes((FOLDER / "make.py").read_bytes())
-    stale = subprocess.run([sys.executable, str(copy), "--check"], check=False, capture_output=True, text=True)
+    stale = subprocess.run(
+        [sys.executable, str(copy), "--check"], check=False, capture_output=True, text=True
+    )
     assert stale.returncode == 1 and "conv_bn.onnx" in stale.stdout
     subprocess.run([sys.executable, str(copy)], check=True)
-    assert all((tmp_path / f"{name}.onnx").read_bytes() == (FOLDER / f"{name}.onnx").read_bytes() for name in NAMES)
+    assert all(
+        (tmp_path / f"{name}.onnx").read_bytes() == (FOLDER / f"{name}.onnx").read_bytes()
+        for name in NAMES
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

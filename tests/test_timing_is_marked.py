@@ -1,4 +1,6 @@
-"""What a clock says depends on what else runs: tests that judge it are marked, and no part of make test."""
+"""What a clock says depends on what else runs: tests that judge it are marked, and no part of make
+test.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,14 @@ CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "thread_time", "sec
 
 def names_in(node: ast.AST) -> set[str]:
     inner = list(ast.walk(node))
-    return {n.id for n in inner if isinstance(n, ast.Name)} | {n.attr for n in inner if isinstance(n, ast.Attribute)}
+    return {n.id for n in inner if isinstance(n, ast.Name)} | {
+        n.attr for n in inner if isinstance(n, ast.Attribute)
+    }
 
 
-@pytest.mark.parametrize("path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: str(path.relative_to(TESTS)))
+@pytest.mark.parametrize(
+    "path", sorted(TESTS.rglob("test_*.py")), ids=lambda path: str(path.relative_to(TESTS))
+)
 def test_what_measures_time_is_marked(path: Path) -> None:
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
@@ -29,7 +35,18 @@ def test_what_measures_time_is_marked(path: Path) -> None:
 def test_make_test_leaves_them_out() -> None:
     makefile = (TESTS.parent / "Makefile").read_text()
     (recipe,) = [line for line in makefile.splitlines() if "pytest -n 2" in line]
-    arguments = [sys.executable, "-m", "pytest", "-m", "not timing", "--collect-only", "-q", str(TESTS / "rewrite")]
+    arguments = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        "not timing",
+        "--collect-only",
+        "-q",
+        str(TESTS / "rewrite"),
+    ]
     assert '-m "not timing"' in recipe
-    listed = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=TESTS.parent).stdout
+    listed = subprocess.run(
+        arguments, capture_output=True, text=True, check=True, cwd=TESTS.parent
+    ).stdout
     assert "test_linear_time" not in listed and "test_engine" in listed

@@ -21,11 +21,20 @@ pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
         ("a = Identity (x) y = Neg (a)", 1, {}, "bitwise"),
         ("a = Mul (x, by) y = Mul (a, by)", 3, {}, "rounding"),
         ("a = Identity (x) y = Neg (a)", 1, {"target_opset": 21}, "rounding"),
-        ("e = Exp (x) s = Add (e, by) y = Log (s)", 1, {"optimization_switch": "SoftplusFusionPass:on"}, "approximate"),
+        (
+            "e = Exp (x) s = Add (e, by) y = Log (s)",
+            1,
+            {"optimization_switch": "SoftplusFusionPass:on"},
+            "approximate",
+        ),
     ],
 )
 def test_a_conversion_claims_what_its_least_precise_pass_claims(
-    monkeypatch: pytest.MonkeyPatch, body: str, constant: int, options: dict[str, Any], expected: str
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    constant: int,
+    options: dict[str, Any],
+    expected: str,
 ) -> None:
     claimed: list[object] = []
 
@@ -34,7 +43,9 @@ def test_a_conversion_claims_what_its_least_precise_pass_claims(
         return Verification("equal", 1, "equal in 1 run")
 
     monkeypatch.setattr("fusionc.verdict.verify", judged)
-    model = parse(f"agraph (float[N,3] x) => (float[N,3] y) <float by = {{{constant}}}> {{ {body} }}")
+    model = parse(
+        f"agraph (float[N,3] x) => (float[N,3] y) <float by = {{{constant}}}> {{ {body} }}"
+    )
     onnx.save(model, "d.onnx")
     assert fusionc.convert("d.onnx", **options).effected and claimed == [expected]
 
@@ -46,7 +57,9 @@ def test_a_result_that_does_not_run_at_the_default_level_has_a_notice_of_its_own
         "{ m = Identity (x) f = Div (one, one) w = Mul (m, f) y = Add (w, zero) }"
     )
     onnx.save(model, "d.onnx")
-    Path("off.json").write_text('{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}')
+    Path("off.json").write_text(
+        '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
+    )
     report = fusionc.convert("d.onnx", fusion_switch_file="off.json")
     (notice,) = [text for text in report.notices if "cannot run" in text]
     assert notice == (

@@ -15,13 +15,18 @@ def copy_of(model: ModelProto) -> ModelProto:
 def can_have_constant_nodes(model: ModelProto) -> bool:
     """Before opset 9, a Constant node has float elements only."""
     is_new = all(entry.version >= 9 for entry in model.opset_import if not entry.domain)
-    return is_new or all(tensor.data_type == TensorProto.FLOAT for tensor in model.graph.initializer)
+    return is_new or all(
+        tensor.data_type == TensorProto.FLOAT for tensor in model.graph.initializer
+    )
 
 
 def constants_as_nodes(model: ModelProto) -> ModelProto:
     variant = copy_of(model)
     constants = {tensor.name for tensor in model.graph.initializer}
-    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in model.graph.initializer]
+    nodes = [
+        helper.make_node("Constant", [], [tensor.name], value=tensor)
+        for tensor in model.graph.initializer
+    ]
     inputs = [value for value in model.graph.input if value.name not in constants]
     del variant.graph.initializer[:], variant.graph.input[:], variant.graph.node[:]
     variant.graph.input.extend(inputs)
@@ -35,7 +40,9 @@ def inside_function(model: ModelProto) -> ModelProto:
     variant.ir_version = max(variant.ir_version, 8)  # which has functions
     inputs = [value.name for value in variant.graph.input]
     outputs = [value.name for value in variant.graph.output]
-    function = helper.make_function("own", "body", inputs, outputs, variant.graph.node, model.opset_import)
+    function = helper.make_function(
+        "own", "body", inputs, outputs, variant.graph.node, model.opset_import
+    )
     variant.functions.append(function)
     variant.opset_import.append(helper.make_opsetid("own", 1))
     del variant.graph.node[:], variant.graph.value_info[:]
@@ -44,7 +51,9 @@ def inside_function(model: ModelProto) -> ModelProto:
 
 
 def wrap_in_if(model: ModelProto) -> ModelProto:
-    """The same graph in both branches of an If that a new input `branch` decides; constants stay outside."""
+    """The same graph in both branches of an If that a new input `branch` decides; constants stay
+    outside.
+    """
     wrapped = ModelProto()
     wrapped.CopyFrom(model)
     graph = wrapped.graph
@@ -67,7 +76,9 @@ def wrap_in_if(model: ModelProto) -> ModelProto:
     graph.input.append(helper.make_tensor_value_info("branch", TensorProto.BOOL, []))
     outputs = [output.name for output in graph.output]
     graph.node.append(
-        helper.make_node("If", ["branch"], outputs, then_branch=branches["then"], else_branch=branches["else"])
+        helper.make_node(
+            "If", ["branch"], outputs, then_branch=branches["then"], else_branch=branches["else"]
+        )
     )
     return wrapped
 

@@ -1,1 +1,3 @@
-"""Networks of many families, with random weights, that are written in short for benchmarks/unseen."""
+"""Networks of many families, with random weights, that are written in short for
+benchmarks/unseen.
+"""

@@ -5,7 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from networks.network import Cat, Parallel, Sum, classifier, cnn, conv, residual, squeeze_excite, stack
+from networks.network import (
+    Cat,
+    Parallel,
+    Sum,
+    classifier,
+    cnn,
+    conv,
+    residual,
+    squeeze_excite,
+    stack,
+)
 
 
 def vgg(with_norm: bool) -> nn.Module:
@@ -14,18 +24,35 @@ def vgg(with_norm: bool) -> nn.Module:
     for width, count in ((32, 2), (64, 2), (128, 3), (256, 3)):
         for _ in range(count):
             parts.append(
-                conv(channels, width) if with_norm else stack(nn.Conv2d(channels, width, 3, padding=1), nn.ReLU())
+                conv(channels, width)
+                if with_norm
+                else stack(nn.Conv2d(channels, width, 3, padding=1), nn.ReLU())
             )
             channels = width
         parts.append(nn.MaxPool2d(2))
-    head = [nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(4096, 512), nn.ReLU(), nn.Dropout(), nn.Linear(512, 100)]
+    head = [
+        nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(),
+        nn.Linear(4096, 512),
+        nn.ReLU(),
+        nn.Dropout(),
+        nn.Linear(512, 100),
+    ]
     return stack(parts, head)
 
 
 def densenet(growth: int = 24, blocks: tuple[int, ...] = (4, 6, 8)) -> nn.Module:
     def layer(channels: int) -> Cat:
-        squeeze = [nn.BatchNorm2d(channels), nn.ReLU(), nn.Conv2d(channels, 4 * growth, 1, bias=False)]
-        grow = [nn.BatchNorm2d(4 * growth), nn.ReLU(), nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False)]
+        squeeze = [
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, 4 * growth, 1, bias=False),
+        ]
+        grow = [
+            nn.BatchNorm2d(4 * growth),
+            nn.ReLU(),
+            nn.Conv2d(4 * growth, growth, 3, padding=1, bias=False),
+        ]
         return Cat(nn.Identity(), stack(squeeze, grow))
 
     channels, parts = 64, [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
@@ -76,7 +103,9 @@ class ShuffleUnit(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         half = channels // 2
-        self.body = stack(conv(half, half, 1), conv(half, half, 3, 1, half, None), conv(half, half, 1))
+        self.body = stack(
+            conv(half, half, 1), conv(half, half, 3, 1, half, None), conv(half, half, 1)
+        )
         self.shuffle = Shuffle(2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -96,7 +125,10 @@ def shufflenet_v1(groups: int = 4) -> nn.Module:
 
     parts, channels = [conv(3, 32, 3, 2)], 32
     for out, count in ((192, 3), (384, 5), (768, 3)):
-        parts.extend(unit(channels if number == 0 else out, out, 2 if number == 0 else 1) for number in range(count))
+        parts.extend(
+            unit(channels if number == 0 else out, out, 2 if number == 0 else 1)
+            for number in range(count)
+        )
         channels = out
     return stack(parts, classifier(channels))
 
@@ -118,11 +150,21 @@ def inception() -> nn.Module:
         pooled = stack(nn.AvgPool2d(3, 1, 1, count_include_pad=False), conv(channels, quarter, 1))
         wide = stack(conv(channels, quarter, 1), conv(quarter, quarter), conv(quarter, quarter))
         return Cat(
-            conv(channels, quarter, 1), stack(conv(channels, quarter, 1), conv(quarter, quarter, 5)), wide, pooled
+            conv(channels, quarter, 1),
+            stack(conv(channels, quarter, 1), conv(quarter, quarter, 5)),
+            wide,
+            pooled,
         )
 
     stem = [conv(3, 32, 3, 2), conv(32, 64), nn.MaxPool2d(3, 2, ceil_mode=True)]
-    body = [block(64, 128), block(128, 192), nn.MaxPool2d(3, 2), block(192, 256), block(256, 256), block(256, 384)]
+    body = [
+        block(64, 128),
+        block(128, 192),
+        nn.MaxPool2d(3, 2),
+        block(192, 256),
+        block(256, 256),
+        block(256, 384),
+    ]
     return stack(stem, body, classifier(384))
 
 
@@ -135,11 +177,15 @@ def squeezenet() -> nn.Module:
     stem = [nn.Conv2d(3, 64, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True)]
     early = [fire(64, 16, 128), fire(128, 16, 128), nn.MaxPool2d(3, 2, ceil_mode=True)]
     late = [fire(128, 32, 256), fire(256, 32, 256), fire(256, 48, 384), fire(384, 64, 512)]
-    return stack(stem, early, late, nn.Conv2d(512, 100, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return stack(
+        stem, early, late, nn.Conv2d(512, 100, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    )
 
 
 class Ladder(nn.Module):
-    """The inner part of Res2Net: each quarter of the channels sees the sum of itself and the former's result."""
+    """The inner part of Res2Net: each quarter of the channels sees the sum of itself and the
+    former's result.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -169,9 +215,13 @@ class Exchange(Parallel):
     """HRNet's: three resolutions, each the sum of what comes from all of them."""
 
     def __init__(self, *widths: int) -> None:
-        super().__init__(*(stack(residual(conv(w, w), conv(w, w, act=None)), nn.ReLU()) for w in widths))
+        super().__init__(
+            *(stack(residual(conv(w, w), conv(w, w, act=None)), nn.ReLU()) for w in widths)
+        )
         self.moves = nn.ModuleList(
-            nn.ModuleList(self.move(source, target, there - here) for here, source in enumerate(widths))
+            nn.ModuleList(
+                self.move(source, target, there - here) for here, source in enumerate(widths)
+            )
             for there, target in enumerate(widths)
         )
 
@@ -179,7 +229,11 @@ class Exchange(Parallel):
     def move(source: int, target: int, steps: int) -> nn.Module:
         if steps <= 0:
             up = conv(source, target, 1, act=None)
-            return nn.Identity() if steps == 0 else stack(up, nn.Upsample(scale_factor=2**-steps, mode="nearest"))
+            return (
+                nn.Identity()
+                if steps == 0
+                else stack(up, nn.Upsample(scale_factor=2**-steps, mode="nearest"))
+            )
         half = [conv(source, source, 3, 2) for _ in range(steps - 1)]
         return stack(half, conv(source, target, 3, 2, act=None))
 
@@ -198,7 +252,9 @@ class HRNet(nn.Module):
     def __init__(self, widths: tuple[int, ...] = (24, 48, 96)) -> None:
         super().__init__()
         self.stem = stack(conv(3, 32, 3, 2), conv(32, widths[0], 3, 2))
-        self.starts = nn.ModuleList([nn.Identity(), conv(widths[0], widths[1], 3, 2), conv(widths[1], widths[2], 3, 2)])
+        self.starts = nn.ModuleList(
+            [nn.Identity(), conv(widths[0], widths[1], 3, 2), conv(widths[1], widths[2], 3, 2)]
+        )
         self.exchanges = nn.ModuleList(Exchange(*widths) for _ in range(3))
         self.head = nn.Conv2d(widths[0], 17, 1)
 
@@ -217,15 +273,24 @@ def repvgg() -> nn.Module:
     for out, count in ((64, 2), (128, 4), (256, 4)):
         for number in range(count):
             stride = 2 if number == 0 else 1
-            branches = [conv(channels, out, 3, stride, act=None), conv(channels, out, 1, stride, act=None)]
-            parts.extend([Sum(*branches, *([nn.BatchNorm2d(out)] if stride == 1 else [])), nn.ReLU()])
+            branches = [
+                conv(channels, out, 3, stride, act=None),
+                conv(channels, out, 1, stride, act=None),
+            ]
+            parts.extend(
+                [Sum(*branches, *([nn.BatchNorm2d(out)] if stride == 1 else [])), nn.ReLU()]
+            )
             channels = out
     return stack(parts, classifier(channels))
 
 
 def convmixer() -> nn.Module:
     def block(width: int) -> list[nn.Module]:
-        deep = [nn.Conv2d(width, width, 7, padding=3, groups=width), nn.GELU(), nn.BatchNorm2d(width)]
+        deep = [
+            nn.Conv2d(width, width, 7, padding=3, groups=width),
+            nn.GELU(),
+            nn.BatchNorm2d(width),
+        ]
         return [residual(*deep), nn.Conv2d(width, width, 1), nn.GELU(), nn.BatchNorm2d(width)]
 
     stem = [nn.Conv2d(3, 256, 7, 7), nn.GELU(), nn.BatchNorm2d(256)]

@@ -10,16 +10,21 @@ from networks.network import cnn, conv, residual, stack
 
 
 class Csp(nn.Module):
-    """A CSP block as in YOLOv5 (two branches), or as in YOLOv8 (every bottleneck's result goes into the Concat)."""
+    """A CSP block as in YOLOv5 (two branches), or as in YOLOv8 (every bottleneck's result goes into
+    the Concat).
+    """
 
-    def __init__(self, channels: int, out: int, count: int, act: type[nn.Module], keeps_all: bool, deep: bool) -> None:
+    def __init__(
+        self, channels: int, out: int, count: int, act: type[nn.Module], keeps_all: bool, deep: bool
+    ) -> None:
         super().__init__()
         half = out // 2
         groups = half if deep else 1
         self.keeps_all = keeps_all
         self.left, self.right = conv(channels, half, 1, act=act), conv(channels, half, 1, act=act)
         self.body = nn.ModuleList(
-            residual(conv(half, half, 1, act=act), conv(half, half, 3, 1, groups, act)) for _ in range(count)
+            residual(conv(half, half, 1, act=act), conv(half, half, 3, 1, groups, act))
+            for _ in range(count)
         )
         self.last = conv((2 + count if keeps_all else 2) * half, out, 1, act=act)
 
@@ -35,7 +40,10 @@ class Pools(nn.Module):
 
     def __init__(self, channels: int, act: type[nn.Module]) -> None:
         super().__init__()
-        self.down, self.up = conv(channels, channels // 2, 1, act=act), conv(channels * 2, channels, 1, act=act)
+        self.down, self.up = (
+            conv(channels, channels // 2, 1, act=act),
+            conv(channels * 2, channels, 1, act=act),
+        )
         self.pool = nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -69,7 +77,9 @@ class DistanceHead(nn.Module):
     def __init__(self, channels: int, act: type[nn.Module], classes: int = 20) -> None:
         super().__init__()
         self.box = stack(conv(channels, 64, act=act), conv(64, 64, act=act), nn.Conv2d(64, 64, 1))
-        self.score = stack(conv(channels, 64, act=act), conv(64, 64, act=act), nn.Conv2d(64, classes, 1))
+        self.score = stack(
+            conv(channels, 64, act=act), conv(64, 64, act=act), nn.Conv2d(64, classes, 1)
+        )
         self.mean = nn.Conv2d(16, 1, 1, bias=False)
         self.mean.weight.data[:] = torch.arange(16.0).view(1, 16, 1, 1)
 
@@ -98,7 +108,12 @@ class Focus(nn.Module):
 
 class Yolo(nn.Module):
     def __init__(
-        self, act: type[nn.Module], head: str, width: int = 24, deep: bool = False, focus: bool = False
+        self,
+        act: type[nn.Module],
+        head: str,
+        width: int = 24,
+        deep: bool = False,
+        focus: bool = False,
     ) -> None:
         super().__init__()
         keeps_all, w = head == "distances", width
@@ -107,22 +122,32 @@ class Yolo(nn.Module):
             return Csp(channels, out, count, act, keeps_all, deep)
 
         def down(channels: int, out: int) -> nn.Module:
-            depthwise = [conv(channels, channels, 3, 2, channels, act), conv(channels, out, 1, act=act)]
+            depthwise = [
+                conv(channels, channels, 3, 2, channels, act),
+                conv(channels, out, 1, act=act),
+            ]
             return stack(depthwise if deep else conv(channels, out, 3, 2, act=act))
 
         self.stem = Focus(w, act) if focus else conv(3, w, 3, 2, act=act)
         self.stages = nn.ModuleList(
-            stack(down(w * 2**k, w * 2 ** (k + 1)), csp(w * 2 ** (k + 1), w * 2 ** (k + 1), 1 + (k % 3 > 0)))
+            stack(
+                down(w * 2**k, w * 2 ** (k + 1)),
+                csp(w * 2 ** (k + 1), w * 2 ** (k + 1), 1 + (k % 3 > 0)),
+            )
             for k in range(4)
         )
         self.pools = Pools(w * 16, act)
         self.up = nn.Upsample(scale_factor=2, mode="nearest")
-        self.lateral = nn.ModuleList([conv(w * 16, w * 8, 1, act=act), conv(w * 8, w * 4, 1, act=act)])
+        self.lateral = nn.ModuleList(
+            [conv(w * 16, w * 8, 1, act=act), conv(w * 8, w * 4, 1, act=act)]
+        )
         self.rising = nn.ModuleList([csp(w * 16, w * 8), csp(w * 8, w * 4)])
         self.downs = nn.ModuleList([down(w * 4, w * 4), down(w * 8, w * 8)])
         self.falling = nn.ModuleList([csp(w * 8, w * 8), csp(w * 16, w * 16)])
         widths = (w * 4, w * 8, w * 16)
-        self.heads = nn.ModuleList(DistanceHead(c, act) if keeps_all else AnchorHead(c) for c in widths)
+        self.heads = nn.ModuleList(
+            DistanceHead(c, act) if keeps_all else AnchorHead(c) for c in widths
+        )
 
     def forward(self, image: Tensor) -> Tensor:
         x, seen = self.stem(image), []
@@ -145,9 +170,18 @@ class Ssd(nn.Module):
         super().__init__()
 
         def unit(channels: int, out: int, stride: int) -> nn.Module:
-            return stack(conv(channels, channels, 3, stride, channels, nn.ReLU6), conv(channels, out, 1, act=nn.ReLU6))
+            return stack(
+                conv(channels, channels, 3, stride, channels, nn.ReLU6),
+                conv(channels, out, 1, act=nn.ReLU6),
+            )
 
-        early = stack(unit(32, 64, 1), unit(64, 128, 2), unit(128, 128, 1), unit(128, 256, 2), unit(256, 256, 1))
+        early = stack(
+            unit(32, 64, 1),
+            unit(64, 128, 2),
+            unit(128, 128, 1),
+            unit(128, 256, 2),
+            unit(256, 256, 1),
+        )
         levels = [
             stack(conv(3, 32, 3, 2, act=nn.ReLU6), early),
             unit(256, 512, 2),
@@ -156,7 +190,9 @@ class Ssd(nn.Module):
         ]
         self.levels, self.classes = nn.ModuleList(levels), classes
         self.boxes = nn.ModuleList(nn.Conv2d(c, 6 * 4, 3, padding=1) for c in (256, 512, 256, 256))
-        self.scores = nn.ModuleList(nn.Conv2d(c, 6 * classes, 3, padding=1) for c in (256, 512, 256, 256))
+        self.scores = nn.ModuleList(
+            nn.Conv2d(c, 6 * classes, 3, padding=1) for c in (256, 512, 256, 256)
+        )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         boxes, scores = [], []
@@ -174,14 +210,21 @@ class Fcos(nn.Module):
         super().__init__()
         self.stem = stack(conv(3, 32, 3, 2), nn.MaxPool2d(2))
         self.stages = nn.ModuleList(
-            stack(conv(c, o, 3, 2), residual(conv(o, o), conv(o, o))) for c, o in ((32, 64), (64, 128), (128, 256))
+            stack(conv(c, o, 3, 2), residual(conv(o, o), conv(o, o)))
+            for c, o in ((32, 64), (64, 128), (128, 256))
         )
         self.lateral = nn.ModuleList(nn.Conv2d(c, width, 1) for c in (64, 128, 256))
         self.smooth = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1) for _ in range(3))
         self.tower = stack(
-            *([nn.Conv2d(width, width, 3, padding=1), nn.GroupNorm(16, width), nn.ReLU()] for _ in range(2))
+            *(
+                [nn.Conv2d(width, width, 3, padding=1), nn.GroupNorm(16, width), nn.ReLU()]
+                for _ in range(2)
+            )
         )
-        self.scores, self.sides = nn.Conv2d(width, 20, 3, padding=1), nn.Conv2d(width, 4, 3, padding=1)
+        self.scores, self.sides = (
+            nn.Conv2d(width, 20, 3, padding=1),
+            nn.Conv2d(width, 4, 3, padding=1),
+        )
         self.scale = nn.Parameter(torch.tensor([0.1, 0.2, 0.3]))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -207,7 +250,8 @@ class CenterNet(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         blocks = [
-            stack(conv(c, o, 3, 2), residual(conv(o, o), conv(o, o))) for c, o in ((32, 64), (64, 128), (128, 256))
+            stack(conv(c, o, 3, 2), residual(conv(o, o), conv(o, o)))
+            for c, o in ((32, 64), (64, 128), (128, 256))
         ]
         ups = [
             [nn.ConvTranspose2d(c, o, 4, 2, 1, bias=False), nn.BatchNorm2d(o), nn.ReLU()]
@@ -227,8 +271,20 @@ class CenterNet(nn.Module):
 NETWORKS = [
     cnn("yolo_silu", "detector", lambda: Yolo(nn.SiLU, "anchors"), (160, 256), opset=12),
     cnn("yolo_distances", "detector", lambda: Yolo(nn.SiLU, "distances", 16), (192, 320)),
-    cnn("yolo_hardswish", "detector", lambda: Yolo(nn.Hardswish, "anchors", deep=True), (160, 256), opset=14),
-    cnn("yolo_leaky_focus", "detector", lambda: Yolo(nn.LeakyReLU, "distances", 20, focus=True), (160, 256), opset=13),
+    cnn(
+        "yolo_hardswish",
+        "detector",
+        lambda: Yolo(nn.Hardswish, "anchors", deep=True),
+        (160, 256),
+        opset=14,
+    ),
+    cnn(
+        "yolo_leaky_focus",
+        "detector",
+        lambda: Yolo(nn.LeakyReLU, "distances", 20, focus=True),
+        (160, 256),
+        opset=13,
+    ),
     cnn("yolo_mish", "detector", lambda: Yolo(nn.Mish, "anchors", 16), (160, 256)),
     cnn("ssd", "detector", Ssd, (160, 300), opset=11),
     cnn("fcos", "detector", Fcos, (160, 256)),

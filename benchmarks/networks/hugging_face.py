@@ -1,4 +1,6 @@
-"""Networks of the package transformers with random configurations; another release of it exports other graphs."""
+"""Networks of the package transformers with random configurations; another release of it exports
+other graphs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ VOCABULARY = 4000
 
 
 class Called(nn.Module):
-    """A model of transformers that is called with arguments in order; gives all tensors among its results.
+    """A model of transformers that is called with arguments in order; gives all tensors among its
+    results.
 
     Inputs that are called key0, value0, key1 … are what it takes as its past.
     """
@@ -35,7 +38,11 @@ class Called(nn.Module):
 def tensors(found: Any) -> list[Tensor]:
     if isinstance(found, Tensor):
         return [found]
-    return [tensor for part in found for tensor in tensors(part)] if isinstance(found, tuple | list) else []
+    return (
+        [tensor for part in found for tensor in tensors(part)]
+        if isinstance(found, tuple | list)
+        else []
+    )
 
 
 def past(kv_heads: int, layers: int = 4) -> Callable[[int], Inputs]:
@@ -57,7 +64,10 @@ def both_sides(size: int) -> Inputs:
 
 
 def spectrum(size: int) -> Inputs:
-    return {"input_features": torch.randn(1, 80, 2 * size), "decoder_input_ids": torch.randint(0, VOCABULARY, (1, 12))}
+    return {
+        "input_features": torch.randn(1, 80, 2 * size),
+        "decoder_input_ids": torch.randint(0, VOCABULARY, (1, 12)),
+    }
 
 
 def pixels(size: int) -> Inputs:
@@ -79,18 +89,39 @@ def network(
 ) -> Network:
     def make() -> nn.Module:
         kind = getattr(transformers, model)
-        written_out = {"attn_implementation": "eager"} if opset < 14 else {}  # the tracing exporter has no other
-        return Called(kind(kind.config_class(**config, **written_out)).eval(), list(inputs(sizes[0])))
+        # the tracing exporter has no other
+        written_out = {"attn_implementation": "eager"} if opset < 14 else {}
+        return Called(
+            kind(kind.config_class(**config, **written_out)).eval(), list(inputs(sizes[0]))
+        )
 
     release = "".join(transformers.__version__.split(".")[:2])
     name = f"hf{release}_{model.lower().removesuffix('model')}{suffix}"
-    kind, group = ("float16", "hugging face half") if dtype is torch.float16 else ("transformer", "hugging face")
+    kind, group = (
+        ("float16", "hugging face half")
+        if dtype is torch.float16
+        else ("transformer", "hugging face")
+    )
     return Network(name, group, kind, make, inputs, sizes, opset, dtype)
 
 
 TEXT = {"vocab_size": VOCABULARY}
-BERT = {**TEXT, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 1024}
-GPT2 = {**TEXT, "n_embd": 256, "n_layer": 4, "n_head": 8, "n_positions": 512, "bos_token_id": 0, "eos_token_id": 1}
+BERT = {
+    **TEXT,
+    "hidden_size": 256,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 1024,
+}
+GPT2 = {
+    **TEXT,
+    "n_embd": 256,
+    "n_layer": 4,
+    "n_head": 8,
+    "n_positions": 512,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+}
 LLAMA = {**BERT, "num_key_value_heads": 2, "use_cache": False}
 BART = {
     **TEXT, "d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "encoder_ffn_dim": 1024, "decoder_ffn_dim": 1024,

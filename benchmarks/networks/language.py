@@ -1,4 +1,6 @@
-"""Decoders with and without past, other language models, recommenders, and networks in float16 and bfloat16."""
+"""Decoders with and without past, other language models, recommenders, and networks in float16 and
+bfloat16.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,26 @@ class Rms(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Causal attention with a cache. Positions: learned outside, rotary (halves or pairs), or a slope for each head."""
+    """Causal attention with a cache. Positions: learned outside, rotary (halves or pairs), or a
+    slope for each head.
+    """
 
     def __init__(
-        self, width: int, heads: int, kv_heads: int, positions: str, is_gated: bool, is_parallel: bool
+        self,
+        width: int,
+        heads: int,
+        kv_heads: int,
+        positions: str,
+        is_gated: bool,
+        is_parallel: bool,
     ) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.size, self.positions = heads, kv_heads, width // heads, positions
+        self.heads, self.kv_heads, self.size, self.positions = (
+            heads,
+            kv_heads,
+            width // heads,
+            positions,
+        )
         norm = Rms if is_gated else nn.LayerNorm
         self.norm, self.norm2, self.is_parallel = norm(width), norm(width), is_parallel
         self.q, self.out = nn.Linear(width, width), nn.Linear(width, width)
@@ -47,15 +62,20 @@ class DecoderLayer(nn.Module):
         if self.positions == "pairs":
             cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
             even, odd = x[..., ::2], x[..., 1::2]
-            return torch.stack((even * cosine - odd * sine, odd * cosine + even * sine), -1).flatten(-2)
+            return torch.stack(
+                (even * cosine - odd * sine, odd * cosine + even * sine), -1
+            ).flatten(-2)
         both = torch.cat((angles, angles), -1)
         low, high = x.chunk(2, -1)
         return x * both.cos().to(x.dtype) + torch.cat((-high, low), -1) * both.sin().to(x.dtype)
 
-    def attend(self, x: Tensor, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
+    def attend(
+        self, x: Tensor, past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         n, length, width = x.shape
         query, key, value = (
-            part.view(n, length, -1, self.size).transpose(1, 2) for part in (self.q(x), self.k(x), self.v(x))
+            part.view(n, length, -1, self.size).transpose(1, 2)
+            for part in (self.q(x), self.k(x), self.v(x))
         )
         start = 0 if past is None else past[0].shape[2]
         if self.positions in ("halves", "pairs"):
@@ -65,7 +85,9 @@ class DecoderLayer(nn.Module):
         every = start + length
         repeats = self.heads // self.kv_heads
         wide = [
-            part[:, :, None].expand(-1, -1, repeats, -1, -1).reshape(n, self.heads, every, self.size)
+            part[:, :, None]
+            .expand(-1, -1, repeats, -1, -1)
+            .reshape(n, self.heads, every, self.size)
             if repeats > 1
             else part
             for part in (key, value)
@@ -80,9 +102,13 @@ class DecoderLayer(nn.Module):
 
     def feed(self, x: Tensor) -> Tensor:
         wide = self.up(x)
-        return self.down(F.gelu(wide, approximate="tanh") if self.gate is None else F.silu(self.gate(x)) * wide)
+        return self.down(
+            F.gelu(wide, approximate="tanh") if self.gate is None else F.silu(self.gate(x)) * wide
+        )
 
-    def forward(self, x: Tensor, past: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, past: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         y = self.norm(x)
         mixed, key, value = self.attend(y, past)
         if self.is_parallel:
@@ -95,13 +121,23 @@ class Decoder(nn.Module):
     """Gives the logits, and keys and values where it takes those of the past."""
 
     def __init__(
-        self, positions: str, is_gated: bool = False, is_parallel: bool = False, kv_heads: int = 8, depth: int = 4
+        self,
+        positions: str,
+        is_gated: bool = False,
+        is_parallel: bool = False,
+        kv_heads: int = 8,
+        depth: int = 4,
     ) -> None:
         super().__init__()
         width = 256
-        self.embed, self.norm = nn.Embedding(4000, width), (Rms if is_gated else nn.LayerNorm)(width)
+        self.embed, self.norm = (
+            nn.Embedding(4000, width),
+            (Rms if is_gated else nn.LayerNorm)(width),
+        )
         self.places = nn.Embedding(512, width) if positions == "learned" else None
-        layers = [DecoderLayer(width, 8, kv_heads, positions, is_gated, is_parallel) for _ in range(depth)]
+        layers = [
+            DecoderLayer(width, 8, kv_heads, positions, is_gated, is_parallel) for _ in range(depth)
+        ]
         self.layers, self.head = nn.ModuleList(layers), nn.Linear(width, 4000, bias=False)
 
     def forward(self, ids: Tensor, *past: Tensor) -> Tensor | tuple[Tensor, ...]:
@@ -127,13 +163,23 @@ def with_past(kv_heads: int, depth: int = 4, new: int = 1) -> Callable[[int], In
 
 
 class Interests(nn.Module):
-    """A recommender: attention of a candidate over what was seen, by an MLP with PReLU and BatchNorm."""
+    """A recommender: attention of a candidate over what was seen, by an MLP with PReLU and
+    BatchNorm.
+    """
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
         self.items = nn.Embedding(5000, width)
-        self.score = stack(nn.Linear(4 * width, 80), nn.PReLU(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1))
-        dense = [nn.Linear(3 * width, 200), nn.BatchNorm1d(200), nn.PReLU(), nn.Linear(200, 80), nn.BatchNorm1d(80)]
+        self.score = stack(
+            nn.Linear(4 * width, 80), nn.PReLU(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1)
+        )
+        dense = [
+            nn.Linear(3 * width, 200),
+            nn.BatchNorm1d(200),
+            nn.PReLU(),
+            nn.Linear(200, 80),
+            nn.BatchNorm1d(80),
+        ]
         self.head = stack(dense, nn.PReLU(), nn.Linear(80, 2))
 
     def forward(self, seen: Tensor, candidate: Tensor) -> Tensor:
@@ -155,17 +201,24 @@ class Experts(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         best, places = self.gate(x).softmax(-1).topk(2, -1)
-        weights = torch.zeros_like(self.gate(x)).scatter(-1, places, best / best.sum(-1, keepdim=True))
+        weights = torch.zeros_like(self.gate(x)).scatter(
+            -1, places, best / best.sum(-1, keepdim=True)
+        )
         return sum(weights[..., k : k + 1] * expert(x) for k, expert in enumerate(self.experts))
 
 
 def experts() -> nn.Module:
-    layers = [[residual(Rms(192), vision.Attention(192, 6)), residual(Rms(192), Experts())] for _ in range(3)]
+    layers = [
+        [residual(Rms(192), vision.Attention(192, 6)), residual(Rms(192), Experts())]
+        for _ in range(3)
+    ]
     return stack(nn.Embedding(4000, 192), *layers, Rms(192), nn.Linear(192, 1000))
 
 
 class StoredHalf(nn.Module):
-    """Weights of linear layers in bfloat16, computed in float32, as models that are stored small are exported."""
+    """Weights of linear layers in bfloat16, computed in float32, as models that are stored small
+    are exported.
+    """
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
@@ -181,11 +234,15 @@ class StoredHalf(nn.Module):
         return self.body(*inputs)
 
 
-def decoder(name: str, inputs: Callable[[int], Inputs], sizes: tuple[int, int], opset: int, **options) -> Network:
+def decoder(
+    name: str, inputs: Callable[[int], Inputs], sizes: tuple[int, int], opset: int, **options
+) -> Network:
     return Network(name, "decoder", "transformer", lambda: Decoder(**options), inputs, sizes, opset)
 
 
-def half(name: str, module: Callable[[], nn.Module], inputs, sizes: tuple[int, int], dtype=torch.float16) -> Network:
+def half(
+    name: str, module: Callable[[], nn.Module], inputs, sizes: tuple[int, int], dtype=torch.float16
+) -> Network:
     return Network(name, "half", "float16", module, inputs, sizes, dtype=dtype)
 
 

@@ -66,7 +66,10 @@ def conv(
 ) -> nn.Sequential:
     """Convolution, BatchNorm, activation."""
     pad = dilation * (kernel // 2)
-    body = [nn.Conv2d(channels, out, kernel, stride, pad, dilation, groups, bias=False), nn.BatchNorm2d(out)]
+    body = [
+        nn.Conv2d(channels, out, kernel, stride, pad, dilation, groups, bias=False),
+        nn.BatchNorm2d(out),
+    ]
     return nn.Sequential(*body, *([act()] if act else []))
 
 
@@ -123,11 +126,17 @@ def classifier(channels: int, classes: int = 100) -> nn.Sequential:
 def settle(module: nn.Module, inputs: Inputs) -> None:
     """Give a network with random weights the statistics of a trained one.
 
-    Scales and shifts of norms vary from channel to channel; running means and variances are those of what comes in.
+    Scales and shifts of norms vary from channel to channel; running means and variances are those
+    of what comes in.
     """
-    averaging = [part for part in module.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d)]
+    averaging = [
+        part for part in module.modules() if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d)
+    ]
     for part in module.modules():
-        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm) and part.weight is not None:
+        if (
+            isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d | nn.GroupNorm | nn.LayerNorm)
+            and part.weight is not None
+        ):
             nn.init.uniform_(part.weight, 0.5, 1.5)
             nn.init.normal_(part.bias, 0.0, 0.2)
     module.eval()

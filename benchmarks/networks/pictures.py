@@ -16,8 +16,12 @@ class TimedBlock(nn.Module):
 
     def __init__(self, channels: int, out: int, time: int) -> None:
         super().__init__()
-        self.before = stack(nn.GroupNorm(16, channels), nn.SiLU(), nn.Conv2d(channels, out, 3, padding=1))
-        self.after = stack(nn.GroupNorm(16, out), nn.SiLU(), nn.Dropout(), nn.Conv2d(out, out, 3, padding=1))
+        self.before = stack(
+            nn.GroupNorm(16, channels), nn.SiLU(), nn.Conv2d(channels, out, 3, padding=1)
+        )
+        self.after = stack(
+            nn.GroupNorm(16, out), nn.SiLU(), nn.Dropout(), nn.Conv2d(out, out, 3, padding=1)
+        )
         self.time = stack(nn.SiLU(), nn.Linear(time, out))
         self.skip = nn.Identity() if channels == out else nn.Conv2d(channels, out, 1)
 
@@ -39,9 +43,12 @@ class PixelAttention(nn.Module):
         flat = self.norm(x).flatten(2).transpose(1, 2)
         key, value = self.both(flat if text is None else text).chunk(2, -1)
         query, key, value = (
-            part.view(n, -1, self.heads, c // self.heads).transpose(1, 2) for part in (self.query(flat), key, value)
+            part.view(n, -1, self.heads, c // self.heads).transpose(1, 2)
+            for part in (self.query(flat), key, value)
         )
-        mixed = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(n, h * w, c)
+        mixed = (
+            F.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(n, h * w, c)
+        )
         return x + self.out(mixed).transpose(1, 2).view(n, c, h, w)
 
 
@@ -56,11 +63,16 @@ class DiffusionUnet(nn.Module):
         self.halve = nn.Conv2d(width, width, 3, 2, 1)
         self.attend = nn.ModuleList(PixelAttention(wide, 4, kind) for kind in (0, text, 0, text))
         self.middle = TimedBlock(wide, wide, time)
-        self.up = nn.ModuleList([TimedBlock(2 * wide, wide, time), TimedBlock(wide + width, width, time)])
+        self.up = nn.ModuleList(
+            [TimedBlock(2 * wide, wide, time), TimedBlock(wide + width, width, time)]
+        )
         self.last = stack(nn.GroupNorm(16, width), nn.SiLU(), nn.Conv2d(width, 4, 3, padding=1))
 
     def forward(self, image: Tensor, step: Tensor, text: Tensor) -> Tensor:
-        rates = torch.exp(torch.arange(self.width // 2, dtype=torch.float32) * (-math.log(1e4) / (self.width // 2)))
+        rates = torch.exp(
+            torch.arange(self.width // 2, dtype=torch.float32)
+            * (-math.log(1e4) / (self.width // 2))
+        )
         angles = step[:, None].float() * rates[None]
         time = self.time(torch.cat((angles.sin(), angles.cos()), 1).to(image.dtype))
         x = self.first(image)
@@ -73,16 +85,28 @@ class DiffusionUnet(nn.Module):
 
 
 def latent(size: int) -> Inputs:
-    return {"image": torch.randn(1, 4, size, size), "step": torch.full((1,), 500.0), "text": torch.randn(1, 20, 128)}
+    return {
+        "image": torch.randn(1, 4, size, size),
+        "step": torch.full((1,), 500.0),
+        "text": torch.randn(1, 20, 128),
+    }
 
 
 def vae_decoder() -> nn.Module:
     def block(channels: int) -> nn.Module:
         half = [nn.GroupNorm(16, channels), nn.SiLU(), nn.Conv2d(channels, channels, 3, padding=1)]
-        return residual(*half, nn.GroupNorm(16, channels), nn.SiLU(), nn.Conv2d(channels, channels, 3, padding=1))
+        return residual(
+            *half,
+            nn.GroupNorm(16, channels),
+            nn.SiLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+        )
 
     def up(channels: int, out: int) -> list[nn.Module]:
-        return [nn.Upsample(scale_factor=2.0, mode="nearest"), nn.Conv2d(channels, out, 3, padding=1)]
+        return [
+            nn.Upsample(scale_factor=2.0, mode="nearest"),
+            nn.Conv2d(channels, out, 3, padding=1),
+        ]
 
     stem = [nn.Conv2d(4, 128, 3, padding=1), block(128), PixelAttention(128, 1), block(128)]
     last = [nn.GroupNorm(16, 32), nn.SiLU(), nn.Conv2d(32, 3, 3, padding=1)]
@@ -91,7 +115,9 @@ def vae_decoder() -> nn.Module:
 
 def edsr(width: int = 48) -> nn.Module:
     blocks = [
-        residual(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1))
+        residual(
+            nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1)
+        )
         for _ in range(6)
     ]
     body = residual(*blocks, nn.Conv2d(width, width, 3, padding=1))
@@ -118,24 +144,44 @@ def esrgan(width: int = 32, growth: int = 16) -> nn.Module:
 
     def dense() -> nn.Module:
         grow = [
-            Cat(nn.Identity(), stack(nn.Conv2d(width + k * growth, growth, 3, padding=1), nn.LeakyReLU(0.2)))
+            Cat(
+                nn.Identity(),
+                stack(nn.Conv2d(width + k * growth, growth, 3, padding=1), nn.LeakyReLU(0.2)),
+            )
             for k in range(4)
         ]
         return Scaled(stack(grow, nn.Conv2d(width + 4 * growth, width, 3, padding=1)), 0.2)
 
-    trunk = residual(*(Scaled(stack(dense(), dense()), 0.2) for _ in range(2)), nn.Conv2d(width, width, 3, padding=1))
-    up = [nn.Upsample(scale_factor=2.0, mode="nearest"), nn.Conv2d(width, width, 3, padding=1), nn.LeakyReLU(0.2)]
+    trunk = residual(
+        *(Scaled(stack(dense(), dense()), 0.2) for _ in range(2)),
+        nn.Conv2d(width, width, 3, padding=1),
+    )
+    up = [
+        nn.Upsample(scale_factor=2.0, mode="nearest"),
+        nn.Conv2d(width, width, 3, padding=1),
+        nn.LeakyReLU(0.2),
+    ]
     return stack(nn.Conv2d(3, width, 3, padding=1), trunk, up, nn.Conv2d(width, 3, 3, padding=1))
 
 
 def style() -> nn.Module:
     def unit(channels: int, out: int, kernel: int, stride: int) -> list[nn.Module]:
         pad = nn.ReflectionPad2d(kernel // 2)
-        return [pad, nn.Conv2d(channels, out, kernel, stride), nn.InstanceNorm2d(out, affine=True), nn.ReLU()]
+        return [
+            pad,
+            nn.Conv2d(channels, out, kernel, stride),
+            nn.InstanceNorm2d(out, affine=True),
+            nn.ReLU(),
+        ]
 
     down = [*unit(3, 24, 9, 1), *unit(24, 48, 3, 2), *unit(48, 96, 3, 2)]
     body = [residual(*unit(96, 96, 3, 1), *unit(96, 96, 3, 1)[:3]) for _ in range(3)]
-    up = [nn.Upsample(scale_factor=2.0), *unit(96, 48, 3, 1), nn.Upsample(scale_factor=2.0), *unit(48, 24, 3, 1)]
+    up = [
+        nn.Upsample(scale_factor=2.0),
+        *unit(96, 48, 3, 1),
+        nn.Upsample(scale_factor=2.0),
+        *unit(48, 24, 3, 1),
+    ]
     return stack(down, body, up, nn.ReflectionPad2d(4), nn.Conv2d(24, 3, 9))
 
 
@@ -154,7 +200,12 @@ def vocoder(width: int = 96) -> nn.Module:
 
     parts: list[nn.Module] = [nn.Conv1d(80, width, 7, padding=3)]
     for factor in (8, 4):
-        parts.extend([nn.LeakyReLU(0.1), nn.ConvTranspose1d(width, width // 2, factor * 2, factor, factor // 2)])
+        parts.extend(
+            [
+                nn.LeakyReLU(0.1),
+                nn.ConvTranspose1d(width, width // 2, factor * 2, factor, factor // 2),
+            ]
+        )
         width //= 2
         parts.append(Scaled(stack(field(width, 3), field(width, 7)), 1 / 3))
     return stack(parts, nn.LeakyReLU(), nn.Conv1d(width, 1, 7, padding=3), nn.Tanh())

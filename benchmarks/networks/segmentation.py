@@ -26,11 +26,15 @@ class Pooled(nn.Module):
 
     def __init__(self, cells: int, channels: int, out: int) -> None:
         super().__init__()
-        narrow = conv(channels, out, 1) if cells > 1 else stack(nn.Conv2d(channels, out, 1), nn.ReLU())
+        narrow = (
+            conv(channels, out, 1) if cells > 1 else stack(nn.Conv2d(channels, out, 1), nn.ReLU())
+        )
         self.pool, self.conv = nn.AdaptiveAvgPool2d(cells), narrow
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.interpolate(self.conv(self.pool(x)), size=x.shape[-2:], mode="bilinear", align_corners=False)
+        return F.interpolate(
+            self.conv(self.pool(x)), size=x.shape[-2:], mode="bilinear", align_corners=False
+        )
 
 
 def backbone(act: type[nn.Module] = nn.ReLU) -> nn.Module:
@@ -44,7 +48,10 @@ def backbone(act: type[nn.Module] = nn.ReLU) -> nn.Module:
 def deeplab() -> nn.Module:
     rates = [conv(160, 96, 3, dilation=rate) for rate in (2, 4, 6)]
     spread = Cat(conv(160, 96, 1), *rates, Pooled(1, 160, 96))
-    return Resized(backbone(), stack(spread, conv(480, 128, 1), nn.Dropout(), conv(128, 128), nn.Conv2d(128, 21, 1)))
+    return Resized(
+        backbone(),
+        stack(spread, conv(480, 128, 1), nn.Dropout(), conv(128, 128), nn.Conv2d(128, 21, 1)),
+    )
 
 
 def pspnet() -> nn.Module:
@@ -61,7 +68,9 @@ def attention_segmenter() -> nn.Module:
     )
     spatial = stack(conv(3, 32, 7, 2), conv(32, 64, 3, 2), conv(64, 96, 3, 2))
     gate = Gate(nn.Identity(), stack(nn.AdaptiveAvgPool2d(1), nn.Conv2d(192, 192, 1), nn.Sigmoid()))
-    return Resized(Cat(spatial, context), stack(Sum(nn.Identity(), gate), conv(192, 64), nn.Conv2d(64, 19, 1)))
+    return Resized(
+        Cat(spatial, context), stack(Sum(nn.Identity(), gate), conv(192, 64), nn.Conv2d(64, 19, 1))
+    )
 
 
 class TransposedUnet(nn.Module):

@@ -18,7 +18,9 @@ class Turn(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer between an embedding or projection and a head; the states come from outside where asked."""
+    """A recurrent layer between an embedding or projection and a head; the states come from outside
+    where asked.
+    """
 
     def __init__(self, before: nn.Module, body: nn.RNNBase, classes: int) -> None:
         super().__init__()
@@ -34,7 +36,10 @@ class Streaming(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before, self.after = stack(nn.Linear(257, 256), nn.ReLU()), stack(nn.Linear(256, 257), nn.Sigmoid())
+        self.before, self.after = (
+            stack(nn.Linear(257, 256), nn.ReLU()),
+            stack(nn.Linear(256, 257), nn.Sigmoid()),
+        )
         self.body = nn.GRU(256, 256, 2, batch_first=True)
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -49,8 +54,18 @@ class Crnn(nn.Module):
         super().__init__()
         parts: list[nn.Module] = []
         for channels, out, pool in ((1, 48, 2), (48, 96, 2), (96, 192, (2, 1)), (192, 256, (4, 1))):
-            parts.extend([nn.Conv2d(channels, out, 3, padding=1), nn.BatchNorm2d(out), nn.ReLU(), nn.MaxPool2d(pool)])
-        self.body, self.lstm = stack(parts), nn.LSTM(256, 128, 2, bidirectional=True, batch_first=True)
+            parts.extend(
+                [
+                    nn.Conv2d(channels, out, 3, padding=1),
+                    nn.BatchNorm2d(out),
+                    nn.ReLU(),
+                    nn.MaxPool2d(pool),
+                ]
+            )
+        self.body, self.lstm = (
+            stack(parts),
+            nn.LSTM(256, 128, 2, bidirectional=True, batch_first=True),
+        )
         self.head = nn.Linear(256, 97)
 
     def forward(self, image: Tensor) -> Tensor:
@@ -61,8 +76,17 @@ class Crnn(nn.Module):
 class DeepSpeech(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        first = [nn.Conv2d(1, 32, (41, 11), (2, 2), (20, 5)), nn.BatchNorm2d(32), nn.Hardtanh(0, 20)]
-        self.body = stack(first, nn.Conv2d(32, 32, (21, 11), (2, 1), (10, 5)), nn.BatchNorm2d(32), nn.Hardtanh(0, 20))
+        first = [
+            nn.Conv2d(1, 32, (41, 11), (2, 2), (20, 5)),
+            nn.BatchNorm2d(32),
+            nn.Hardtanh(0, 20),
+        ]
+        self.body = stack(
+            first,
+            nn.Conv2d(32, 32, (21, 11), (2, 1), (10, 5)),
+            nn.BatchNorm2d(32),
+            nn.Hardtanh(0, 20),
+        )
         self.gru = nn.GRU(32 * 20, 192, 2, bidirectional=True, batch_first=True)
         self.head = nn.Linear(384, 29)
 
@@ -93,20 +117,40 @@ class RelativeAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         n, length, width = x.shape
-        query, key, value = (part.view(n, length, self.heads, -1) for part in self.qkv(x).chunk(3, -1))
-        far = self.place(self.table[:, 512 - length : 511 + length]).view(1, -1, self.heads, width // self.heads)
+        query, key, value = (
+            part.view(n, length, self.heads, -1) for part in self.qkv(x).chunk(3, -1)
+        )
+        far = self.place(self.table[:, 512 - length : 511 + length]).view(
+            1, -1, self.heads, width // self.heads
+        )
         content = (query + self.u).transpose(1, 2) @ key.permute(0, 2, 3, 1)
         place = (query + self.v).transpose(1, 2) @ far.permute(0, 2, 3, 1)
-        place = F.pad(place, (1, 0)).view(n, self.heads, -1, length)[:, :, 1:].reshape(n, self.heads, length, -1)
+        place = (
+            F.pad(place, (1, 0))
+            .view(n, self.heads, -1, length)[:, :, 1:]
+            .reshape(n, self.heads, length, -1)
+        )
         scores = (content + place[..., :length]) / (width // self.heads) ** 0.5
-        return self.out((scores.softmax(-1) @ value.transpose(1, 2)).transpose(1, 2).reshape(n, length, width))
+        return self.out(
+            (scores.softmax(-1) @ value.transpose(1, 2)).transpose(1, 2).reshape(n, length, width)
+        )
 
 
 def conformer(width: int = 144, depth: int = 3) -> nn.Module:
     def block() -> list[nn.Module]:
-        first = [nn.Conv1d(width, 2 * width, 1), nn.GLU(1), nn.Conv1d(width, width, 15, padding=7, groups=width)]
+        first = [
+            nn.Conv1d(width, 2 * width, 1),
+            nn.GLU(1),
+            nn.Conv1d(width, width, 15, padding=7, groups=width),
+        ]
         local = residual(
-            nn.LayerNorm(width), Turn(), *first, nn.BatchNorm1d(width), nn.SiLU(), nn.Conv1d(width, width, 1), Turn()
+            nn.LayerNorm(width),
+            Turn(),
+            *first,
+            nn.BatchNorm1d(width),
+            nn.SiLU(),
+            nn.Conv1d(width, width, 1),
+            Turn(),
         )
         feed = [Half(nn.LayerNorm(width), mlp(width, nn.SiLU)) for _ in range(2)]
         return [
@@ -117,12 +161,20 @@ def conformer(width: int = 144, depth: int = 3) -> nn.Module:
             nn.LayerNorm(width),
         ]
 
-    early = [nn.Conv1d(80, width, 3, 2, 1), nn.ReLU(), nn.Conv1d(width, width, 3, 2, 1), nn.ReLU(), Turn()]
+    early = [
+        nn.Conv1d(80, width, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv1d(width, width, 3, 2, 1),
+        nn.ReLU(),
+        Turn(),
+    ]
     return stack(early, *(block() for _ in range(depth)), nn.Linear(width, 128), nn.LogSoftmax(-1))
 
 
 def wav2vec(width: int = 192) -> nn.Module:
-    """A stack of strided Conv1d on the wave, a convolution for the positions, transformer layers."""
+    """A stack of strided Conv1d on the wave, a convolution for the positions, transformer
+    layers.
+    """
     front = [nn.Conv1d(1, 128, 10, 5, bias=False), nn.GroupNorm(128, 128), nn.GELU()]
     for kernel in (3, 3, 3, 3, 2, 2):
         front.extend([nn.Conv1d(128, 128, kernel, 2, bias=False), nn.GELU()])
@@ -158,7 +210,9 @@ class Pooling(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.weights = stack(nn.Conv1d(width, 64, 1), nn.Tanh(), nn.Conv1d(64, width, 1), nn.Softmax(2))
+        self.weights = stack(
+            nn.Conv1d(width, 64, 1), nn.Tanh(), nn.Conv1d(64, width, 1), nn.Softmax(2)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         weights = self.weights(x)
@@ -170,12 +224,25 @@ class Pooling(nn.Module):
 def ecapa(width: int = 192) -> nn.Module:
     def unit(channels: int, kernel: int, dilation: int = 1) -> list[nn.Module]:
         pad = dilation * (kernel // 2)
-        return [nn.Conv1d(channels, width, kernel, 1, pad, dilation), nn.ReLU(), nn.BatchNorm1d(width)]
+        return [
+            nn.Conv1d(channels, width, kernel, 1, pad, dilation),
+            nn.ReLU(),
+            nn.BatchNorm1d(width),
+        ]
 
     def block(dilation: int) -> nn.Module:
-        squeeze = [nn.AdaptiveAvgPool1d(1), nn.Conv1d(width, 48, 1), nn.ReLU(), nn.Conv1d(48, width, 1), nn.Sigmoid()]
+        squeeze = [
+            nn.AdaptiveAvgPool1d(1),
+            nn.Conv1d(width, 48, 1),
+            nn.ReLU(),
+            nn.Conv1d(48, width, 1),
+            nn.Sigmoid(),
+        ]
         return residual(
-            *unit(width, 1), *unit(width, 3, dilation), *unit(width, 1), Gate(nn.Identity(), stack(squeeze))
+            *unit(width, 1),
+            *unit(width, 3, dilation),
+            *unit(width, 1),
+            Gate(nn.Identity(), stack(squeeze)),
         )
 
     joined = Cat(block(2), block(3), block(4))
@@ -195,7 +262,13 @@ class ConvTasNet(nn.Module):
             deep = nn.Conv1d(256, 256, 3, padding=dilation, dilation=dilation, groups=256)
             norms = [nn.GroupNorm(1, 256, eps=1e-8) for _ in range(2)]
             return residual(
-                nn.Conv1d(width, 256, 1), nn.PReLU(), norms[0], deep, nn.PReLU(), norms[1], nn.Conv1d(256, width, 1)
+                nn.Conv1d(width, 256, 1),
+                nn.PReLU(),
+                norms[0],
+                deep,
+                nn.PReLU(),
+                norms[1],
+                nn.Conv1d(256, width, 1),
             )
 
         blocks = [block(2**k) for k in range(4)]
@@ -236,7 +309,9 @@ class Wavenet(nn.Module):
 
 
 class Pointer(nn.Module):
-    """A sequence in an LSTM, then attention of its last state over all of them: a tagger's or a ranker's."""
+    """A sequence in an LSTM, then attention of its last state over all of them: a tagger's or a
+    ranker's.
+    """
 
     def __init__(self, width: int = 160) -> None:
         super().__init__()
@@ -253,7 +328,9 @@ def recurrent(name: str, module, inputs, sizes: tuple[int, int], opset: int = 17
     return Network(name, "recurrent", "recurrent", module, inputs, sizes, opset)
 
 
-def speech(name: str, kind: str, module, inputs, sizes: tuple[int, int], opset: int = 17) -> Network:
+def speech(
+    name: str, kind: str, module, inputs, sizes: tuple[int, int], opset: int = 17
+) -> Network:
     return Network(name, "speech", kind, module, inputs, sizes, opset)
 
 
@@ -278,14 +355,21 @@ NETWORKS = [
     ),
     recurrent(
         "bilstm_tagger",
-        lambda: Recurrent(nn.Embedding(4000, 192), nn.LSTM(192, 160, 2, batch_first=True, bidirectional=True), 20),
+        lambda: Recurrent(
+            nn.Embedding(4000, 192), nn.LSTM(192, 160, 2, batch_first=True, bidirectional=True), 20
+        ),
         tokens(4000, 4),
         (24, 64),
     ),
     recurrent("gru_streaming", Streaming, streaming, (20, 60), 14),
     recurrent("lstm_pointer", Pointer, tokens(2000, 2), (32, 80)),
     recurrent("deepspeech", DeepSpeech, sequence(1, -1, 80), (80, 160), 12),
-    recurrent("crnn", Crnn, lambda size: {"image": image(1)(32)["image"].repeat(1, 1, 1, size // 32)}, (128, 320)),
+    recurrent(
+        "crnn",
+        Crnn,
+        lambda size: {"image": image(1)(32)["image"].repeat(1, 1, 1, size // 32)},
+        (128, 320),
+    ),
     speech("conformer", "transformer", conformer, sequence(1, 80, -1), (160, 320), 14),
     speech("wav2vec", "transformer", wav2vec, sequence(1, 1, -1), (8000, 16000)),
     speech("quartznet", "cnn", quartznet, sequence(1, 64, -1), (160, 400), 11),

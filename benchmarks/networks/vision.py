@@ -10,9 +10,13 @@ from networks.network import Network, classifier, conv, image, residual, stack
 
 
 class Attention(nn.Module):
-    """Over [N, length, width]; keys and values may come from elsewhere. Written out, or as torch's own function."""
+    """Over [N, length, width]; keys and values may come from elsewhere. Written out, or as torch's
+    own function.
+    """
 
-    def __init__(self, width: int, heads: int, written_out: bool = True, is_joined: bool = True) -> None:
+    def __init__(
+        self, width: int, heads: int, written_out: bool = True, is_joined: bool = True
+    ) -> None:
         super().__init__()
         self.heads, self.written_out, self.is_joined = heads, written_out, is_joined
         self.qkv = nn.Linear(width, 3 * width) if is_joined else nn.Linear(width, width)
@@ -22,7 +26,9 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, other: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
         n, length, width = x.shape
         if self.kv is None:
-            query, key, value = self.qkv(x).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+            query, key, value = (
+                self.qkv(x).view(n, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+            )
         else:
             key, value = (
                 self.kv(x if other is None else other)
@@ -39,10 +45,14 @@ class Attention(nn.Module):
 
 
 def mlp(width: int, act: type[nn.Module] = nn.GELU, factor: int = 4) -> nn.Sequential:
-    return stack(nn.Linear(width, factor * width), act(), nn.Dropout(), nn.Linear(factor * width, width))
+    return stack(
+        nn.Linear(width, factor * width), act(), nn.Dropout(), nn.Linear(factor * width, width)
+    )
 
 
-def layer(width: int, heads: int, written_out: bool = True, act: type[nn.Module] = nn.GELU) -> nn.Module:
+def layer(
+    width: int, heads: int, written_out: bool = True, act: type[nn.Module] = nn.GELU
+) -> nn.Module:
     attend = residual(nn.LayerNorm(width), Attention(width, heads, written_out))
     return stack(attend, residual(nn.LayerNorm(width), mlp(width, act)))
 
@@ -51,7 +61,12 @@ class Vit(nn.Module):
     """Patches, a class token, layers."""
 
     def __init__(
-        self, image_size: int, width: int = 192, depth: int = 6, patch: int = 16, written_out: bool = False
+        self,
+        image_size: int,
+        width: int = 192,
+        depth: int = 6,
+        patch: int = 16,
+        written_out: bool = False,
     ) -> None:
         super().__init__()
         self.patch = nn.Conv2d(3, width, patch, patch)
@@ -62,7 +77,10 @@ class Vit(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.patch(image).flatten(2).transpose(1, 2)
-        x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1) + self.position[:, : x.shape[1] + 1]
+        x = (
+            torch.cat((self.token.expand(x.shape[0], -1, -1), x), 1)
+            + self.position[:, : x.shape[1] + 1]
+        )
         return self.head(self.norm(self.layers(x))[:, 0])
 
 
@@ -90,14 +108,20 @@ class Tokens(nn.Module):
 
 
 class Windows(nn.Module):
-    """Attention inside of windows with a bias by relative position; shifted (Swin), or over a grid (MaxViT)."""
+    """Attention inside of windows with a bias by relative position; shifted (Swin), or over a grid
+    (MaxViT).
+    """
 
-    def __init__(self, width: int, heads: int, size: int, shift: int = 0, is_grid: bool = False) -> None:
+    def __init__(
+        self, width: int, heads: int, size: int, shift: int = 0, is_grid: bool = False
+    ) -> None:
         super().__init__()
         self.size, self.shift, self.is_grid = size, shift, is_grid
         self.norm, self.attention = nn.LayerNorm(width), Attention(width, heads)
         self.table = nn.Parameter(torch.randn((2 * size - 1) ** 2, heads) * 0.02)
-        places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")).flatten(1)
+        places = torch.stack(
+            torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
+        ).flatten(1)
         apart = places[:, :, None] - places[:, None, :] + size - 1
         self.register_buffer("index", apart[0] * (2 * size - 1) + apart[1])
         self.mlp = residual(nn.LayerNorm(width), mlp(width, factor=2))
@@ -126,7 +150,10 @@ class Swin(nn.Module):
         super().__init__()
         self.patch, self.start = nn.Conv2d(3, width, 4, 4), nn.LayerNorm(width)
         self.first = stack(Windows(width, 2, size), Windows(width, 2, size, size // 2))
-        self.merge_norm, self.merge = nn.LayerNorm(4 * width), nn.Linear(4 * width, 2 * width, bias=False)
+        self.merge_norm, self.merge = (
+            nn.LayerNorm(4 * width),
+            nn.Linear(4 * width, 2 * width, bias=False),
+        )
         self.second = stack(*(Windows(2 * width, 4, size, (k % 2) * (size // 2)) for k in range(4)))
         self.norm, self.head = nn.LayerNorm(2 * width), nn.Linear(2 * width, 100)
 
@@ -151,7 +178,11 @@ class LastAxis(nn.Module):
 def maxvit() -> nn.Module:
     def block(width: int) -> list[nn.Module]:
         wide = 2 * width
-        body = [nn.BatchNorm2d(width), conv(width, wide, 1, act=nn.GELU), conv(wide, wide, 3, 1, wide, nn.GELU)]
+        body = [
+            nn.BatchNorm2d(width),
+            conv(width, wide, 1, act=nn.GELU),
+            conv(wide, wide, 3, 1, wide, nn.GELU),
+        ]
         windows = stack(Windows(width, 4, 7), Windows(width, 4, 7, is_grid=True))
         return [residual(*body, nn.Conv2d(wide, width, 1)), LastAxis(windows)]
 
@@ -160,14 +191,19 @@ def maxvit() -> nn.Module:
 
 
 class Reduced(nn.Module):
-    """PVT's and SegFormer's attention: keys and values from a coarser picture; an MLP with a convolution in it."""
+    """PVT's and SegFormer's attention: keys and values from a coarser picture; an MLP with a
+    convolution in it.
+    """
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
         super().__init__()
         self.norm, self.attention = nn.LayerNorm(width), Attention(width, heads, is_joined=False)
         self.coarse, self.coarse_norm = nn.Conv2d(width, width, ratio, ratio), nn.LayerNorm(width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.deep, self.last = nn.Conv2d(4 * width, 4 * width, 3, 1, 1, groups=4 * width), nn.LayerNorm(width)
+        self.deep, self.last = (
+            nn.Conv2d(4 * width, 4 * width, 3, 1, 1, groups=4 * width),
+            nn.LayerNorm(width),
+        )
 
     def forward(self, picture: Tensor) -> Tensor:
         n, c, h, w = picture.shape
@@ -196,14 +232,20 @@ class Segformer(nn.Module):
         for stage, head in zip(self.stages, self.heads, strict=True):
             x = stage(x)
             y = head(x)
-            made.append(F.interpolate(y, size=made[0].shape[-2:], mode="bilinear", align_corners=False) if made else y)
+            made.append(
+                F.interpolate(y, size=made[0].shape[-2:], mode="bilinear", align_corners=False)
+                if made
+                else y
+            )
         return self.join(torch.cat(made, 1))
 
 
 def pvt() -> nn.Module:
     first = [nn.Conv2d(3, 64, 4, 4), Channels(64), Reduced(64, 1, 8), Reduced(64, 1, 8)]
     second = [nn.Conv2d(64, 128, 2, 2), Channels(128), Reduced(128, 2, 4), Reduced(128, 2, 4)]
-    return stack(first, second, nn.Conv2d(128, 192, 2, 2), Channels(192), Reduced(192, 6, 2), classifier(192))
+    return stack(
+        first, second, nn.Conv2d(128, 192, 2, 2), Channels(192), Reduced(192, 6, 2), classifier(192)
+    )
 
 
 class MobileVit(nn.Module):
@@ -211,8 +253,12 @@ class MobileVit(nn.Module):
 
     def __init__(self, channels: int, width: int) -> None:
         super().__init__()
-        self.local = stack(conv(channels, channels, act=nn.SiLU), nn.Conv2d(channels, width, 1, bias=False))
-        self.layers = stack(layer(width, 4, act=nn.SiLU), layer(width, 4, act=nn.SiLU), nn.LayerNorm(width))
+        self.local = stack(
+            conv(channels, channels, act=nn.SiLU), nn.Conv2d(channels, width, 1, bias=False)
+        )
+        self.layers = stack(
+            layer(width, 4, act=nn.SiLU), layer(width, 4, act=nn.SiLU), nn.LayerNorm(width)
+        )
         self.project = conv(width, channels, 1, act=nn.SiLU)
         self.fuse = conv(2 * channels, channels, act=nn.SiLU)
 
@@ -227,8 +273,18 @@ class MobileVit(nn.Module):
 
 
 def mobilevit() -> nn.Module:
-    down = [conv(3, 32, 3, 2, act=nn.SiLU), conv(32, 64, 3, 2, 32, nn.SiLU), conv(64, 96, 3, 2, act=nn.SiLU)]
-    return stack(down, MobileVit(96, 120), conv(96, 128, 3, 2, act=nn.SiLU), MobileVit(128, 160), classifier(128))
+    down = [
+        conv(3, 32, 3, 2, act=nn.SiLU),
+        conv(32, 64, 3, 2, 32, nn.SiLU),
+        conv(64, 96, 3, 2, act=nn.SiLU),
+    ]
+    return stack(
+        down,
+        MobileVit(96, 120),
+        conv(96, 128, 3, 2, act=nn.SiLU),
+        MobileVit(128, 160),
+        classifier(128),
+    )
 
 
 class Turned(nn.Module):
@@ -247,7 +303,9 @@ def mixer(size: int, width: int = 256) -> nn.Module:
               residual(nn.LayerNorm(width), mlp(width)))
         for _ in range(6)
     ]  # fmt: skip
-    return stack(nn.Conv2d(3, width, 16, 16), Tokens(*blocks, nn.LayerNorm(width)), classifier(width))
+    return stack(
+        nn.Conv2d(3, width, 16, 16), Tokens(*blocks, nn.LayerNorm(width)), classifier(width)
+    )
 
 
 class CrossChannels(nn.Module):
@@ -260,24 +318,33 @@ class CrossChannels(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         n, length, width = x.shape
-        query, key, value = self.qkv(x).reshape(n, length, 3, self.heads, -1).permute(2, 0, 3, 4, 1).unbind(0)
+        query, key, value = (
+            self.qkv(x).reshape(n, length, 3, self.heads, -1).permute(2, 0, 3, 4, 1).unbind(0)
+        )
         scores = F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).transpose(-2, -1) * self.heat
         return self.out((scores.softmax(-1) @ value).permute(0, 3, 1, 2).reshape(n, length, width))
 
 
 def xcit(width: int = 128) -> nn.Module:
-    stem = [conv(3, 64, 3, 2, act=nn.GELU), conv(64, 96, 3, 2, act=nn.GELU), conv(96, width, 3, 2, act=None)]
+    stem = [
+        conv(3, 64, 3, 2, act=nn.GELU),
+        conv(64, 96, 3, 2, act=nn.GELU),
+        conv(96, width, 3, 2, act=None),
+    ]
     blocks = []
     for _ in range(4):
         local = [nn.Conv2d(width, width, 3, 1, 1, groups=width), nn.GELU(), nn.BatchNorm2d(width)]
         cross = Tokens(
-            residual(nn.LayerNorm(width), CrossChannels(width, 4)), residual(nn.LayerNorm(width), mlp(width))
+            residual(nn.LayerNorm(width), CrossChannels(width, 4)),
+            residual(nn.LayerNorm(width), mlp(width)),
         )
         blocks.extend([cross, residual(*local, nn.Conv2d(width, width, 3, 1, 1, groups=width))])
     return stack(stem, blocks, classifier(width))
 
 
-def vision(name: str, module, sizes: tuple[int, int] = (128, 224), opset: int = 17, group: str = "vision") -> Network:
+def vision(
+    name: str, module, sizes: tuple[int, int] = (128, 224), opset: int = 17, group: str = "vision"
+) -> Network:
     return Network(name, group, "transformer", module, image(), sizes, opset)
 
 

@@ -29,16 +29,27 @@ class BatchProgress:
     def __enter__(self) -> BatchProgress:
         if sys.stderr.isatty():
             from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
 
             columns = (BarColumn(), MofNCompleteColumn(), TextColumn("models{task.fields[wrong]}"))
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self._bar = Progress(
+                *columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True
+            )
             self._bar.add_task("", total=self.total, wrong="")
             self._bar.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -46,27 +46,40 @@ def convert_many(
     notes        more notices, for the summary
     tell         is called with each outcome as it comes
 
-    What goes wrong with a model is its outcome. Raises UsageError for wrong options and an unfit cluster, FusioncError
-    where the output cannot be written. Ended by a signal, it leaves nothing half written and no process.
+    What goes wrong with a model is its outcome. Raises UsageError for wrong options and an unfit
+    cluster, FusioncError where the output cannot be written. Ended by a signal, it leaves nothing
+    half written and no process.
     """
     started, run, outcomes = perf_counter(), secrets.token_hex(8), list[Outcome]()
     given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
     if given.get("graph_kernel_flags") is not None:
         given["graph_kernel_flags"] = with_absolute_file(given["graph_kernel_flags"])
     _require_folders(given)
-    tasks = [ConversionTask(_absolute(model.source), model.name, output, given, run, resume) for model in models]
+    tasks = [
+        ConversionTask(_absolute(model.source), model.name, output, given, run, resume)
+        for model in models
+    ]
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
             # Pages have times of runs on all cores.
-            start_processes(at_once, are_pinned=len(tasks) > at_once and given.get("report") is None)
+            start_processes(
+                at_once, are_pinned=len(tasks) > at_once and given.get("report") is None
+            )
         notices = [*check(given, run), *notes]
         if own := _registered(given.get("custom_passes") or ()):
-            what = f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
-            notices.append(f"{what}: many models are converted in other processes; name the file with custom_passes")
+            what = (
+                f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
+            )
+            notices.append(
+                f"{what}: many models are converted in other processes; name the file with "
+                "custom_passes"
+            )
         _make_folder(output)
         _clean(tasks)
-        answers = converted_here(tasks, at_once) if scheduler is None else _converted_on(scheduler, tasks)
+        answers = (
+            converted_here(tasks, at_once) if scheduler is None else _converted_on(scheduler, tasks)
+        )
         with closing(answers):
             for outcome in answers:
                 if not outcomes:
@@ -98,8 +111,10 @@ def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[
 
 
 def _registered(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered besides those of files. A program that has not imported
-    `custom.replacement`, as the command has not, has registered none; the import would keep a core busy for 0.2 s."""
+    """The passes that this program has registered besides those of files. A program that has not
+    imported `custom.replacement`, as the command has not, has registered none; the import would
+    keep a core busy for 0.2 s.
+    """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
     from fusionc.custom.loading import registered_besides

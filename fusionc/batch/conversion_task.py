@@ -1,4 +1,6 @@
-"""What a converting process is asked for: one model of many, by paths that hold in any process on any machine."""
+"""What a converting process is asked for: one model of many, by paths that hold in any process on
+any machine.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from fusionc.batch.find_models import RECORDS
 class ConversionTask:
     """A model to convert.
 
-    `name` is that of its result in the folder `output`; `arguments` are those of `fusionc.convert`, but for model and
-    output; `run` is a number of the command that asks; `keeps_results` is --resume.
+    `name` is that of its result in the folder `output`; `arguments` are those of `fusionc.convert`,
+    but for model and output; `run` is a number of the command that asks; `keeps_results` is
+    --resume.
     """
 
     source: Path
@@ -32,7 +35,9 @@ class ConversionTask:
 
     @property
     def records(self) -> Path:
-        """The folder of the log, of fusion_result.json and of the outcome, which nobody takes for a model by name."""
+        """The folder of the log, of fusion_result.json and of the outcome, which nobody takes for a
+        model by name.
+        """
         return self.output / RECORDS / f"{self.name}.record"
 
     def own_arguments(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""One model of many, in a converting process: kept if it is there already, else converted, and what came of it noted.
+"""One model of many, in a converting process: kept if it is there already, else converted, and what
+came of it noted.
 
-The process works in the folder of the records of the model: fusion_result.json and the log are written there.
+The process works in the folder of the records of the model: fusion_result.json and the log are
+written there.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ def check(arguments: Mapping[str, Any]) -> list[str]:
 
     Raises FusioncError where they are wrong, which is said once and not of each model.
     """
-    options = api.options_for("model.onnx", {**arguments, "log": "null"})  # nothing is read or written there
+    # nothing is read or written there
+    options = api.options_for("model.onnx", {**arguments, "log": "null"})
     with running(options) as plog:
         return job_of(options, plog).notices
 
@@ -41,7 +44,9 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
         if known.run == task.run:  # a cluster asks again where a worker was lost with its answers
             return asdict(known.outcome)
         if task.keeps_results:
-            kept = replace(known.outcome, model=str(task.source), output=str(task.destination), state=KEPT)
+            kept = replace(
+                known.outcome, model=str(task.source), output=str(task.destination), state=KEPT
+            )
             return asdict(replace(kept, seconds=perf_counter() - started))
     try:
         clear_records(task)
@@ -50,7 +55,9 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
         write_record(task, outcome, made_of)
     except OSError as error:
         what = f"what is noted down of the model cannot be written: {error.strerror}"
-        told = FusioncError(what, where=str(task.records), hint="check the permissions, and the space that is left")
+        told = FusioncError(
+            what, where=str(task.records), hint="check the permissions, and the space that is left"
+        )
         outcome = Outcome(task.name, str(task.source), FAILED, error=str(told))
     return asdict(outcome)
 
@@ -65,7 +72,13 @@ def _outcome(task: ConversionTask) -> Outcome:
         report = _converted(task, arguments)
     except FusioncError as error:
         state, log = DIFFERENT if isinstance(error, VerificationError) else FAILED, error.log_file
-        return Outcome(task.name, str(task.source), state, error=str(error), log=None if log is None else str(log))
+        return Outcome(
+            task.name,
+            str(task.source),
+            state,
+            error=str(error),
+            log=None if log is None else str(log),
+        )
     except Exception as error:
         hint = "check the path, its permissions, and the space that is left there"
         if not isinstance(error, OSError):
@@ -81,9 +94,14 @@ def _converted(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
         return api.convert(task.source, output=task.destination, **arguments)
     except NewerAlready as error:
         clear_records(task)
-        report = api.convert(task.source, output=task.destination, **{**arguments, "target_opset": None})
+        report = api.convert(
+            task.source, output=task.destination, **{**arguments, "target_opset": None}
+        )
         wanted = arguments["target_opset"]
-        report.notices = [f"{error.what}: --target_opset {wanted} leaves it as it is", *report.notices]
+        report.notices = [
+            f"{error.what}: --target_opset {wanted} leaves it as it is",
+            *report.notices,
+        ]
         return report
 
 

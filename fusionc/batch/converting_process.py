@@ -1,7 +1,8 @@
-"""A converting process as its caller sees it. Where it crashes, that is the end of one model and not of the others.
+"""A converting process as its caller sees it. Where it crashes, that is the end of one model and
+not of the others.
 
-Threads of the command use `convert`, and workers of a cluster do: each call has a process to itself, which stays for
-the next one.
+Threads of the command use `convert`, and workers of a cluster do: each call has a process to
+itself, which stays for the next one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _TOGETHER = {  # variables that would bring the logs and results of all models t
 _lock = threading.Lock()
 _busy: dict[_ConvertingProcess, str] = {}  # and for which run
 _idle: list[_ConvertingProcess] = []
-_cores: list[Set[int]] = []  # of each process, as long as all have work; none where they are not pinned
+# of each process, as long as all have work; none where they are not pinned
+_cores: list[Set[int]] = []
 _over: set[str] = set()  # the runs of which no model is begun any more
 
 
@@ -47,26 +49,34 @@ def convert(task: ConversionTask) -> Outcome:
         answer = _asked(CONVERT, task, task.run)
     except _EndedError as error:
         hint = "convert this model alone to see more; --resume tries it again"
-        told = FusioncError(f"the process that converts it has ended: {error}", where=str(task.source), hint=hint)
+        told = FusioncError(
+            f"the process that converts it has ended: {error}", where=str(task.source), hint=hint
+        )
         return Outcome(task.name, str(task.source), CRASHED, error=str(told))
     return outcome_of(answer)
 
 
 def check(arguments: Mapping[str, Any], run: str) -> list[str]:
-    """What the user should know of options for all models. Raises FusioncError where they are wrong."""
+    """What the user should know of options for all models. Raises FusioncError where they are
+    wrong.
+    """
     try:
         answer = _asked(CHECK, arguments, run)
     except _EndedError as error:
         hint = "check that this Python can import onnx and onnxruntime, and --custom_passes"
-        raise FusioncError(f"a converting process ends at once: {error}", where=sys.executable, hint=hint) from error
+        raise FusioncError(
+            f"a converting process ends at once: {error}", where=sys.executable, hint=hint
+        ) from error
     if "error" in answer:
         raise _Told(**answer["error"])
     return list(answer["notices"])
 
 
 def start_processes(count: int, *, are_pinned: bool) -> None:
-    """Have so many ready: they import what they need all at once, while somebody asks the first of them. If they
-    `are_pinned`, each has a core of its own until `unpin_processes`, where there are as many cores."""
+    """Have so many ready: they import what they need all at once, while somebody asks the first of
+    them. If they `are_pinned`, each has a core of its own until `unpin_processes`, where there are
+    as many cores.
+    """
     with _lock:
         _cores[:] = cores_of_jobs(count) if are_pinned else []
         for _ in range(count):
@@ -83,15 +93,17 @@ def unpin_processes() -> None:
 
 
 def end_processes(run: str) -> None:
-    """End the processes of a run, whatever they do, with nothing half written, and those that are idle. This run begins
-    no model any more; what others convert here goes on."""
+    """End the processes of a run, whatever they do, with nothing half written, and those that are
+    idle. This run begins no model any more; what others convert here goes on.
+    """
     with _lock:
         _over.add(run)
         _cores.clear()
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
-            _busy.pop(process, None)  # so that no thread whose answer comes meanwhile keeps it for the next model
+            # so that no thread whose answer comes meanwhile keeps it for the next model
+            _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()
     deadline = monotonic() + GRACE + 1
@@ -118,7 +130,8 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _over:
             raise _EndedError("the run is over")
-        living = [process for process in _idle if process.is_alive()]  # the system may have ended one in between
+        # the system may have ended one in between
+        living = [process for process in _idle if process.is_alive()]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
         _busy[process] = run
@@ -161,7 +174,8 @@ class _ConvertingProcess:
         assert self._child.stdin is not None and self._child.stdout is not None
         forget(self._printed)
         line = b""
-        with suppress(OSError, ValueError):  # a pipe that has nobody at the other end, or was closed by another thread
+        # a pipe that has nobody at the other end, or was closed by another thread
+        with suppress(OSError, ValueError):
             pickle.dump((name, argument), self._child.stdin)
             self._child.stdin.flush()
             line = self._child.stdout.readline()
@@ -199,6 +213,8 @@ class _ConvertingProcess:
         code = self._child.returncode
         if code == -signal.SIGKILL:
             return "something has killed it, as systems do that have no memory left (fewer --jobs need less)"
-        how = f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
+        how = (
+            f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
+        )
         words = last_words(self._printed)
         return f"{how}: {words}" if words else how

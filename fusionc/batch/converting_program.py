@@ -1,7 +1,8 @@
-"""The program of a converting process: it converts one model after another, until nobody can ask any more.
+"""The program of a converting process: it converts one model after another, until nobody can ask
+any more.
 
-A request is a pickle on its standard input, the answer a line of JSON on its standard output. What the conversions
-print goes to its standard error, which is a file.
+A request is a pickle on its standard input, the answer a line of JSON on its standard output. What
+the conversions print goes to its standard error, which is a file.
 """
 
 from __future__ import annotations
@@ -44,8 +45,11 @@ def main() -> None:
     while True:
         try:
             name, argument = asked.get()
-        except Terminated:  # nothing is half written, and Python would take a fifth of a second to end
-            atexit._run_exitfuncs()  # they end the process with onnxruntime, and remove folders of this one
+        except (
+            Terminated
+        ):  # nothing is half written, and Python would take a fifth of a second to end
+            # they end the process with onnxruntime, and remove folders of this one
+            atexit._run_exitfuncs()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
         try:

@@ -1,7 +1,8 @@
-"""From what --model names, files, folders and patterns, to the models in there and the names of their results.
+"""From what --model names, files, folders and patterns, to the models in there and the names of
+their results.
 
-The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx. What a pattern matches is
-named from its first wildcard on, a single file by its own name.
+The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx. What a
+pattern matches is named from its first wildcard on, a single file by its own name.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from fusionc.disk.paths import is_same
 from fusionc.errors import FusioncError, UsageError
 
 RECORDS = "fusionc_records"  # the folder in the output that is ours
-_READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")  # what --ready writes beside a model; nobody converts that
+# what --ready writes beside a model; nobody converts that
+_READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")
 
 _WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)  # a bracket that nothing closes is one of a name
 
@@ -39,8 +41,9 @@ def asks_for_many(given: Sequence[Path]) -> bool:
 def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
     """The models in there, sorted by name, but none of the folders that conversions write to.
 
-    Raises UsageError where there are none, where two would have one name, where a result would be written over a model,
-    or where the output is no folder; FusioncError where a folder cannot be read.
+    Raises UsageError where there are none, where two would have one name, where a result would be
+    written over a model, or where the output is no folder; FusioncError where a folder cannot be
+    read.
     """
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
@@ -99,7 +102,10 @@ def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) ->
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
-        what, hint = f"the folder cannot be read: {error.strerror}", "check its permissions, or name the others"
+        what, hint = (
+            f"the folder cannot be read: {error.strerror}",
+            "check its permissions, or name the others",
+        )
         raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
     for name in names:
         if not name.startswith("."):
@@ -124,9 +130,13 @@ def _result_name(name: str) -> str:
 
 
 def _require_places(found: Mapping[str, Path], output: Path) -> None:
-    """Raise UsageError where a result would lie in the place of a model, of another result, of a folder of others, or
-    of the records."""
-    sources, results = {os.path.realpath(source): source for source in found.values()}, dict[str, Path]()
+    """Raise UsageError where a result would lie in the place of a model, of another result, of a
+    folder of others, or of the records.
+    """
+    sources, results = (
+        {os.path.realpath(source): source for source in found.values()},
+        dict[str, Path](),
+    )
     for name, source in found.items():
         place = os.path.realpath(output / name)
         other = results.setdefault(place, source)
@@ -134,14 +144,22 @@ def _require_places(found: Mapping[str, Path], output: Path) -> None:
             raise _two(f"two models would be written to {place}", [other, source])
         for folder in PurePath(name).parents:
             if folder.as_posix() in found:
-                raise _two(f"{folder} would be a model and a folder of others", [found[folder.as_posix()], source])
+                raise _two(
+                    f"{folder} would be a model and a folder of others",
+                    [found[folder.as_posix()], source],
+                )
         if PurePath(name).parts[0] == RECORDS:
-            what, hint = f"the folder {RECORDS} of the output is for what is noted down", "give the folder another name"
+            what, hint = (
+                f"the folder {RECORDS} of the output is for what is noted down",
+                "give the folder another name",
+            )
             raise UsageError(what, where=str(source), hint=hint, code="E10001")
         model = sources.get(place)
         if model is not None:
             what = "a result would be written over a model, which is read and never written over"
-            raise UsageError(what, where=str(model), hint="give another folder with --output", code="E10001")
+            raise UsageError(
+                what, where=str(model), hint="give another folder with --output", code="E10001"
+            )
 
 
 def _nothing_in(path: Path) -> UsageError:
@@ -151,7 +169,10 @@ def _nothing_in(path: Path) -> UsageError:
             "models end in .onnx; name other files one by one",
         )
     else:
-        what, hint = "no ONNX model matches the pattern", "models end in .onnx; ** matches folders in folders"
+        what, hint = (
+            "no ONNX model matches the pattern",
+            "models end in .onnx; ** matches folders in folders",
+        )
     return UsageError(what, where=str(path), hint=hint, code="E10410")
 
 

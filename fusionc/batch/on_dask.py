@@ -1,7 +1,8 @@
-"""Many models on a cluster of Dask (`dask.distributed`), the workers of which see the same files under the same paths.
+"""Many models on a cluster of Dask (`dask.distributed`), the workers of which see the same files
+under the same paths.
 
-A worker that is lost loses what it was converting, and the scheduler gives that to another one. Nothing is half written
-there, and what was published is not made again.
+A worker that is lost loses what it was converting, and the scheduler gives that to another one.
+Nothing is half written there, and what was published is not made again.
 """
 
 from __future__ import annotations
@@ -26,26 +27,35 @@ _PATIENCE = 15  # seconds, for the scheduler to answer and for a worker to be th
 def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
     """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs.
 
-    Raises UsageError where dask.distributed is missing here, and where the cluster is not there, not ready for
-    fusionc, or sees other files.
+    Raises UsageError where dask.distributed is missing here, and where the cluster is not there,
+    not ready for fusionc, or sees other files.
     """
     try:
         from distributed import Client, as_completed
     except ImportError as error:
-        what, hint = f"--scheduler needs dask.distributed: {error}", "pip install 'fusionc[cluster]'"
+        what, hint = (
+            f"--scheduler needs dask.distributed: {error}",
+            "pip install 'fusionc[cluster]'",
+        )
         raise UsageError(what, hint=hint, code="E10001") from error
     try:
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:  # a TimeoutError is one
         hint = "start one with `dask scheduler`, and give the address that it prints"
-        raise UsageError(f"no scheduler answers: {error}", where=scheduler, hint=hint, code="E10001") from error
+        raise UsageError(
+            f"no scheduler answers: {error}", where=scheduler, hint=hint, code="E10001"
+        ) from error
     with client:
         _require_workers(client, scheduler, tasks)
         names = {f"{task.run}-{task.name}": task for task in tasks}
         futures = [client.submit(convert, task, key=key, pure=False) for key, task in names.items()]
         try:
             for future in as_completed(futures, loop=client.loop):
-                yield future.result() if future.status == "finished" else _lost(future.exception(), names[future.key])
+                yield (
+                    future.result()
+                    if future.status == "finished"
+                    else _lost(future.exception(), names[future.key])
+                )
         finally:
             with suppress(OSError):  # the cluster has gone, and its processes with it
                 client.cancel(futures)
@@ -58,22 +68,36 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         seen = client.run(_seen, tasks[0].source, tasks[0].output)
     except TimeoutError as error:
         hint = f"start some with `dask worker {scheduler}`"
-        raise UsageError("the cluster has no workers", where=scheduler, hint=hint, code="E10001") from error
+        raise UsageError(
+            "the cluster has no workers", where=scheduler, hint=hint, code="E10001"
+        ) from error
     except ImportError as error:
         hint = "install the same version of fusionc there as here"
-        raise UsageError(f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint) from error
-    same, here, own = "install the same there as here; results depend on it", versions(), compiler_here()
+        raise UsageError(
+            f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
+        ) from error
+    same, here, own = (
+        "install the same there as here; results depend on it",
+        versions(),
+        compiler_here(),
+    )
     for worker, (there, compiler, missing) in seen.items():
         if there != here:
             what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {_text(here)}"
             raise UsageError(what, where=scheduler, hint=same)
         if compiler != own and tasks[0].arguments.get("enable_graph_kernel"):
             pair = [" ".join(command) or "none" for command in (compiler, own)]
-            what = f"the worker {worker} has another C compiler: {pair[0]}, and here it is {pair[1]}"
+            what = (
+                f"the worker {worker} has another C compiler: {pair[0]}, and here it is {pair[1]}"
+            )
             raise UsageError(what, where=scheduler, hint=same)
         if missing:
-            hint = "keep models and results on a file system that all machines have at the same place"
-            raise UsageError(f"the worker {worker} does not see the same files", where=missing, hint=hint)
+            hint = (
+                "keep models and results on a file system that all machines have at the same place"
+            )
+            raise UsageError(
+                f"the worker {worker} does not see the same files", where=missing, hint=hint
+            )
 
 
 def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
@@ -84,7 +108,9 @@ def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
     what = f"the cluster has lost it: {said(error) if error is not None else 'the scheduler is gone, or forgot it'}"
-    told = FusioncError(what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on")
+    told = FusioncError(
+        what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on"
+    )
     return Outcome(task.name, str(task.source), FAILED, error=str(told))
 
 

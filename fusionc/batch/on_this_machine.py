@@ -14,7 +14,9 @@ def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outc
     """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs."""
     pool = ThreadPoolExecutor(jobs)  # of threads that wait for processes
     try:
-        for done, future in enumerate(as_completed([pool.submit(convert, task) for task in tasks]), 1):
+        for done, future in enumerate(
+            as_completed([pool.submit(convert, task) for task in tasks]), 1
+        ):
             if done == len(tasks) - jobs + 1:  # all others are begun
                 unpin_processes()
             yield future.result()

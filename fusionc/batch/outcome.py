@@ -18,8 +18,8 @@ STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
 class Outcome:
     """What became of a model.
 
-    `state` is one of STATES; `error` says in one block what went wrong, `log` is the file that says more. Nodes and
-    bytes are those before and after, `effected` counts rewrites.
+    `state` is one of STATES; `error` says in one block what went wrong, `log` is the file that says
+    more. Nodes and bytes are those before and after, `effected` counts rewrites.
     """
 
     name: str
@@ -44,5 +44,7 @@ class Outcome:
 def outcome_of(content: Mapping[str, Any]) -> Outcome:
     """An outcome that JSON has held. Raises KeyError, TypeError for what is none."""
     given = {field.name: content[field.name] for field in fields(Outcome)}
-    pairs = {name: None if given[name] is None else tuple(given[name]) for name in ("nodes", "bytes")}
+    pairs = {
+        name: None if given[name] is None else tuple(given[name]) for name in ("nodes", "bytes")
+    }
     return Outcome(**{**given, **pairs, "notices": tuple(given["notices"])})

@@ -1,8 +1,9 @@
 """Processes that are pinned to cores of this machine.
 
-A job is two processes, of which mostly one works: where both may go to any core, the system often wakes one on the core
-of another job while its own is idle, which costs many small models 5 to 8 % of their time. So each job is pinned to a
-core of its own where there are as many jobs as cores, as long as models are waiting.
+A job is two processes, of which mostly one works: where both may go to any core, the system often
+wakes one on the core of another job while its own is idle, which costs many small models 5 to 8 %
+of their time. So each job is pinned to a core of its own where there are as many jobs as cores, as
+long as models are waiting.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ def can_pin() -> bool:
 
 
 def pin(process: int, cores: Set[int]) -> None:
-    """Have a process use these cores only, with its threads, the processes that it has started, and whatever all these
-    start later."""
+    """Have a process use these cores only, with its threads, the processes that it has started, and
+    whatever all these start later.
+    """
     pinned: set[str] = set()
     with suppress(OSError):  # the process has ended
-        while new := set(os.listdir(_threads(process))) - pinned:  # one that was not pinned yet may have started more
+        # one that was not pinned yet may have started more
+        while new := set(os.listdir(_threads(process))) - pinned:
             for thread in new:
                 with suppress(OSError):  # the thread has ended
                     os.sched_setaffinity(int(thread), cores)

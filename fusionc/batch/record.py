@@ -1,7 +1,8 @@
-"""outcome.json beside the log of a model: what became of it, of what it was made, and the files that it consists of.
+"""outcome.json beside the log of a model: what became of it, of what it was made, and the files
+that it consists of.
 
-`--resume` keeps a result that was made of the same bytes, with the same options, by the same versions, as long as its
-files are as they were written.
+`--resume` keeps a result that was made of the same bytes, with the same options, by the same
+versions, as long as its files are as they were written.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ _WRITTEN = ("dump_graph", "report")  # the arguments that are paths of what is w
 
 @dataclass(frozen=True)
 class Record:
-    """What is noted down of one conversion: `made_of` is the hash of all that it depends on, `run` the command that
-    asked, `files` have hashes by their paths beside the result."""
+    """What is noted down of one conversion: `made_of` is the hash of all that it depends on, `run`
+    the command that asked, `files` have hashes by their paths beside the result.
+    """
 
     outcome: Outcome
     made_of: str
@@ -43,9 +45,12 @@ class Record:
 
 
 def ingredients_of(task: ConversionTask) -> str:
-    """A hash of all that a result depends on: the model with its weights, the options with their files, and what
-    `surroundings` has."""
-    around = surroundings(task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ()))
+    """A hash of all that a result depends on: the model with its weights, the options with their
+    files, and what `surroundings` has.
+    """
+    around = surroundings(
+        task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ())
+    )
     return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
 
 
@@ -53,7 +58,12 @@ def read_record(task: ConversionTask) -> Record | None:
     """What is noted down of an earlier conversion, if it can be read."""
     try:
         content = json.loads((task.records / _FILE).read_bytes())
-        return Record(outcome_of(content["outcome"]), content["made_of"], content["run"], dict(content["files"]))
+        return Record(
+            outcome_of(content["outcome"]),
+            content["made_of"],
+            content["run"],
+            dict(content["files"]),
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -62,7 +72,12 @@ def write_record(task: ConversionTask, outcome: Outcome, made_of: str) -> None:
     """Note down what became of the model. Raises OSError."""
     files = _result_files(task.destination) if outcome.is_right else ()
     folder = task.destination.parent
-    record = Record(outcome, made_of, task.run, {os.path.relpath(file, folder): content_if_any(file) for file in files})
+    record = Record(
+        outcome,
+        made_of,
+        task.run,
+        {os.path.relpath(file, folder): content_if_any(file) for file in files},
+    )
     replace_text(task.records / _FILE, json.dumps(asdict(record), indent=2) + "\n")
 
 

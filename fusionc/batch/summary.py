@@ -16,12 +16,22 @@ from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, VerificationError
 from fusionc.report.table import show_facts, show_table
 
-_HEADERS = ("model", "state", ">nodes", ">after", ">effected", ">s", "verification, or what is wrong")
+_HEADERS = (
+    "model",
+    "state",
+    ">nodes",
+    ">after",
+    ">effected",
+    ">s",
+    "verification, or what is wrong",
+)
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a run, by name, what the user should know of all, and the seconds that it took."""
+    """The outcomes of a run, by name, what the user should know of all, and the seconds that it
+    took.
+    """
 
     outcomes: Sequence[Outcome]
     notices: list[str]
@@ -33,11 +43,17 @@ class Summary:
         return {state: found[state] for state in STATES if found[state]}
 
     def fault(self, file: Path) -> FusioncError | None:
-        """The error that ends the command where there is not a result of every model; `file` says more."""
+        """The error that ends the command where there is not a result of every model; `file` says
+        more.
+        """
         wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
         if not wrong:
             return None
-        kind = VerificationError if any(outcome.state == DIFFERENT for outcome in wrong) else FusioncError
+        kind = (
+            VerificationError
+            if any(outcome.state == DIFFERENT for outcome in wrong)
+            else FusioncError
+        )
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
         hint = "the table says why; what there was of them before has stayed; --resume converts these alone"
         return kind(what, where=str(file), hint=hint)
@@ -83,4 +99,12 @@ def _row(outcome: Outcome) -> list[str]:
     before, after = ("", "") if outcome.nodes is None else map(str, outcome.nodes)
     effected = "" if outcome.effected is None else str(outcome.effected)
     said = outcome.error or outcome.verification or "not verified"
-    return [outcome.name, outcome.state, before, after, effected, f"{outcome.seconds:.2f}", said.splitlines()[0]]
+    return [
+        outcome.name,
+        outcome.state,
+        before,
+        after,
+        effected,
+        f"{outcome.seconds:.2f}",
+        said.splitlines()[0],
+    ]

@@ -1,4 +1,6 @@
-"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches that avoid them."""
+"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches
+that avoid them.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,8 @@ class Bisection:
     """What was found in so many runs: nothing where the result is right, which `summary` says then.
 
     `switches` is a file that switches the passes at fault off, but for those in `must`, which only
-    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the result is right without
-    them, None where nobody can tell.
+    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the
+    result is right without them, None where nobody can tell.
     """
 
     found: list[Found] = field(default_factory=list)
@@ -69,8 +71,8 @@ class _Steps:
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     """Find the rewrites at fault, and write what was found into a folder.
 
-    `check` is a command that says whether a model is right, by default the verification does. Raises FusioncError
-    where nobody can tell.
+    `check` is a command that says whether a model is right, by default the verification does.
+    Raises FusioncError where nobody can tell.
     """
     start()
     steps, result = _Steps(options.progress), Bisection()
@@ -81,7 +83,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
         proto = job.changed(job.opened())
         with job.reference(proto) as reference:
             del proto
-            trials = Trials(job, Checking(check) if check is not None else Verifying(reference), steps.begin)
+            trials = Trials(
+                job, Checking(check) if check is not None else Verifying(reference), steps.begin
+            )
             for culprit in islice(culprits(trials), _MOST):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
@@ -92,7 +96,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             last = trials.run().opinion
             result.runs, result.summary, result.is_all = trials.runs, last.summary, last.is_good
         if result.found:
-            passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
+            passes = _distinct(
+                [rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites]
+            )
             registry = load_passes(options.custom_passes)
             named = named_by_option(options.optimization_switch, registry)
             result.must = tuple(p.name for p in passes if p.default == "must" or p.name in named)
@@ -103,7 +109,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with the first `limit` rewrites only, and return the last one; nothing is verified."""
+    """Convert with the first `limit` rewrites only, and return the last one; nothing is
+    verified.
+    """
     start()
     with running(options) as plog:
         job = job_of(options, plog)

@@ -1,4 +1,6 @@
-"""What becomes of a conversion whose result is wrong: the rewrite at fault is named, or left out."""
+"""What becomes of a conversion whose result is wrong: the rewrite at fault is named, or left
+out.
+"""
 
 from __future__ import annotations
 
@@ -17,27 +19,35 @@ from fusionc.verdict import Verdict
 
 NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
-_ENOUGH = 3  # rewrites of one pass that are rolled back; then all of it is off, as each costs a search
+# rewrites of one pass that are rolled back; then all of it is off, as each costs a search
+_ENOUGH = 3
 
 
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
-    """Find the rewrite that makes the result wrong, of which the verdict speaks and `done` says how it was made.
+    """Find the rewrite that makes the result wrong, of which the verdict speaks and `done` says how
+    it was made.
 
-    Raises VerificationError that names it, FusioncError where the conversion does something else each time. With
-    --on_mismatch rollback, and where the result could not be loaded and no user's pass is at fault, nothing is raised:
-    the job leaves that rewrite out from now on, so convert again.
+    Raises VerificationError that names it, FusioncError where the conversion does something else
+    each time. With --on_mismatch rollback, and where the result could not be loaded and no user's
+    pass is at fault, nothing is raised: the job leaves that rewrite out from now on, so convert
+    again.
     """
     rewrites, source = done.log.count, str(job.options.source)
     what = f"the result does not compute what the model computes: {verdict.summary}"
     trials = Trials(
-        job, Verifying(reference, done.counts), lambda run: job.options.progress(f"the rewrite at fault: {run}")
+        job,
+        Verifying(reference, done.counts),
+        lambda run: job.options.progress(f"the rewrite at fault: {run}"),
     )
     if job.options.target_opset is not None and trials.run(0).opinion.is_good is False:
         where = f"{source}, raised to opset {job.options.target_opset}"
-        if not verdict.is_loadable:  # onnxruntime may have an operator for other types in the newer opset
+        # onnxruntime may have an operator for other types in the newer opset
+        if not verdict.is_loadable:
             summary = verdict.summary.removeprefix("different: ")
             hint = "nothing was written; give another opset"
-            raise UsageError(f"the model cannot be raised: {summary}", where=where, hint=hint, code="E10001")
+            raise UsageError(
+                f"the model cannot be raised: {summary}", where=where, hint=hint, code="E10001"
+            )
         hint = "nothing was written; raising is at fault, no pass is: please report it. Another --target_opset may do"
         raise VerificationError(what, where=where, hint=hint, code="E13028")
     if not rewrites:
@@ -51,17 +61,25 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     if job.options.on_mismatch == "rollback":
         _roll_back(job, guilty, NOT_LOADED if not verdict.is_loadable else LEFT_OUT)
         return
-    if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
+    if (
+        not verdict.is_loadable
+        and guilty.pass_name not in job.custom
+        and len(job.left_out) < _MOST_LEFT_OUT
+    ):
         job.left_out[guilty] = NOT_LOADED
         return
     where = where_of(guilty, job.custom.get(guilty.pass_name), rewrites)
-    raise VerificationError(what, where=where, hint=f"nothing was written; {_advice(job, done, guilty)}", code="E13028")
+    raise VerificationError(
+        what, where=where, hint=f"nothing was written; {_advice(job, done, guilty)}", code="E13028"
+    )
 
 
 def _roll_back(job: Job, guilty: Commit, reason: str) -> None:
     job.left_out[guilty] = reason
     if sum(commit.pass_name == guilty.pass_name for commit in job.left_out) == _ENOUGH:
-        job.notices.append(f"{guilty.pass_name} is off: the result was wrong with {_ENOUGH} of its rewrites")
+        job.notices.append(
+            f"{guilty.pass_name} is off: the result was wrong with {_ENOUGH} of its rewrites"
+        )
         job.leave_out(guilty.pass_name)
 
 
@@ -70,7 +88,8 @@ def _advice(job: Job, done: Optimized, guilty: Commit) -> str:
     if guilty.pass_name in job.custom:
         return f"correct the pass, or switch it off: {off}"
     taken = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
-    if taken and guilty.pass_name in (BLOCKED, PRODUCTS):  # rounding errors of these algorithms are larger
+    # rounding errors of these algorithms are larger
+    if taken and guilty.pass_name in (BLOCKED, PRODUCTS):
         first = ";".join(f"{name}:off" for name in sorted(taken))
         return f'convert with --optimization_switch "{first}", which rounds as the model does, or else with {off}'
     if any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes):

@@ -1,4 +1,6 @@
-"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: what becomes of it."""
+"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: what
+becomes of it.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,20 @@ _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
 
 
 def blame_loading(job: Job, done: Optimized, fault: str) -> None:
-    """Find the rewrite with which onnxruntime does not load the result, and leave it out of the job from now on.
+    """Find the rewrite with which onnxruntime does not load the result, and leave it out of the job
+    from now on.
 
-    Raises VerificationError, which names it, where a user's pass or too many rewrites are at fault, or none is.
+    Raises VerificationError, which names it, where a user's pass or too many rewrites are at fault,
+    or none is.
     """
     what = f"onnxruntime cannot load the result: {fault}"
     where = str(job.options.source)
     if not done.log.count:
         hint = "nothing was written; leave out what was asked to change of the model"
         raise VerificationError(what, where=where, hint=hint, code="E13028")
-    trials = Trials(job, _loaded, lambda run: job.options.progress(f"the rewrite that cannot be loaded: {run}"))
+    trials = Trials(
+        job, _loaded, lambda run: job.options.progress(f"the rewrite that cannot be loaded: {run}")
+    )
     number = first_bad(done.log.count, lambda limit: trials.run(limit).opinion.is_good)[0]
     guilty = done.log.last if number == done.log.count else trials.run(number).last
     if trials.contradiction or guilty is None:

@@ -1,4 +1,6 @@
-"""A switch file with passes off that are to blame, or that cost: the one that was given, changed."""
+"""A switch file with passes off that are to blame, or that cost: the one that was given,
+changed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def changed_switches(
     written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for entry in read_file(base).entries if base is not None else ():
         found = names.find(entry.key)
-        sections = (entry.section,) if entry.section else SECTIONS if entry.key == ALL else (_kind(found),)
+        sections = (
+            (entry.section,) if entry.section else SECTIONS if entry.key == ALL else (_kind(found),)
+        )
         for section in sections:
             written[section][entry.key] = "on" if entry.on else "off"
     for pass_, value in [*((pass_, "off") for pass_ in off), *((pass_, "on") for pass_ in on)]:

@@ -1,4 +1,6 @@
-"""The rewrites at fault, one after another: what was found is left out, and the search begins anew."""
+"""The rewrites at fault, one after another: what was found is left out, and the search begins
+anew.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ LEFT_OUT = "the result is wrong with it"
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite that turns a right result into a wrong one; several where nobody can tell which of them does.
+    """A rewrite that turns a right result into a wrong one; several where nobody can tell which of
+    them does.
 
-    `count` is how many rewrites there were, `before` and `after` are what was found without it and with it.
+    `count` is how many rewrites there were, `before` and `after` are what was found without it and
+    with it.
     """
 
     rewrites: tuple[Rewrite, ...]
@@ -26,19 +30,24 @@ class Culprit:
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the halving, and the one of all
-    but what was found. They are left out of the job from then on. Where nobody can tell whether the rest is right, the
-    search ends with what was found.
+    """Find all, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the halving,
+    and the one of all but what was found. They are left out of the job from then on. Where nobody
+    can tell whether the rest is right, the search ends with what was found.
 
-    Raises FusioncError where it cannot be told whether the first result is right, or the model itself is not.
+    Raises FusioncError where it cannot be told whether the first result is right, or the model
+    itself is not.
     """
     whole, has_found = trials.run(), False
     while not whole.opinion.is_good:
         if whole.opinion.is_good is None:
             if has_found:
                 return
-            hint = "give inputs that the model runs on, or a command that can tell: --inputs, --check"
-            raise FusioncError(f"nobody can tell whether the result is right: {whole.opinion.summary}", hint=hint)
+            hint = (
+                "give inputs that the model runs on, or a command that can tell: --inputs, --check"
+            )
+            raise FusioncError(
+                f"nobody can tell whether the result is right: {whole.opinion.summary}", hint=hint
+            )
         if not whole.count:
             raise _model_is_wrong(trials)
         numbers = first_bad(whole.count, lambda limit: trials.run(limit).opinion.is_good)
@@ -46,11 +55,19 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
         if trials.contradiction:
             raise erratic(trials)
         after = whole if numbers[-1] == whole.count else trials.run(numbers[-1])
-        before = trials.run(numbers[0] - 1).opinion.summary if numbers[0] > 1 else "the model as it was loaded"
+        before = (
+            trials.run(numbers[0] - 1).opinion.summary
+            if numbers[0] > 1
+            else "the model as it was loaded"
+        )
         culprit = Culprit(tuple(found), whole.count, before, after.opinion.summary)
         trials.job.left_out |= {rewrite.commit: LEFT_OUT for rewrite in found}
         whole = trials.run()
-        if whole.opinion.is_good is False and numbers[0] == 1 and trials.run(0).opinion.is_good is False:
+        if (
+            whole.opinion.is_good is False
+            and numbers[0] == 1
+            and trials.run(0).opinion.is_good is False
+        ):
             raise _model_is_wrong(trials)
         yield culprit
         has_found = True

@@ -1,4 +1,6 @@
-"""The folder that a search writes into: a switch file, and small models in the place of those of a former search."""
+"""The folder that a search writes into: a switch file, and small models in the place of those of a
+former search.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class FindingsFolder:
         self._folder, self._is_begun = folder, False
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
-            raise UsageError("this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
+            raise UsageError(
+                "this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001"
+            )
         files = sorted(folder.iterdir()) if folder.exists() else []
         plain = [file for file in files if not stream_at(file)]
         self._former = [file for file in plain if _MODEL.fullmatch(file.name) and _is_ours(file)]
@@ -42,8 +46,12 @@ class FindingsFolder:
 
     @property
     def place(self) -> Path:
-        """The folder, or the nearest one above it that is there: where results may lie while they are examined."""
-        return next(path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir())
+        """The folder, or the nearest one above it that is there: where results may lie while they
+        are examined.
+        """
+        return next(
+            path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
+        )
 
     def write_model(self, name: str, model: onnx.ModelProto) -> Path:
         """Write a model, and return its file."""

@@ -1,4 +1,6 @@
-"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes, weights cut down."""
+"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes,
+weights cut down.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,8 @@ _VECTOR = 16  # elements; whole numbers in so few may be sizes
 class MinimalModel:
     """A model with what a rewrite replaces, and that with what it puts there.
 
-    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison of the two where
-    `is_converted` is False; it is empty where neither shows anything.
+    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison
+    of the two where `is_converted` is False; it is empty where neither shows anything.
     """
 
     model: onnx.ModelProto
@@ -41,7 +43,9 @@ class MinimalModel:
 
 
 def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
-    """Of the models of a rewrite the first that shows the difference, cut down; None where there are none."""
+    """Of the models of a rewrite the first that shows the difference, cut down; None where there
+    are none.
+    """
     alone = replace(
         job,
         requests=Requests(),
@@ -55,11 +59,15 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
             found = _converted(converting, models.before)
             if found is not None:
                 return _cut_down(converting, found)
-    own = [PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)]
+    own = [
+        PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)
+    ]
     for models in rewrite.models:
         if shown := _difference(alone, models.before, models.after, own):
             return MinimalModel(models.before, models.after, shown, is_converted=False)
-    return next((MinimalModel(m.before, m.after, "", is_converted=False) for m in rewrite.models), None)
+    return next(
+        (MinimalModel(m.before, m.after, "", is_converted=False) for m in rewrite.models), None
+    )
 
 
 def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
@@ -86,7 +94,9 @@ def _difference(
 def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
     """The smallest model that is found and still shows the difference."""
     for divisor in _DIVISORS:
-        fitting = {size: size // divisor for size in _dimensions(found.model) if size % divisor == 0}
+        fitting = {
+            size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
+        }
         if fitting and (smaller := _smaller(job, found, fitting)):
             found = smaller
             break
@@ -107,10 +117,19 @@ def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> Minimal
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be, the largest first."""
+    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be,
+    the largest first.
+    """
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
-    sizes |= {dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
-    sizes |= {int(n) for tensor in model.graph.initializer if _may_be_sizes(tensor) for n in to_array(tensor).flat}
+    sizes |= {
+        dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim
+    }
+    sizes |= {
+        int(n)
+        for tensor in model.graph.initializer
+        if _may_be_sizes(tensor)
+        for n in to_array(tensor).flat
+    }
     return sorted((size for size in sizes if size > 1), reverse=True)
 
 
@@ -133,13 +152,17 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
         array = to_array(tensor)
         array = array[tuple(slice(sizes.get(size, size)) for size in array.shape)]
         if _may_be_sizes(tensor):
-            array = np.array([sizes.get(int(n), n) for n in array.flat], array.dtype).reshape(array.shape)
+            array = np.array([sizes.get(int(n), n) for n in array.flat], array.dtype).reshape(
+                array.shape
+            )
         tensor.CopyFrom(from_array(np.ascontiguousarray(array).reshape(array.shape), tensor.name))
     return cut
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it takes longer."""
+    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it
+    takes longer.
+    """
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

@@ -1,4 +1,6 @@
-"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result right."""
+"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result
+right.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Examiner(Protocol):
 
 @dataclass(frozen=True)
 class Trial:
-    """A conversion with at most so many rewrites: what was found of it, how many took effect, and the last one."""
+    """A conversion with at most so many rewrites: what was found of it, how many took effect, and
+    the last one.
+    """
 
     opinion: Opinion
     count: int
@@ -54,7 +58,8 @@ class Rewrite:
 class Trials:
     """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
 
-    `contradiction` says which rewrite was another one in another run, "" where all runs did the same.
+    `contradiction` says which rewrite was another one in another run, "" where all runs did the
+    same.
     """
 
     job: Job
@@ -66,24 +71,36 @@ class Trials:
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do not count."""
+        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do
+        not count.
+        """
         key = len(self.job.left_out), limit
         if key not in self._known:
             self.runs += 1
-            self.say(f"run {self.runs}: {'all rewrites' if limit is None else f'the first {limit} rewrites'}")
+            self.say(
+                f"run {self.runs}: "
+                f"{'all rewrites' if limit is None else f'the first {limit} rewrites'}"
+            )
             done = self._optimized(limit)
             self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
         return self._known[key]
 
     def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
-        """A conversion, which does as far as it goes what those before it did, unless a pass is erratic."""
+        """A conversion, which does as far as it goes what those before it did, unless a pass is
+        erratic.
+        """
         commits: list[Commit] = []
-        done = self.job.optimized(self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine])
+        done = self.job.optimized(
+            self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine]
+        )
         seen = self._seen.setdefault(len(self.job.left_out), commits)
         for one, other in zip(seen, commits, strict=False):
             if one != other and not self.contradiction:
                 self.contradiction = f"{described(other)}; in another run {described(one)}"
-        if len(commits) < min(len(seen), len(seen) if limit is None else limit) and not self.contradiction:
+        if (
+            len(commits) < min(len(seen), len(seen) if limit is None else limit)
+            and not self.contradiction
+        ):
             self.contradiction = f"{described(seen[len(commits)])}; in another run nothing"
         self._seen[len(self.job.left_out)] = max(seen, commits, key=len)
         return done
@@ -92,7 +109,9 @@ class Trials:
         """The rewrites of these numbers, as they take effect."""
         found: list[Rewrite] = []
 
-        def examine(commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> None:
+        def examine(
+            commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
+        ) -> None:
             if commit.number in numbers:
                 models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
                 found.append(Rewrite(commit, pass_, tuple(models)))

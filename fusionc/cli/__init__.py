@@ -17,11 +17,24 @@ from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import ended_by_errors
 from fusionc.errors import nearest
 
-COMMANDS = ("convert", "verify", "bisect", "why", "diff", "inspect", "bench", "tune", "passes", "switch_file")
+COMMANDS = (
+    "convert",
+    "verify",
+    "bisect",
+    "why",
+    "diff",
+    "inspect",
+    "bench",
+    "tune",
+    "passes",
+    "switch_file",
+)
 
 
 class _LazyGroup(click.Group):
-    """Loads the module of a command when the command is wanted; what fails becomes one block of text."""
+    """Loads the module of a command when the command is wanted; what fails becomes one block of
+    text.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -43,7 +56,9 @@ class _LazyGroup(click.Group):
         models = [] if name in COMMANDS else _models(args)
         if models and not ctx.resilient_parsing:
             output = f" --output {models[1]}" if models[1:] else ""
-            ctx.fail(f"No such command '{args[0]}'; write: fusionc convert --model {models[0]}{output}")
+            ctx.fail(
+                f"No such command '{args[0]}'; write: fusionc convert --model {models[0]}{output}"
+            )
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -72,7 +87,9 @@ def _models(args: list[str]) -> list[str]:
 def _has_option(command: click.Command, word: str) -> bool:
     from fusionc.cli.atc_spelling import key_of
 
-    names = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+    names = [
+        name for parameter in command.params for name in parameter.opts if name.startswith("--")
+    ]
     return key_of(word.partition("=")[0]) in map(key_of, names)
 
 
@@ -92,12 +109,22 @@ def _version(distribution: str) -> str:
         return "(not installed)"
 
 
-@click.group(cls=_LazyGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_LazyGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the versions."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the versions.",
 )
 def main() -> None:
-    """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and verified."""
+    """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and
+    verified.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a name in a model may have any character
+        # a name in a model may have any character
+        sys.stdout.reconfigure(errors="backslashreplace")
         sys.stdout = BrokenPipeSafeStream(sys.stdout)

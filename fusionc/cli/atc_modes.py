@@ -1,4 +1,6 @@
-"""ATC's modes that convert nothing: 1 writes a model as JSON, 3 checks it, 6 shows what it holds."""
+"""ATC's modes that convert nothing: 1 writes a model as JSON, 3 checks it, 6 shows what it
+holds.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,30 @@ _OPTIONS = (
         type=click.Choice(["0", "1", "3", "6"]),
         default="0",
         show_default=True,
-        help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check whether each operator "
+        help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check "
+        "whether each operator "
         "runs on the target; 6 show what the model holds.",
     ),
-    click.option("--om", type=_FILE, metavar="FILE", help="The model of --mode 1 and 6, as ATC calls it there."),
-    click.option("--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes."),
     click.option(
-        "--dump_mode", type=click.Choice(["0", "1"]), default="0", help="1: --mode 1 writes inferred shapes, too."
+        "--om",
+        type=_FILE,
+        metavar="FILE",
+        help="The model of --mode 1 and 6, as ATC calls it there.",
     ),
     click.option(
-        "--check_report", type=_FILE, metavar="FILE", help="The file that --mode 3 writes. Default: check_result.json."
+        "--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes."
+    ),
+    click.option(
+        "--dump_mode",
+        type=click.Choice(["0", "1"]),
+        default="0",
+        help="1: --mode 1 writes inferred shapes, too.",
+    ),
+    click.option(
+        "--check_report",
+        type=_FILE,
+        metavar="FILE",
+        help="The file that --mode 3 writes. Default: check_result.json.",
     ),
 )
 
@@ -58,14 +74,24 @@ def mode_options(command: _Decorated) -> _Decorated:
 def of_no_use(ctx: click.Context, mode: str) -> list[str]:
     """The options that were given and that this mode has no use for."""
     known, options = _KNOWN[mode], [p for p in ctx.command.params if p.expose_value and p.name]
-    given = [p for p in options if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE]
-    return [p.opts[0] for p in given if (p.name in _OF_OTHER_MODES if known is None else p.name not in known)]
+    given = [
+        p for p in options if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE
+    ]
+    return [
+        p.opts[0]
+        for p in given
+        if (p.name in _OF_OTHER_MODES if known is None else p.name not in known)
+    ]
 
 
-def model_of_mode(ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None) -> Path:
-    """The model that the mode is about: ATC calls it --model where it is converted or checked, --om elsewhere.
+def model_of_mode(
+    ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None
+) -> Path:
+    """The model that the mode is about: ATC calls it --model where it is converted or checked, --om
+    elsewhere.
 
-    Raises click.UsageError where an option is missing, UsageError for a model that ATC has compiled.
+    Raises click.UsageError where an option is missing, UsageError for a model that ATC has
+    compiled.
     """
     if mode == "1" and json_file is None:
         raise click.UsageError("--mode 1 needs --json FILE.", ctx)
@@ -79,7 +105,9 @@ def model_of_mode(ctx: click.Context, mode: str, model: Path | None, om: Path | 
         raise click.UsageError(f"Missing option '{name}'.", ctx)
     if om is not None and _is_compiled(om):
         hint = "give the ONNX model that it was made from"
-        raise UsageError("the model is one that ATC has compiled", where=str(om), hint=hint, code="E10001")
+        raise UsageError(
+            "the model is one that ATC has compiled", where=str(om), hint=hint, code="E10001"
+        )
     return chosen
 
 
@@ -127,12 +155,21 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
     show_facts([*facts, *(("notice", notice) for notice in found)], sys.stdout)
     if result["result"] != "success":
         what = "; ".join(
-            [*([f"{result['fail']} of {result['total']} operators do not run"] if failed else []), *causes]
+            [
+                *(
+                    [f"{result['fail']} of {result['total']} operators do not run"]
+                    if failed
+                    else []
+                ),
+                *causes,
+            ]
         )
         hint = "the file says why; --target onnx checks for any runtime" if failed and target != "onnx" else (
             "the file says why; export the model again"
         )  # fmt: skip
-        raise FusioncError(f"the model fails the check: {what}", where=str(file), hint=hint, code="E19010")
+        raise FusioncError(
+            f"the model fails the check: {what}", where=str(file), hint=hint, code="E19010"
+        )
 
 
 def _is_compiled(path: Path) -> bool:

@@ -1,7 +1,9 @@
-"""ATC's options that fusionc has not: those that would change the result are refused, the others have no effect on it.
+"""ATC's options that fusionc has not: those that would change the result are refused, the others
+have no effect on it.
 
-docs/cli.md shows both tables. What a command line asks for is done or refused: an option that is ignored although it
-would change what the model computes, or what its inputs and outputs look like, would be a wrong answer.
+docs/cli.md shows both tables. What a command line asks for is done or refused: an option that is
+ignored although it would change what the model computes, or what its inputs and outputs look like,
+would be a wrong answer.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from typing import NamedTuple
 
 
 class RefusedOption(NamedTuple):
-    """An option that would change the result: what it asks for, what to do instead, and the values of it that ask for
-    nothing, because they are what fusionc does anyway."""
+    """An option that would change the result: what it asks for, what to do instead, and the values
+    of it that ask for nothing, because they are what fusionc does anyway.
+    """
 
     asks_for: str
     instead: str
@@ -21,7 +24,8 @@ class RefusedOption(NamedTuple):
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
 _QUANTIZE = "quantize the model first, with onnxruntime.quantization say, and convert the result"
 _PRECISION = (
-    "convert the model to float16 first, with onnxruntime.transformers.float16 say; fusionc keeps the types of a model"
+    "convert the model to float16 first, with onnxruntime.transformers.float16 say; fusionc "
+    "keeps the types of a model"
 )
 _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out"
 _FALSE = ("false", "0")
@@ -29,50 +33,69 @@ _FALSE = ("false", "0")
 REFUSED = {
     "insert_op_conf": RefusedOption(
         "preprocessing of images in the model (AIPP)",
-        "put the preprocessing into the model before it is converted, as nodes in front of its input",
+        (
+            "put the preprocessing into the model before it is converted, as nodes in front of "
+            "its input"
+        ),
     ),
     "dynamic_batch_size": RefusedOption("one model for several batch sizes", _SIZES),
     "dynamic_image_size": RefusedOption("one model for several image sizes", _SIZES),
     "dynamic_dims": RefusedOption("one model for several sizes", _SIZES),
-    "compress_weight_conf": RefusedOption("compressed weights", "leave it out; weights are stored as they are"),
+    "compress_weight_conf": RefusedOption(
+        "compressed weights", "leave it out; weights are stored as they are"
+    ),
     "enable_compress_weight": RefusedOption(
         "compressed weights", "leave it out; weights are stored as they are", _FALSE
     ),
     "compression_optimize_conf": RefusedOption("quantization by calibration", _QUANTIZE),
     "cal_conf": RefusedOption("quantization by calibration", _QUANTIZE),
     "singleop": RefusedOption(
-        "models of single operators, from a JSON file", "write an ONNX model of one node, with onnx.helper say"
+        "models of single operators, from a JSON file",
+        "write an ONNX model of one node, with onnx.helper say",
     ),
     "weight": RefusedOption(
-        "weights of a Caffe model", "an ONNX model names the files of its weights itself; leave the option out"
+        "weights of a Caffe model",
+        "an ONNX model names the files of its weights itself; leave the option out",
     ),
     "precision_mode": RefusedOption("another precision", _PRECISION, ("must_keep_origin_dtype",)),
     "precision_mode_v2": RefusedOption("another precision", _PRECISION, ("origin",)),
     "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
     "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),
-    "is_input_adjust_hw_layout": RefusedOption("inputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
-    "is_output_adjust_hw_layout": RefusedOption("outputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
+    "is_input_adjust_hw_layout": RefusedOption(
+        "inputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE
+    ),
+    "is_output_adjust_hw_layout": RefusedOption(
+        "outputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE
+    ),
     "input_format": RefusedOption(
         "inputs in another layout",
         "put a Transpose in front of the input before the model is converted",
         ("nchw", "nd", "ncdhw"),
     ),
     "shape_generalized_build_mode": RefusedOption(
-        "dynamic sizes in place of fixed ones", "export the model with dynamic dimensions", ("shape_precise",)
+        "dynamic sizes in place of fixed ones",
+        "export the model with dynamic dimensions",
+        ("shape_precise",),
     ),
     "raw_ge_options": RefusedOption("options from a JSON file", "give each option by its own name"),
 }
 
 # Why they have no effect, and which they are.
 IGNORED = {
-    "it describes the chip and the machine that the model runs on, which are onnxruntime's matter": """
+    (
+        "it describes the chip and the machine that the model runs on, which are onnxruntime's "
+        "matter"
+    ): """
         soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu cluster_config
         hccl_sub_comm_config""",
     "it says how the chip runs the model, not what the model computes": """
         ac_parallel_enable atomic_clean_policy buffer_optimize deterministic deterministic_level disable_reuse_memory
         enable_single_stream enable_small_channel h2d_overlapped_with_compute jit_compile multi_stream_parallel_mode
         static_model_ops_lower_limit tiling_schedule_optimize topo_sorting_mode input_hint_shape""",
-    "it chooses among the kernels that the chip has for one operator; here every operator computes in its own type": """
+    (
+        "it chooses among the kernels that the chip has for one operator; here every operator "
+        "computes in its own type"
+    ): """
         allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode mdl_bank_path
         op_bank_path""",
     "it makes exceptions from a precision mode, and without one no type changes": """

@@ -14,7 +14,9 @@ from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
-_BOOLEANS = dict.fromkeys(("0", "f", "false", "n", "no"), 0) | dict.fromkeys(("1", "t", "true", "y", "yes"), 1)
+_BOOLEANS = dict.fromkeys(("0", "f", "false", "n", "no"), 0) | dict.fromkeys(
+    ("1", "t", "true", "y", "yes"), 1
+)
 _GIVEN = "fusionc.without_effect"
 
 
@@ -23,20 +25,30 @@ class AtcCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with every option spelled as it is declared."""
-        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        options = [
+            parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
+        ]
         try:
             return super().parse_args(ctx, respelled(args, options))
         except click.NoSuchOption as error:
             name = key_of(error.option_name)
-            if name in (*EFFECTIVE, *WITHOUT_EFFECT) and any(option.name == "graph_kernel_flags" for option in options):
+            if name in (*EFFECTIVE, *WITHOUT_EFFECT) and any(
+                option.name == "graph_kernel_flags" for option in options
+            ):
                 what = f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
                 raise click.UsageError(what, ctx) from error
             raise
         except click.UsageError as error:
-            values = {arg for option, arg in pairwise(args) if option.startswith("-") and "=" not in option}
+            values = {
+                arg
+                for option, arg in pairwise(args)
+                if option.startswith("-") and "=" not in option
+            }
             misplaced = [arg for arg in args if is_model(arg) and arg not in values]
             if misplaced and (hint := _where_models_go(ctx, error, misplaced[0])):
-                raise click.UsageError(f"{error.format_message().rstrip('.')}; {hint}", ctx) from error
+                raise click.UsageError(
+                    f"{error.format_message().rstrip('.')}; {hint}", ctx
+                ) from error
             raise
 
 
@@ -46,7 +58,9 @@ def is_model(word: str) -> bool:
 
 
 def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no become 1 and 0."""
+    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no become 1 and
+    0.
+    """
     if value is None:
         return None
     if value.lower() not in _BOOLEANS:
@@ -55,11 +69,17 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 
 def other_options(command: _Decorated) -> _Decorated:
-    """Take ATC's other options, hidden: those that would change the result end the command, the others do nothing."""
+    """Take ATC's other options, hidden: those that would change the result end the command, the
+    others do nothing.
+    """
     for name in (name for names in IGNORED.values() for name in names.split()):
-        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_remember)(command)
+        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_remember)(
+            command
+        )
     for name in REFUSED:
-        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_refuse)(command)
+        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_refuse)(
+            command
+        )
     return command
 
 
@@ -70,8 +90,12 @@ def notices(ctx: click.Context, of_no_use: Sequence[str] = ()) -> list[str]:
 
 
 def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
-    """`args` with every option named as it is declared. Values are left alone, whatever they begin with."""
-    declared = {key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2}
+    """`args` with every option named as it is declared. Values are left alone, whatever they begin
+    with.
+    """
+    declared = {
+        key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2
+    }
     result: list[str] = []
     rest = iter(args)
     for arg in rest:
@@ -83,7 +107,12 @@ def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
         else:
             spelling, option = declared.get(key_of(name), (f"--{name.lstrip('-')}", None))
             result.append(spelling + equals + value)
-            if option is not None and not option.is_flag and not _stands_alone(option) and not equals:
+            if (
+                option is not None
+                and not option.is_flag
+                and not _stands_alone(option)
+                and not equals
+            ):
                 result += islice(rest, 1)
     return result
 
@@ -99,14 +128,24 @@ def key_of(name: str) -> str:
 
 
 def _where_models_go(ctx: click.Context, error: click.UsageError, model: str) -> str:
-    """How to name a model that stands alone, where a command has failed for want of --model, or for more of them."""
+    """How to name a model that stands alone, where a command has failed for want of --model, or for
+    more of them.
+    """
     if isinstance(error, click.MissingParameter):
-        return f"write --model {model}" if error.param is not None and error.param.name == "model" else ""
+        return (
+            f"write --model {model}"
+            if error.param is not None and error.param.name == "model"
+            else ""
+        )
     if "unexpected extra" not in error.message:
         return ""
     if ctx.params.get("models"):
         return "write --model before each, or a pattern in quotes"
-    return f"write --model {model}" if ctx.params.get("models", ctx.params.get("model", "")) in (None, ()) else ""
+    return (
+        f"write --model {model}"
+        if ctx.params.get("models", ctx.params.get("model", "")) in (None, ())
+        else ""
+    )
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

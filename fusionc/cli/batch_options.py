@@ -23,13 +23,15 @@ _OPTIONS = (
     click.option(
         "--resume",
         is_flag=True,
-        help="Of many models: keep the results that are there, if the same version made them of the same models with "
+        help="Of many models: keep the results that are there, if the same version made them of the "
+        "same models with "
         "the same options.",
     ),
     click.option(
         "--scheduler",
         metavar="tcp://HOST:PORT",
-        help="Convert many models on a cluster of Dask, the machines of which see models and results under the same "
+        help="Convert many models on a cluster of Dask, the machines of which see models and results "
+        "under the same "
         "paths. Needs pip install 'fusionc[cluster]', there as here.",
     ),
 )
@@ -55,7 +57,9 @@ def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> boo
 
 def of_no_use_beside(ctx: click.Context, is_batch: bool) -> list[str]:
     """Those of the options that were given, and that one model, or a cluster, has no use for."""
-    given = [name for name in _NAMES if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    given = [
+        name for name in _NAMES if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
     idle = ("jobs",) if is_batch and "scheduler" in given else () if is_batch else _NAMES
     return [f"--{name}" for name in given if name in idle]
 
@@ -69,7 +73,9 @@ def convert_batch(
     scheduler: str | None,
     resume: bool,
 ) -> None:
-    """Convert them and show what came of it. Raises FusioncError where there is not a result of each."""
+    """Convert them and show what came of it. Raises FusioncError where there is not a result of
+    each.
+    """
     from fusionc.batch.batch_progress import BatchProgress
     from fusionc.batch.batch_story import convert_many
     from fusionc.batch.find_models import RECORDS, find_models
@@ -79,13 +85,23 @@ def convert_batch(
     output = arguments.pop("output")
     if output is None:
         where = ", ".join(map(str, models))
-        what, hint = "a folder, a pattern or several models need a folder for the results", "give one with --output"
+        what, hint = (
+            "a folder, a pattern or several models need a folder for the results",
+            "give one with --output",
+        )
         raise UsageError(what, where=where, hint=hint, code="E10001")
     found = find_models(models, output, arguments.get("dump_graph"))
     try:
         with BatchProgress(len(found)) as progress:
             summary = convert_many(
-                found, output, arguments, jobs=jobs, scheduler=scheduler, resume=resume, notes=notes, tell=progress
+                found,
+                output,
+                arguments,
+                jobs=jobs,
+                scheduler=scheduler,
+                resume=resume,
+                notes=notes,
+                tell=progress,
             )
     except (KeyboardInterrupt, Terminated):
         click.echo(f"fusionc: {progress.said}; the same command with --resume goes on", err=True)

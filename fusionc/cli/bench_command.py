@@ -41,20 +41,32 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost where they run.")
-@click.argument("models", type=FilePath(), nargs=-1, required=True, is_eager=True, metavar="MODEL...")
+@click.command(
+    cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost where they run."
+)
+@click.argument(
+    "models", type=FilePath(), nargs=-1, required=True, is_eager=True, metavar="MODEL..."
+)
 @click.option(
-    "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
+    "--input_shape",
+    metavar='"x:1,3,224,224"',
+    callback=parse_run_shape,
+    help="Sizes to run the models with.",
 )
 @click.option(
     "--inputs",
     type=FilePath(),
     metavar="PATH",
-    help=f"Values of inputs to run the models with, instead of those that fusionc draws: {INPUT_FILES} Of several "
+    help="Values of inputs to run the models with, instead of those that fusionc draws: "
+    f"{INPUT_FILES} Of several "
     "samples the first is taken.",
 )
 @click.option(
-    "--processes", type=click.IntRange(min=1), default=5, show_default=True, help="Fresh processes for each model."
+    "--processes",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Fresh processes for each model.",
 )
 @click.option(
     "--seconds",
@@ -64,10 +76,21 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     help="Of measuring, for each model in each process.",
 )
 @confidence_option("With which the true ratio lies within the bounds that are shown.")
-@click.option("--batch_sizes", metavar="1,8,32", callback=_numbers, help="Throughput with these numbers of samples.")
-@click.option("--threads", metavar="1,2,4", callback=_numbers, help="Throughput on these numbers of threads.")
-@click.option("--trust_kernels", is_flag=True, help="Load the kernels beside a model, whoever made them.")
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout: seconds, bytes, ratios.")
+@click.option(
+    "--batch_sizes",
+    metavar="1,8,32",
+    callback=_numbers,
+    help="Throughput with these numbers of samples.",
+)
+@click.option(
+    "--threads", metavar="1,2,4", callback=_numbers, help="Throughput on these numbers of threads."
+)
+@click.option(
+    "--trust_kernels", is_flag=True, help="Load the kernels beside a model, whoever made them."
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout: seconds, bytes, ratios."
+)
 @custom_op_library_option
 @timeout_option
 @log_debug_option
@@ -85,11 +108,13 @@ def command(
     custom_op_library: tuple[Path, ...],
     timeout: float | None,
 ) -> None:
-    """Run models in turn, each as fusionc.session opens it, on the same inputs and in several fresh processes.
+    """Run models in turn, each as fusionc.session opens it, on the same inputs and in several fresh
+    processes.
 
-    Shown are the time to load, the peak of memory, percentiles of the time of a run, the ratio of that to the first
-    model's with its bounds, and the operators that take the time. One process is one observation: where memory happens
-    to lie makes it faster or slower as a whole. A ratio whose bounds have 1 between them says nothing.
+    Shown are the time to load, the peak of memory, percentiles of the time of a run, the ratio of
+    that to the first model's with its bounds, and the operators that take the time. One process is
+    one observation: where memory happens to lie makes it faster or slower as a whole. A ratio whose
+    bounds have 1 between them says nothing.
     """
     from fusionc.runtime.process import start, step_limit
 
@@ -123,10 +148,16 @@ def _show(found: Bench) -> None:
         times = [f"{1e3 * cost.seconds[part]:.3f}" for part in PERCENTILES]
         memory = [f"{size / 1e6:.1f}" for size in (cost.loaded, cost.peak)]
         bounds = (
-            ["1", ""] if cost.ratio is None else [f"{cost.ratio.ratio:.3f}", _bounds(cost.ratio.low, cost.ratio.high)]
+            ["1", ""]
+            if cost.ratio is None
+            else [f"{cost.ratio.ratio:.3f}", _bounds(cost.ratio.low, cost.ratio.high)]
         )
         rows.append([cost.name, f"{1e3 * cost.load_seconds:.1f}", *memory, *times, *bounds])
-    show_table(["model", ">load ms", ">loaded MB", ">peak MB", *shares, ">ratio", ">bounds"], rows, sys.stdout)
+    show_table(
+        ["model", ">load ms", ">loaded MB", ">peak MB", *shares, ">ratio", ">bounds"],
+        rows,
+        sys.stdout,
+    )
     for cost in found.costs:
         click.echo()
         by_time = sorted(cost.operators.operators.items(), key=lambda item: -item[1][1])
@@ -141,14 +172,27 @@ def _show(found: Bench) -> None:
     if found.throughput:
         click.echo()
         rows = [
-            [one.name, str(one.batch), str(one.threads or "default"), f"{one.samples_per_second:.1f}"]
+            [
+                one.name,
+                str(one.batch),
+                str(one.threads or "default"),
+                f"{one.samples_per_second:.1f}",
+            ]
             for one in found.throughput
         ]
         show_table(["model", ">batch", ">threads", ">samples/s"], rows, sys.stdout)
     click.echo()
     imports = max(cost.imported for cost in found.costs)
-    facts = [("inputs", found.label), ("memory", f"of it, Python and onnxruntime are {imports / 1e6:.1f} MB")]
-    facts.append(("operators", "to profile takes time of its own, more than the model where that is a fast one"))
+    facts = [
+        ("inputs", found.label),
+        ("memory", f"of it, Python and onnxruntime are {imports / 1e6:.1f} MB"),
+    ]
+    facts.append(
+        (
+            "operators",
+            "to profile takes time of its own, more than the model where that is a fast one",
+        )
+    )
     show_facts([*facts, *(("notice", notice) for notice in found.notices)], sys.stdout)
 
 

@@ -29,7 +29,9 @@ Exit codes:
   3  the result is wrong; the rewrites at fault are named"""
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong.")
+@click.command(
+    cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong."
+)
 @click.option(
     "--model",
     type=_FILE,
@@ -41,27 +43,40 @@ Exit codes:
 @click.option(
     "--check",
     metavar='"CMD {model}"',
-    help="A command that says whether a model is right, by its exit code as for git bisect run: 0 right, 1 to 124 "
+    help="A command that says whether a model is right, by its exit code as for git bisect run: 0 "
+    "right, 1 to 124 "
     "wrong, 125 cannot tell. {model} becomes the path. Default: verification, as in convert.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Search nothing: stop after the N-th rewrite, write the model as it is then, unverified, and name that one.",
+    help=(
+        "Search nothing: stop after the N-th rewrite, write the model as it is then, unverified, "
+        "and name that one."
+    ),
 )
 @click.option(
-    "--output", type=_FILE, metavar="FILE", help="The model that --limit writes. Default: <model>_fusionc.onnx."
+    "--output",
+    type=_FILE,
+    metavar="FILE",
+    help="The model that --limit writes. Default: <model>_fusionc.onnx.",
 )
 @click.option(
     "--output_dir",
     type=_FILE,
     metavar="DIR",
-    help="Where the switch file and the small models go, in the place of those of a former search: a folder with "
+    help="Where the switch file and the small models go, in the place of those of a former search: a "
+    "folder with "
     "nothing else in it. Default: <model>_bisect in the current folder.",
 )
 @conversion_options
-@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.option(
+    "--log",
+    type=click.Choice(LEVELS),
+    callback=show_tracebacks,
+    help="Level of the log. Default: info.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -73,15 +88,21 @@ def command(
     output_dir: Path | None,
     **given: Any,
 ) -> None:
-    """Repeat a conversion with fewer and fewer of its rewrites until those at fault are found, one after another.
+    """Repeat a conversion with fewer and fewer of its rewrites until those at fault are found, one
+    after another.
 
-    Each takes at most log2 of the number of rewrites, rounded up, and 2 runs. Of each it names pass, pattern and nodes
-    and writes a model of a few nodes that shows it; a switch file avoids them all. The options are those of convert.
+    Each takes at most log2 of the number of rewrites, rounded up, and 2 runs. Of each it names
+    pass, pattern and nodes and writes a model of a few nodes that shows it; a switch file avoids
+    them all. The options are those of convert.
     """
     if limit is not None and check is not None:
-        raise click.UsageError("--limit searches nothing, so that there is nothing to --check.", ctx)
+        raise click.UsageError(
+            "--limit searches nothing, so that there is nothing to --check.", ctx
+        )
     if output is not None and limit is None:
-        raise click.UsageError("--output is what --limit writes; a search writes to --output_dir.", ctx)
+        raise click.UsageError(
+            "--output is what --limit writes; a search writes to --output_dir.", ctx
+        )
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
@@ -94,7 +115,9 @@ def command(
     with Progress() as progress:
         if limit is not None:
             last = convert_up_to(model, limit, output=output, progress=progress, **arguments)
-            click.echo(f"{printable(last)}\n{printable(f'written to {output_path(model, output)}, not verified')}")
+            click.echo(
+                f"{printable(last)}\n{printable(f'written to {output_path(model, output)}, not verified')}"
+            )
             return
         folder = output_dir or Path(f"{model.stem}_bisect")
         found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
@@ -109,7 +132,12 @@ def _show(result: Bisection) -> None:
     if not result.found:
         lines.append(("result", f"right: {result.summary}"))
     elif result.is_all is None:
-        lines.append(("and more", f"nobody can tell whether the result is right without these: {result.summary}"))
+        lines.append(
+            (
+                "and more",
+                f"nobody can tell whether the result is right without these: {result.summary}",
+            )
+        )
     elif not result.is_all:
         lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
     if result.switches is not None:
@@ -127,19 +155,35 @@ def _facts(number: int, found: Found) -> list[tuple[str, str]]:
 
     culprit, minimal = found.culprit, found.minimal
     several = ", one of these" if len(culprit.rewrites) > 1 else ""
-    facts = [(f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}") for r in culprit.rewrites]
+    facts = [
+        (f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}")
+        for r in culprit.rewrites
+    ]
     facts += [("without it", culprit.before), ("with it", culprit.after)]
     if minimal is None:
         return (
             facts
             if several
-            else [*facts, ("model", "none: it is in a function, holds other graphs, or its weights are too large")]
+            else [
+                *facts,
+                (
+                    "model",
+                    "none: it is in a function, holds other graphs, or its weights are too large",
+                ),
+            ]
         )
     model, rewritten = found.files
     if minimal.is_converted:
-        facts.append(("shown by", f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}"))
+        facts.append(
+            (
+                "shown by",
+                f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}",
+            )
+        )
     elif minimal.shown:
         facts.append(("shown by", f"fusionc verify {model} {rewritten}: {minimal.shown}"))
     else:
-        facts.append(("model", f"{model}, and {rewritten}, in which verification finds no difference"))
+        facts.append(
+            ("model", f"{model}, and {rewritten}, in which verification finds no difference")
+        )
     return facts

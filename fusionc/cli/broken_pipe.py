@@ -1,4 +1,6 @@
-"""A stdout whose reader may go: `fusionc convert | head -1` still converts, and its exit code says how that went."""
+"""A stdout whose reader may go: `fusionc convert | head -1` still converts, and its exit code says
+how that went.
+"""
 
 from __future__ import annotations
 

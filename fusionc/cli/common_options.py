@@ -20,7 +20,9 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 1e9:
-        raise click.BadParameter(f"{text!r} is not a number of seconds from 0 to 1e9.", context, parameter)
+        raise click.BadParameter(
+            f"{text!r} is not a number of seconds from 0 to 1e9.", context, parameter
+        )
     return None if text is None else seconds
 
 
@@ -46,14 +48,16 @@ def confidence_option(help_text: str) -> Callable[[_Command], _Command]:
 
 
 INPUT_FILES = (
-    "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with input_0.pb, "
+    "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with "
+    "input_0.pb, "
     "input_1.pb, …; for several samples a folder of these, such as ONNX's test sets."
 )
 inputs_option = click.option(
     "--inputs",
     type=FilePath(),
     metavar="PATH",
-    help=f"Values of inputs to run the models with, besides those that fusionc draws: {INPUT_FILES} Outputs that are "
+    help=f"Values of inputs to run the models with, besides those that fusionc draws: {INPUT_FILES} "
+    "Outputs that are "
     "recorded there are compared, too.",
 )
 custom_op_library_option = click.option(
@@ -61,7 +65,8 @@ custom_op_library_option = click.option(
     type=FilePath(),
     multiple=True,
     metavar="LIB",
-    help="A shared library with operators that the models use and onnxruntime does not have; may be given several "
+    help="A shared library with operators that the models use and onnxruntime does not have; may be "
+    "given several "
     "times. It is loaded, and its code runs.",
 )
 runtime_level_option = click.option(
@@ -70,24 +75,30 @@ runtime_level_option = click.option(
     multiple=True,
     default=DEFAULT_LEVELS,
     show_default=True,
-    help="At which levels of onnxruntime's own optimizers the result runs; may be given several times. disabled, at "
-    "which both models always run, judges the result; what differs at another level alone is the fault of optimizers, "
+    help="At which levels of onnxruntime's own optimizers the result runs; may be given several "
+    "times. disabled, at "
+    "which both models always run, judges the result; what differs at another level alone is the "
+    "fault of optimizers, "
     "and the report names which, and how to switch them off.",
 )
 verify_budget_option = click.option(
     "--verify_budget",
     type=click.FloatRange(min=0),
     metavar="BILLIONS",
-    help="How many billions of elements a verification may compute in all its runs; 32 multiplications of a product "
-    "count as one element. Sizes that fusionc finds are chosen accordingly. What there is no room for is left out: the "
-    "result is then verified in part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of values at "
+    help="How many billions of elements a verification may compute in all its runs; 32 "
+    "multiplications of a product "
+    "count as one element. Sizes that fusionc finds are chosen accordingly. What there is no "
+    "room for is left out: the "
+    "result is then verified in part. 0: no limit. Default: 30, or 2 for each thousand nodes, "
+    "and 512 MiB of values at "
     "once besides the size of the weights.",
 )
 timeout_option = click.option(
     "--timeout",
     callback=_seconds,
     metavar="SECONDS",
-    help="How long one step of onnxruntime may take: loading a model, running it once. 0: as long as it likes. "
+    help="How long one step of onnxruntime may take: loading a model, running it once. 0: as long as "
+    "it likes. "
     "Default: 300.",
 )
 log_debug_option = click.option(  # for a command that writes no log

@@ -27,7 +27,9 @@ _BOOLEANS = (
 )  # fmt: skip
 
 
-def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+def _external_weight(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> int | None:
     try:
         return 1 if value == "2" else atc_bool(ctx, parameter, value)
     except click.BadParameter as error:
@@ -36,31 +38,45 @@ def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str 
 
 def _on_unless_told(name: str, help_: str) -> Callable[[_Decorated], _Decorated]:
     """An option that takes true or false."""
-    return click.option(name, metavar="true|false", default="true", show_default=True, callback=atc_bool, help=help_)
+    return click.option(
+        name, metavar="true|false", default="true", show_default=True, callback=atc_bool, help=help_
+    )
 
 
 _WHICH_REWRITES = (  # what runs, on which model
-    click.option("--fusion_switch_file", type=_FILE, metavar="FILE", help="Which passes are on and off, as JSON."),
     click.option(
-        "--optimization_switch", metavar='"P:on;Q:off"', help="Single switches; they beat those of the switch file."
+        "--fusion_switch_file",
+        type=_FILE,
+        metavar="FILE",
+        help="Which passes are on and off, as JSON.",
+    ),
+    click.option(
+        "--optimization_switch",
+        metavar='"P:on;Q:off"',
+        help="Single switches; they beat those of the switch file.",
     ),
     click.option(
         "--oo_level",
         type=click.Choice(OO_LEVELS),
         default="O3",
         show_default=True,
-        help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; O3: all passes. "
+        help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; "
+        "O3: all passes. "
         "Switches that name a pass beat this option and the next two.",
     ),
     _on_unless_told("--oo_constant_folding", "Fold constants and known sizes."),
     _on_unless_told("--oo_dead_code_elimination", "Remove branches that are never taken."),
-    _on_unless_told("--pattern_fusion_pass", "Whether passes of your own, and those that do what TorchAir's do, run."),
+    _on_unless_told(
+        "--pattern_fusion_pass",
+        "Whether passes of your own, and those that do what TorchAir's do, run.",
+    ),
     custom_passes_option,
     click.option(
         "--input_shape",
         metavar='"x:1,3,224,224"',
         callback=parse_sizes,
-        help="Fix the sizes of inputs, and what follows from them; -1 and ranges (1~8) leave a dimension open. ATC's "
+        help="Fix the sizes of inputs, and what follows from them; -1 and ranges (1~8) leave a "
+        "dimension open. ATC's "
         "--input_shape_range does the same.",
     ),
     click.option("--input_shape_range", hidden=True, callback=parse_sizes),
@@ -68,13 +84,15 @@ _WHICH_REWRITES = (  # what runs, on which model
         "--free_dim",
         metavar='"x:0;mask:0"',
         callback=parse_axes,
-        help="Make sizes of inputs symbolic that are fixed, by input and axis (x:0=batch says the symbol), and what "
+        help="Make sizes of inputs symbolic that are fixed, by input and axis (x:0=batch says the "
+        "symbol), and what "
         "follows from them. Where something in the model holds a size, the error says what.",
     ),
     click.option(
         "--out_nodes",
         metavar='"conv1:0;relu2:1"',
-        help="Make these the outputs, nodes with the number of an output or names of values, and leave out what is "
+        help="Make these the outputs, nodes with the number of an output or names of values, and "
+        "leave out what is "
         "behind.",
     ),
     click.option(
@@ -88,7 +106,10 @@ _WHICH_REWRITES = (  # what runs, on which model
         "--target_opset",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Raise the model to opset N first, for operators that older ones do not have. Default: its own.",
+        help=(
+            "Raise the model to opset N first, for operators that older ones do not have. "
+            "Default: its own."
+        ),
     ),
 )
 _KERNELS = (  # which areas are made
@@ -103,8 +124,10 @@ _KERNELS = (  # which areas are made
     click.option(
         "--graph_kernel_flags",
         metavar='"--K=V …"',
-        help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all but --enable_pass and --disable_pass "
-        "switch it on. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, keeps these out of "
+        help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all but --enable_pass "
+        "and --disable_pass "
+        "switch it on. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, "
+        "keeps these out of "
         "kernels.",
     ),
     click.option(
@@ -121,19 +144,26 @@ _OPTIONS = (
         "--external_weight",
         metavar="0|1",
         callback=_external_weight,
-        help="Weights in the model (0) or in one file beside it (1, or 2 as in ATC). Default: beside it only where "
+        help="Weights in the model (0) or in one file beside it (1, or 2 as in ATC). Default: beside "
+        "it only where "
         "they are too large.",
     ),
     click.option(
         "--output_type",
         metavar='FP16|"conv1:0:FP16"',
-        help="Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to UINT64 or BOOL.",
+        help=(
+            "Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
+            "UINT64 or BOOL."
+        ),
     ),
     click.option(
         "--verify_shape",
         metavar='"x:1,3,224,224"',
         callback=parse_run_shape,
-        help="Sizes of inputs to verify with, where those that fusionc finds are of no use. Does not change the model.",
+        help=(
+            "Sizes of inputs to verify with, where those that fusionc finds are of no use. Does "
+            "not change the model."
+        ),
     ),
     inputs_option,
     custom_op_library_option,
@@ -144,7 +174,10 @@ _OPTIONS = (
     click.option(
         "--trust_kernels",
         is_flag=True,
-        help="Load the kernels beside a model that has areas, whoever made them, and let the result use them, too.",
+        help=(
+            "Load the kernels beside a model that has areas, whoever made them, and let the "
+            "result use them, too."
+        ),
     ),
 )
 
@@ -170,8 +203,12 @@ def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[s
     arguments = dict(given)
     sizes, ranges = (arguments.pop(name) for name in ("input_shape", "input_shape_range"))
     if twice := sorted(sizes.keys() & ranges.keys()):
-        raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
+        raise click.UsageError(
+            f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx
+        )
     if arguments.pop("jit_level", None) == "O1" and arguments["enable_graph_kernel"] is None:
         arguments["enable_graph_kernel"] = 1
-    arguments |= {name: bool(arguments[name]) for name in _BOOLEANS if arguments.get(name) is not None}
+    arguments |= {
+        name: bool(arguments[name]) for name in _BOOLEANS if arguments.get(name) is not None
+    }
     return arguments | {"input_shape": {**sizes, **ranges} or None}

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusionc.cli.atc_modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
+from fusionc.cli.atc_modes import (
+    check,
+    mode_options,
+    model_of_mode,
+    of_no_use,
+    show_information,
+    write_json,
+)
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
 from fusionc.cli.batch_options import asks_for_batch, batch_options, convert_batch, of_no_use_beside
 from fusionc.cli.conversion_options import conversion_arguments, conversion_options
@@ -41,15 +48,18 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     multiple=True,
     is_eager=True,
     metavar="FILE",
-    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several times: many "
+    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several "
+    "times: many "
     "models, in parallel processes.  [required]",
 )
 @click.option(
     "--output",
     type=_FILE,
     metavar="FILE",
-    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current folder. Of many "
-    "models the folder, which gets the structure of theirs, and fusionc_records with logs and summary.json.",
+    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
+    "folder. Of many "
+    "models the folder, which gets the structure of theirs, and fusionc_records with logs and "
+    "summary.json.",
 )
 @batch_options
 @conversion_options
@@ -59,34 +69,43 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     type=click.Choice(ON_MISMATCH),
     default=ON_MISMATCH[0],
     show_default=True,
-    help="What becomes of a result that differs: fail writes nothing, rollback leaves out the rewrites at fault, and "
+    help="What becomes of a result that differs: fail writes nothing, rollback leaves out the "
+    "rewrites at fault, and "
     "says so.",
 )
 @click.option(
     "--check_rewrites",
     is_flag=True,
-    help="Run what each rewrite replaces beside what takes the place, before it does; one that is wrong is named, and "
+    help="Run what each rewrite replaces beside what takes the place, before it does; one that is "
+    "wrong is named, and "
     "--on_mismatch says what becomes of the conversion.",
 )
 @click.option(
     "--dump_graph",
     type=_FILE,
     metavar="DIR",
-    help="Write the graph after every pass that took effect into a folder; a former dump there is removed.",
+    help=(
+        "Write the graph after every pass that took effect into a folder; a former dump there is "
+        "removed."
+    ),
 )
 @click.option(
     "--report",
     type=_FILE,
     metavar="FILE",
-    help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and the time per "
-    "operator before and after, which takes some more seconds; of many models, a page for each in a folder of that "
+    help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and "
+    "the time per "
+    "operator before and after, which takes some more seconds; of many models, a page for each "
+    "in a folder of that "
     "name. Needs pip install 'fusionc[report]'.",
 )
 @click.option(
     "--ready",
     is_flag=True,
-    help="Write the result as onnxruntime has it once it is loaded, too: optimized, its weights packed for this "
-    "processor, to be mapped from the file. fusionc.session uses that where it fits: less time, less memory.",
+    help="Write the result as onnxruntime has it once it is loaded, too: optimized, its weights "
+    "packed for this "
+    "processor, to be mapped from the file. fusionc.session uses that where it fits: less time, "
+    "less memory.",
 )
 @click.option(
     "--export_compile_stat",
@@ -131,8 +150,9 @@ def command(
 ) -> None:
     """Optimize an ONNX model, verify the result and write it.
 
-    Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file, -fusion_switch_file. ATC's other
-    options are refused where they would change the result, and have no effect where they would not.
+    Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file,
+    -fusion_switch_file. ATC's other options are refused where they would change the result, and
+    have no effect where they would not.
     """
     is_batch = asks_for_batch(ctx, models, mode)
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)

@@ -34,10 +34,16 @@ Exit codes:
 @click.argument("before", type=FilePath(), is_eager=True)
 @click.argument("after", type=FilePath(), is_eager=True)
 @click.option(
-    "--nodes", is_flag=True, help="A line for each change with the names of its nodes, not one for all alike."
+    "--nodes",
+    is_flag=True,
+    help="A line for each change with the names of its nodes, not one for all alike.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name.")
-@click.option("--exit_code", is_flag=True, help="End with 3 where the models differ, as git diff does with 1.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name."
+)
+@click.option(
+    "--exit_code", is_flag=True, help="End with 3 where the models differ, as git diff does with 1."
+)
 @click.option(
     "--input_shape",
     metavar='"x:1,3,224,224"',
@@ -55,11 +61,12 @@ def command(
     exit_code: bool,
     input_shape: dict[str, tuple[int, ...]] | None,
 ) -> None:
-    """Compare the models BEFORE and AFTER without running them: interface, versions, nodes, weights, sizes.
+    """Compare the models BEFORE and AFTER without running them: interface, versions, nodes,
+    weights, sizes.
 
-    A node that a pass of fusionc has made says which, and of which nodes; others are matched by their names, then by
-    what they compute and what lies beside them, so that results of any tool can be compared. Names, comments and
-    metadata are no difference.
+    A node that a pass of fusionc has made says which, and of which nodes; others are matched by
+    their names, then by what they compute and what lies beside them, so that results of any tool
+    can be compared. Names, comments and metadata are no difference.
     """
     with held_back():
         from fusionc.comparison.model_diff import model_diff
@@ -79,13 +86,19 @@ def _show(found: ModelDiff, every_node: bool) -> None:
     show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)
     click.echo()
     one, other = found.before.operators, found.after.operators
-    changed = [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+    changed = [
+        name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)
+    ]
     if changed:
         counts = [(name, one.get(name, 0), other.get(name, 0)) for name in changed]
         rows = [[name, str(count), str(its), f"{its - count:+}"] for name, count, its in counts]
         show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
         click.echo()
-    changes = [(change, 1) for change in found.nodes.changes] if every_node else summed(found.nodes.changes)
+    changes = (
+        [(change, 1) for change in found.nodes.changes]
+        if every_node
+        else summed(found.nodes.changes)
+    )
     if changes:
         rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
         show_table([">times", "nodes", "what"], rows, sys.stdout)
@@ -99,13 +112,29 @@ def _measures(found: ModelDiff) -> Iterator[list[str]]:
     one, other = found.before, found.after
     yield ["IR version", str(one.ir_version), str(other.ir_version), ""]
     for domain in dict.fromkeys([*one.opsets, *other.opsets]):
-        yield [f"opset {domain}", *(str(measures.opsets.get(domain, "none")) for measures in (one, other)), ""]
-    yield ["size on disk", size_text(one.bytes), size_text(other.bytes), _percent(one.bytes, other.bytes)]
+        yield [
+            f"opset {domain}",
+            *(str(measures.opsets.get(domain, "none")) for measures in (one, other)),
+            "",
+        ]
+    yield [
+        "size on disk",
+        size_text(one.bytes),
+        size_text(other.bytes),
+        _percent(one.bytes, other.bytes),
+    ]
     least = ["≥ " if measures.unknown else "" for measures in (one, other)]
-    moved = [f"{known}{size_text(m.bytes_moved)}" for known, m in zip(least, (one, other), strict=True)]
+    moved = [
+        f"{known}{size_text(m.bytes_moved)}" for known, m in zip(least, (one, other), strict=True)
+    ]
     computed = [f"{known}{m.operations:,}" for known, m in zip(least, (one, other), strict=True)]
     is_known = not any(least)
-    yield ["parameters", f"{one.parameters:,}", f"{other.parameters:,}", _percent(one.parameters, other.parameters)]
+    yield [
+        "parameters",
+        f"{one.parameters:,}",
+        f"{other.parameters:,}",
+        _percent(one.parameters, other.parameters),
+    ]
     yield ["nodes", f"{one.nodes:,}", f"{other.nodes:,}", _percent(one.nodes, other.nodes)]
     yield ["operations", *computed, _percent(one.operations, other.operations) if is_known else ""]
     yield ["bytes moved", *moved, _percent(one.bytes_moved, other.bytes_moved) if is_known else ""]
@@ -116,7 +145,9 @@ def _percent(before: int, after: int) -> str:
 
 
 def _text(change: Change, with_names: bool) -> str:
-    sides = [", ".join(_words([n.operator for n in nodes])) for nodes in (change.before, change.after)]
+    sides = [
+        ", ".join(_words([n.operator for n in nodes])) for nodes in (change.before, change.after)
+    ]
     details = f": {', '.join(change.details)}" if change.details else ""
     makers = f", by {', '.join(change.passes)}" if change.passes else ""
     text = f"{' → '.join(dict.fromkeys(filter(None, sides)))}{details}{makers}"
@@ -135,14 +166,22 @@ def _words(operators: Sequence[str]) -> list[str]:
 def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
     kept = ", ".join(f"{times} by {how}" for how, times in found.nodes.kept.items())
     changed = sum(change.kind == "changed" for change in found.nodes.changes)
-    yield "in both", f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; {changed} changed"
+    yield (
+        "in both",
+        (
+            f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; "
+            f"{changed} changed"
+        ),
+    )
     weights = found.weights
     counts = [(weights.equal, "equal"), (weights.renamed, "equal under other names")]
     counts += [(len(names), what) for names, what in (
         (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after"))]  # fmt: skip
     yield "weights", ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
     yield from (("interface", text) for text in found.interface or ("the same",))
-    sizes = "; ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items())
+    sizes = "; ".join(
+        f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items()
+    )
     unknown = max(found.before.unknown, found.after.unknown)
     left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
     yield "counted with", f"{sizes or 'the sizes of the model'}{left_out}"

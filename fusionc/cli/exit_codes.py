@@ -50,8 +50,13 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         if error.errno == errno.EPIPE:
             raise  # whoever read our output has gone: click ends quietly
         where = str(error.filename or _command(ctx))
-        hint = hint_for_limit(str(error)) or "check the path, its permissions, and the space that is left there"
-        _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
+        hint = (
+            hint_for_limit(str(error))
+            or "check the path, its permissions, and the space that is left there"
+        )
+        _show(
+            ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004")
+        )
     except Terminated:
         _say_terminated()
         raise

@@ -15,7 +15,9 @@ from fusionc.errors import FusioncError, UsageError
 
 
 class FilePath(click.Path):
-    """The path of a file or folder, as a Path. An empty one, which Path would make the current folder, is an error."""
+    """The path of a file or folder, as a Path. An empty one, which Path would make the current
+    folder, is an error.
+    """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -30,11 +32,14 @@ class FilePath(click.Path):
 def write_text(path: Path, text: str) -> None:
     """Write a text file as UTF-8, all of it or nothing.
 
-    Raises FusioncError E13004 if that is not possible, UsageError for a model's name and a folder that is not there.
+    Raises FusioncError E13004 if that is not possible, UsageError for a model's name and a folder
+    that is not there.
     """
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"
-        raise UsageError("text would be written where a model belongs", where=str(path), hint=hint, code="E10001")
+        raise UsageError(
+            "text would be written where a model belongs", where=str(path), hint=hint, code="E10001"
+        )
     try:
         write_where_told(path if stream_at(path) else Path(os.path.realpath(path)), text)
     except OSError as error:

@@ -25,16 +25,21 @@ Exit codes:
   2  an option is wrong, or the model is not there"""
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Show what in a model costs time or memory.")
+@click.command(
+    cls=AtcCommand, epilog=_EPILOG, short_help="Show what in a model costs time or memory."
+)
 @click.option("--model", required=True, type=FilePath(), help="The model (.onnx).")
-@click.option("--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all places.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all places."
+)
 @log_debug_option
 def command(model: Path, as_json: bool) -> None:
     """Look a model over, without changing it.
 
-    What is looked for: operators without a fast kernel on a CPU, convolutions of integers, signed activations, unrolled
-    recurrences, subnormal numbers and dead filters in the weights, weights that are stored twice, open sizes. Each is
-    shown with what to do about it; what a conversion does about it the passes say, in a dry run.
+    What is looked for: operators without a fast kernel on a CPU, convolutions of integers, signed
+    activations, unrolled recurrences, subnormal numbers and dead filters in the weights, weights
+    that are stored twice, open sizes. Each is shown with what to do about it; what a conversion
+    does about it the passes say, in a dry run.
     """
     with held_back():
         from fusionc.inspection.inspect_model import inspect
@@ -54,7 +59,11 @@ def _show(found: Inspection) -> None:
         more = len(finding.places) - _PLACES
         places = ", ".join(finding.places[:_PLACES]) + (f", and {more} more" if more > 0 else "")
         click.echo()
-        facts = [("found", f"{finding.topic}: {finding.text}"), ("where", places), ("to do", finding.to_do)]
+        facts = [
+            ("found", f"{finding.topic}: {finding.text}"),
+            ("where", places),
+            ("to do", finding.to_do),
+        ]
         show_facts(facts, sys.stdout)
     if not found.findings:
         click.echo()

@@ -19,22 +19,32 @@ if TYPE_CHECKING:
 
 @click.command(cls=AtcCommand, short_help="List the passes, or explain one.")
 @click.argument("name", required=False)
-@click.option("--operator", metavar="OPERATOR", help="List only the passes of which a pattern has this operator.")
+@click.option(
+    "--operator",
+    metavar="OPERATOR",
+    help="List only the passes of which a pattern has this operator.",
+)
 @custom_passes_option
 @log_debug_option
 def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may be another name of a pass, or of several. A default of "must" is a pass that a switch file cannot switch
-    off. OPERATOR is one of ONNX, such as Slice, or one with its domain, such as com.microsoft.Gelu; passes that look
-    for no operator in particular, such as ConstantFoldingPass, have none.
+    NAME may be another name of a pass, or of several. A default of "must" is a pass that a switch
+    file cannot switch off. OPERATOR is one of ONNX, such as Slice, or one with its domain, such as
+    com.microsoft.Gelu; passes that look for no operator in particular, such as ConstantFoldingPass,
+    have none.
     """
     from fusionc.custom.loading import load_passes
 
     passes = load_passes(custom_passes)
     if operator is not None:
         if name is not None:
-            raise UsageError("a name and --operator", where="fusionc passes", hint="give one of them", code="E10001")
+            raise UsageError(
+                "a name and --operator",
+                where="fusionc passes",
+                hint="give one of them",
+                code="E10001",
+            )
         _show_patterns(operator, passes)
     elif name is None:
         _show_list(passes)
@@ -49,13 +59,18 @@ def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
     found = patterns_with(operator, passes)
     if found:
         rows = [
-            [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary] for p, patterns in found
+            [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary]
+            for p, patterns in found
         ]
         show_table(["pass", "kind", "default", "patterns", "what it does"], rows, sys.stdout)
         return
     if not is_operator(operator, passes):
-        hint = advice(operator, operator_names(passes), "operators of onnxruntime are com.microsoft.…")
-        raise UsageError(f"{quote(operator)} is not an operator", where="--operator", hint=hint, code="E10001")
+        hint = advice(
+            operator, operator_names(passes), "operators of onnxruntime are com.microsoft.…"
+        )
+        raise UsageError(
+            f"{quote(operator)} is not an operator", where="--operator", hint=hint, code="E10001"
+        )
     click.echo(f"No pass has {printable(operator)} in a pattern.")
 
 
@@ -65,7 +80,9 @@ def _show_list(passes: Sequence[Pass]) -> None:
 
     rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
     show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
-    aliases = [[name, ", ".join(p.name for p in found)] for name, found in PassNames(passes).aliases()]
+    aliases = [
+        [name, ", ".join(p.name for p in found)] for name, found in PassNames(passes).aliases()
+    ]
     if aliases:
         click.echo()
         show_table(["other name", "stands for"], aliases, sys.stdout)
@@ -79,10 +96,15 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
     found = names.find(name)
     if not found:
         if names.is_ascend_only(name):
-            click.echo(f"{printable(name)} is Ascend only: it is accepted in switch files and has no effect here.")
+            click.echo(
+                f"{printable(name)} is Ascend only: it is accepted in switch files and has no "
+                "effect here."
+            )
             return
         hint = '"fusionc passes" without a name lists all of them'
-        raise UsageError(names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001")
+        raise UsageError(
+            names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001"
+        )
     if len(found) > 1:
         click.echo(f"{name} stands for {len(found)} passes: {', '.join(p.name for p in found)}\n")
     for number, p in enumerate(found):
@@ -93,7 +115,11 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
             ("aliases", ", ".join(p.aliases) or "none"),
             ("patterns", ", ".join(pattern.name for pattern in p.patterns) or "none"),
         ]
-        facts += [("NaN and Inf", "may give other results, verification leaves them out")] if p.is_for_finite else []
+        facts += (
+            [("NaN and Inf", "may give other results, verification leaves them out")]
+            if p.is_for_finite
+            else []
+        )
         facts += [("never matches", p.never_matches)] if p.never_matches else []
         facts += [("switched by", "--pattern_fusion_pass, too")] if p.is_pattern_fusion else []
         click.echo(f"\n{p.name}" if number else p.name)

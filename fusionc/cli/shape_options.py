@@ -1,4 +1,6 @@
-"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". The names of inputs may have these signs, too."""
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". The names of inputs may have these
+signs, too.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ def parse_sizes(
 ) -> dict[str, tuple[DimensionSize, ...]]:
     """A click callback: by input name a size, -1 or a range (smallest, largest) for each dimension.
 
-    The largest of a range is -1 where there is none. A name may contain colons; no dimensions mean a scalar. Brackets
-    around the dimensions, as in ATC's --input_shape_range, mean nothing.
+    The largest of a range is -1 where there is none. A name may contain colons; no dimensions mean
+    a scalar. Brackets around the dimensions, as in ATC's --input_shape_range, mean nothing.
     """
     shapes: dict[str, tuple[DimensionSize, ...]] = {}
     for part in _parts(ctx, value or ""):
@@ -26,7 +28,9 @@ def parse_sizes(
         if dims.startswith("[") and dims.endswith("]"):
             dims = dims[1:-1].strip()
         sizes = re.split(r"\s*,\s*", dims) if dims else []
-        if not name or not all(re.fullmatch(r"([0-9]{1,18}~)?([0-9]{1,18}|-1)", size) for size in sizes):
+        if not name or not all(
+            re.fullmatch(r"([0-9]{1,18}~)?([0-9]{1,18}|-1)", size) for size in sizes
+        ):
             raise click.BadParameter(f'"{part}" is not of the form name:1,3,224,224.')
         if name in shapes:
             raise click.BadParameter(f'"{name}" is given twice.')
@@ -39,17 +43,25 @@ def parse_sizes(
 def parse_run_shape(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[int, ...]] | None:
-    """A click callback: shapes to run a model with, by input name. Of a range 1~8 the upper end is taken."""
+    """A click callback: shapes to run a model with, by input name. Of a range 1~8 the upper end is
+    taken.
+    """
     shapes = parse_sizes(ctx, parameter, value)
     return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
 
 
-def parse_axes(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, dict[int, str]] | None:
-    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty where none is given."""
+def parse_axes(
+    ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> dict[str, dict[int, str]] | None:
+    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty where none is
+    given.
+    """
     axes: dict[str, dict[int, str]] = {}
     for part in _parts(ctx, value or ""):
         name, _, given = (piece.strip() for piece in part.rpartition(":"))
-        found = [re.fullmatch(r"([0-9]{1,3})\s*(=\s*\S+)?", axis.strip()) for axis in given.split(",")]
+        found = [
+            re.fullmatch(r"([0-9]{1,3})\s*(=\s*\S+)?", axis.strip()) for axis in given.split(",")
+        ]
         if not name or None in found:
             raise click.BadParameter(f'"{part}" is not of the form name:0,2 or name:0=batch.')
         symbols = {int(axis[1]): (axis[2] or "").lstrip("= ") for axis in found if axis is not None}
@@ -64,13 +76,18 @@ def _parts(ctx: click.Context, text: str) -> Iterator[str]:
     if ";" not in text.strip("; "):
         yield from filter(None, (text.strip("; "),))
         return
-    from fusionc.requested.exact_names import name_in_front, parted  # and with it onnx, which takes a while
+    # and with it onnx, which takes a while
+    from fusionc.requested.exact_names import name_in_front, parted
 
-    yield from parted(text, {name for path in _models(ctx) for name in _inputs_of(path)}, name_in_front)
+    yield from parted(
+        text, {name for path in _models(ctx) for name in _inputs_of(path)}, name_in_front
+    )
 
 
 def _models(ctx: click.Context) -> Iterator[Path]:
-    """The models that the command is about: their parameters come before all others, as they are eager."""
+    """The models that the command is about: their parameters come before all others, as they are
+    eager.
+    """
     from fusionc.batch.find_models import models_in
 
     for name in ("models", "model", "reference", "candidate", "before", "after"):
@@ -80,7 +97,9 @@ def _models(ctx: click.Context) -> Iterator[Path]:
 
 
 def _inputs_of(path: Path) -> Iterator[str]:
-    """The names of the inputs of a model. Of what is no model there are none: who loads it says why."""
+    """The names of the inputs of a model. Of what is no model there are none: who loads it says
+    why.
+    """
     from fusionc.runtime.run_errors import RunError
     from fusionc.verify.model_file import light_model
 

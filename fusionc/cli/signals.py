@@ -19,7 +19,11 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 _ENDING: dict[int, _Handler] = {
     getattr(signal, name): handler
-    for name, handler in (("SIGINT", signal.default_int_handler), ("SIGTERM", _terminate), ("SIGHUP", _terminate))
+    for name, handler in (
+        ("SIGINT", signal.default_int_handler),
+        ("SIGTERM", _terminate),
+        ("SIGHUP", _terminate),
+    )
     if hasattr(signal, name)
 }
 
@@ -30,7 +34,9 @@ def ended_by_errors() -> Iterator[None]:
 
     One that is ignored stays so: Ctrl-C in the background, SIGHUP behind nohup.
     """
-    with _handled({n: handler for n, handler in _ENDING.items() if signal.getsignal(n) != signal.SIG_IGN}):
+    with _handled(
+        {n: handler for n, handler in _ENDING.items() if signal.getsignal(n) != signal.SIG_IGN}
+    ):
         yield
 
 
@@ -38,11 +44,18 @@ def ended_by_errors() -> Iterator[None]:
 def held_back() -> Iterator[None]:
     """Let signals that end the command wait until this is done.
 
-    For imports: an error that comes while the extension module of onnx is imported crashes the process.
+    For imports: an error that comes while the extension module of onnx is imported crashes the
+    process.
     """
     came: list[int] = []
     try:
-        with _handled({n: lambda number, _: came.append(number) for n in _ENDING if callable(signal.getsignal(n))}):
+        with _handled(
+            {
+                n: lambda number, _: came.append(number)
+                for n in _ENDING
+                if callable(signal.getsignal(n))
+            }
+        ):
             yield
     finally:
         for number in came[:1]:
@@ -53,7 +66,9 @@ def held_back() -> Iterator[None]:
 def _handled(handlers: dict[int, _Handler]) -> Iterator[None]:
     """Handle signals in these ways; only the main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items() if is_main}
+    before = {
+        number: signal.signal(number, handler) for number, handler in handlers.items() if is_main
+    }
     try:
         yield
     finally:

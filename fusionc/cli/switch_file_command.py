@@ -12,20 +12,31 @@ from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import UsageError, printable
 from fusionc.switches.presets import PRESETS, preset
 
-_MEANINGS = "\b\nPresets:\n" + "\n".join(f"  {name:<10}{meaning}" for name, meaning in PRESETS.items())
+_MEANINGS = "\b\nPresets:\n" + "\n".join(
+    f"  {name:<10}{meaning}" for name, meaning in PRESETS.items()
+)
 
 
 @click.command(cls=AtcCommand, epilog=_MEANINGS, short_help="Show or write a switch file.")
 @click.option(
-    "--preset", "name", type=click.Choice(tuple(PRESETS)), default="default", show_default=True, help="Which one."
+    "--preset",
+    "name",
+    type=click.Choice(tuple(PRESETS)),
+    default="default",
+    show_default=True,
+    help="Which one.",
 )
-@click.option("--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it.")
+@click.option(
+    "--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it."
+)
 @custom_passes_option
 @log_debug_option
 def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
-    """Show or write a switch file, by default a complete one: every pass, in the order in which they run.
+    """Show or write a switch file, by default a complete one: every pass, in the order in which
+    they run.
 
-    A file that somebody has edited is not replaced."""
+    A file that somebody has edited is not replaced.
+    """
     from fusionc.custom.loading import load_passes
 
     passes = load_passes(custom_passes)

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from fusionc.tuning.tuned import Tuned
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-_FORMS = {"tuned": "the tuned model", "default": "the model at the defaults", "original": "the original's graph"}
+_FORMS = {
+    "tuned": "the tuned model",
+    "default": "the model at the defaults",
+    "original": "the original's graph",
+}
 _EPILOG = """\b
 Exit codes:
   0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
@@ -45,8 +49,17 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     return float(found[1]) * _UNITS[found[2]]
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here.")
-@click.option("--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model to tune.")
+@click.command(
+    cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here."
+)
+@click.option(
+    "--model",
+    type=FilePath(),
+    metavar="FILE",
+    required=True,
+    is_eager=True,
+    help="The ONNX model to tune.",
+)
 @click.option(
     "--output",
     type=FilePath(),
@@ -55,13 +68,19 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 )
 @click.option(
     "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, the check of the "
+    help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, "
+    "the check of the "
     "answers without optimizers that cost, and the conversion with its verification in the end.",
 )  # fmt: skip
 @confidence_option("How sure it is that no change is made that does not pay.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
 @conversion_options
-@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.option(
+    "--log",
+    type=click.Choice(LEVELS),
+    callback=show_tracebacks,
+    help="Level of the log. Default: info.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -73,15 +92,16 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas with kernels,
-    onnxruntime's own optimizers, and the settings of a session. What costs is switched off, what is undecided keeps its
-    default.
+    """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas
+    with kernels, onnxruntime's own optimizers, and the settings of a session. What costs is
+    switched off, what is undecided keeps its default.
 
-    Each change is measured beside the defaults, in turn and in fresh processes: groups first, then single ones; what
-    seems to pay is tested again on new processes. A last run of its own compares the result with the defaults and the
-    original: what is not confirmed to be faster is not delivered. Beside the model it writes <output>.switches.json for
-    convert, <output>.session.json, which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and values of the
-    inputs are those of --inputs or --verify_shape; the other options are those of convert.
+    Each change is measured beside the defaults, in turn and in fresh processes: groups first, then
+    single ones; what seems to pay is tested again on new processes. A last run of its own compares
+    the result with the defaults and the original: what is not confirmed to be faster is not
+    delivered. Beside the model it writes <output>.switches.json for convert, <output>.session.json,
+    which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and values of the inputs are
+    those of --inputs or --verify_shape; the other options are those of convert.
     """
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
@@ -97,7 +117,13 @@ def command(
                 model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
             )  # fmt: skip
     except (KeyboardInterrupt, Terminated):
-        click.echo("fusionc: what was measured is kept in the journal; the same command goes on from there", err=True)
+        click.echo(
+            (
+                "fusionc: what was measured is kept in the journal; the same command goes on from "
+                "there"
+            ),
+            err=True,
+        )
         raise
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
@@ -109,7 +135,9 @@ def _show(found: Tuned) -> None:
     from fusionc.report.table import show_facts, show_table
 
     show_table(
-        ["change", ">ratio", ">bounds", ">ms", ">%", "result"], [_row(w, found) for w in found.worths], sys.stdout
+        ["change", ">ratio", ">bounds", ">ms", ">%", "result"],
+        [_row(w, found) for w in found.worths],
+        sys.stdout,
     )
     click.echo()
     last, facts = found.confirmation, [("inputs", found.label)]
@@ -117,7 +145,10 @@ def _show(found: Tuned) -> None:
     facts.append(("last run", times))
     pairs = [("default / original", last.default)]
     if last.against_default is not None:
-        pairs += [("tuned / original", last.against_original), ("tuned / default", last.against_default)]
+        pairs += [
+            ("tuned / original", last.against_original),
+            ("tuned / default", last.against_default),
+        ]
     facts += [(name, str(one)) for name, one in pairs]
     facts.append(("delivered", _delivered(found)))
     facts += [("notice", notice) for notice in found.notices]
@@ -127,7 +158,9 @@ def _show(found: Tuned) -> None:
     facts.append(("switches", str(found.switches)))
     if found.settings is not None:
         facts.append(("settings", f"{found.settings}: {found.configuration.settings}"))
-    again = shlex.join(found.again) + ("  # without the settings" if found.settings is not None else "")
+    again = shlex.join(found.again) + (
+        "  # without the settings" if found.settings is not None else ""
+    )
     facts += [("plot", str(found.plot)), ("again", again), ("time", f"{found.seconds:.0f} s")]
     show_facts(facts, sys.stdout)
 
@@ -153,7 +186,9 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
 
 
 def _undecided(worth: Worth, one: RatioInterval) -> str:
-    """Why a change is undecided. Of several that are tested together, each has to be surer than its own bounds are."""
+    """Why a change is undecided. Of several that are tested together, each has to be surer than its
+    own bounds are.
+    """
     if not worth.tested:
         return "undecided, not tested"
     return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"

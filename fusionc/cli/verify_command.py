@@ -34,7 +34,10 @@ Exit codes:
 @click.argument("reference", type=FilePath(), is_eager=True)
 @click.argument("candidate", type=FilePath(), is_eager=True)
 @click.option(
-    "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
+    "--input_shape",
+    metavar='"x:1,3,224,224"',
+    callback=parse_run_shape,
+    help="Sizes to run the models with.",
 )
 @inputs_option
 @custom_op_library_option
@@ -42,7 +45,8 @@ Exit codes:
 @click.option(
     "--locate",
     is_flag=True,
-    help="Instead of judging the outputs, compare the values inside that both models have, by name and in order, and "
+    help="Instead of judging the outputs, compare the values inside that both models have, by name "
+    "and in order, and "
     "show the first that differs, with the nodes that make it.",
 )
 @verify_budget_option
@@ -83,10 +87,16 @@ def command(
         if locate:
             from fusionc.verify.locate import locate as first_difference
 
-            located = first_difference(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
+            located = first_difference(
+                reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress
+            )
             for line in str(located).splitlines():
                 click.echo(printable(line))
-            ctx.exit(_EXIT_CODES["different" if located.name else "equal" if located.shared else "impossible"])
+            ctx.exit(
+                _EXIT_CODES[
+                    "different" if located.name else "equal" if located.shared else "impossible"
+                ]
+            )
         verification = verify(
             reference,
             candidate,

@@ -34,18 +34,30 @@ Exit codes:
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
 @click.argument("pass_name", metavar="[PASS]", required=False)
-@click.option("--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model.")
-@click.option("--node", metavar="NAME", help="Only the places of which this node of the model is a part.")
+@click.option(
+    "--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model."
+)
+@click.option(
+    "--node", metavar="NAME", help="Only the places of which this node of the model is a part."
+)
 @click.option(
     "--expected",
     type=FilePath(),
     metavar="FILE",
-    help="What another optimizer made of the model: say of each operator that it fused and this conversion does not, "
+    help="What another optimizer made of the model: say of each operator that it fused and this "
+    "conversion does not, "
     "why the passes that make it, or PASS, do not fire there.",
 )
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
+)
 @rewrite_options
-@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.option(
+    "--log",
+    type=click.Choice(LEVELS),
+    callback=show_tracebacks,
+    help="Level of the log. Default: info.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -57,11 +69,13 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Convert a model without writing it, and say where PASS nearly fires: the first thing there that does not fit, the
-    nearest misses first; where it is refused and why; where it fires, and where another pass was there before it.
+    """Convert a model without writing it, and say where PASS nearly fires: the first thing there
+    that does not fit, the nearest misses first; where it is refused and why; where it fires, and
+    where another pass was there before it.
 
-    PASS may be another name of a pass, or of several. One that is off is looked at as if it were on. A far miss has no
-    more than the first operator of a pattern; it is shown where nothing is nearer.
+    PASS may be another name of a pass, or of several. One that is off is looked at as if it were
+    on. A far miss has no more than the first operator of a pattern; it is shown where nothing is
+    nearer.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
@@ -99,7 +113,9 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     yield "pass", f"{one.name}: {one.state}"
     for commit, *alike in _alike(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
         yield "fired", f"{described(commit)}{_and_more(len(alike))}"
-    taken = _alike(one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason)))
+    taken = _alike(
+        one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason))
+    )
     for first, *more in taken[:_MOST]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
         yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
@@ -115,9 +131,17 @@ def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
     operator = one.operator
     made_of = f"; there of {_names(operator.nodes)}" if operator.nodes else ""
     made_of += f", which {_names(one.taken_by)} took here" if one.taken_by else ""
-    yield "expected", f"{operator.operator}: {operator.expected} there, {operator.converted} here{made_of}"
+    yield (
+        "expected",
+        f"{operator.operator}: {operator.expected} there, {operator.converted} here{made_of}",
+    )
     if not one.passes:
-        yield "note", _AN_AREA if operator.is_area else f"no pass that makes {operator.operator} is near there"
+        yield (
+            "note",
+            _AN_AREA
+            if operator.is_area
+            else f"no pass that makes {operator.operator} is near there",
+        )
     for answer in one.passes:
         yield from _facts(answer)
 

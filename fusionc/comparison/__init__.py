@@ -1,1 +1,3 @@
-"""What differs between two models: which node became which, what they hold, and what a run of them moves."""
+"""What differs between two models: which node became which, what they hold, and what a run of them
+moves.
+"""

@@ -1,4 +1,6 @@
-"""What became of the nodes of a model in another one: made by a pass, replaced, removed, added, or changed."""
+"""What became of the nodes of a model in another one: made by a pass, replaced, removed, added, or
+changed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ Kind = Literal["replaced", "removed", "added", "changed"]
 
 @dataclass(frozen=True)
 class NodeName:
-    """A node as people call it: its name, or what it makes where it has none, and its operator with its domain."""
+    """A node as people call it: its name, or what it makes where it has none, and its operator with
+    its domain.
+    """
 
     name: str
     operator: str
@@ -28,7 +32,8 @@ class NodeName:
 class Change:
     """These nodes of the first model are those of the second one.
 
-    `passes` made them, where they say so. `details` are what differs in a node that both models have.
+    `passes` made them, where they say so. `details` are what differs in a node that both models
+    have.
     """
 
     kind: Kind
@@ -40,9 +45,11 @@ class Change:
 
 @dataclass(frozen=True)
 class NodeChanges:
-    """What changed, in the order of the first model, and how many nodes both models have, by how that was found.
+    """What changed, in the order of the first model, and how many nodes both models have, by how
+    that was found.
 
-    `ports` has a sentence for each output of the models, and each port of their functions, that is another value.
+    `ports` has a sentence for each output of the models, and each port of their functions, that is
+    another value.
     """
 
     changes: list[Change]
@@ -64,7 +71,9 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
     )
     groups = _with_what_served_them(groups)
     groups += _changed(pairs, digests)
-    place = {node: at for at, node in enumerate(old)} | {node: at / len(new) for at, node in enumerate(new)}
+    place = {node: at for at, node in enumerate(old)} | {
+        node: at / len(new) for at, node in enumerate(new)
+    }
     for group in groups:
         group.before.sort(key=place.__getitem__)
         group.after.sort(key=place.__getitem__)
@@ -81,7 +90,9 @@ class _Group:
     details: tuple[str, ...] = ()
 
     def as_change(self) -> Change:
-        kind: Kind = "replaced" if self.before and self.after else "removed" if self.before else "added"
+        kind: Kind = (
+            "replaced" if self.before and self.after else "removed" if self.before else "added"
+        )
         kind = "changed" if self.details else kind
         return Change(kind, _names(self.before), _names(self.after), self.passes, self.details)
 
@@ -112,7 +123,9 @@ class _Union:
 
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
-    """What nodes say that passes have made them of; those that the first model has, too, are no change."""
+    """What nodes say that passes have made them of; those that the first model has, too, are no
+    change.
+    """
     had = {(node.label(), node.op, origin_of(node.proto)) for node in old}
     by_source: dict[str, list[Node]] = {}
     for node in old:
@@ -135,8 +148,12 @@ def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
     for nodes in union.sets():
         after = [node for node in nodes if node in made]
         before = [node for node in nodes if node not in made]
-        known = {name for node in before for name in (origin_of(node.proto) or Origin((), ())).passes}
-        passes = dict.fromkeys(name for node in after for name in made[node].passes if name not in known)
+        known = {
+            name for node in before for name in (origin_of(node.proto) or Origin((), ())).passes
+        }
+        passes = dict.fromkeys(
+            name for node in after for name in made[node].passes if name not in known
+        )
         groups.append(_Group(before, after, tuple(passes)))
     return groups
 
@@ -155,18 +172,32 @@ def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Gr
             partner = None if value is None else pairs.values_back.get(value)
             if partner is not None and partner.producer in left:
                 union.join(node, partner.producer)
-    return [_Group([n for n in nodes if n in left], [n for n in nodes if n not in left]) for nodes in union.sets()]
+    return [
+        _Group([n for n in nodes if n in left], [n for n in nodes if n not in left])
+        for nodes in union.sets()
+    ]
 
 
 def _with_what_served_them(groups: Sequence[_Group]) -> list[_Group]:
-    """Nodes that were removed with nothing in their place go with the one group that alone has read their results."""
+    """Nodes that were removed with nothing in their place go with the one group that alone has read
+    their results.
+    """
     group_of = {node: group for group in groups for node in group.before}
     left = []
     for group in groups:
         values = [value for node in group.before for value in node.outputs if value is not None]
-        readers = {group_of.get(reader) for value in values for reader in value.outputs if reader not in group.before}
+        readers = {
+            group_of.get(reader)
+            for value in values
+            for reader in value.outputs
+            if reader not in group.before
+        }
         (reader,) = readers if len(readers) == 1 else (None,)
-        is_for_one = reader is not None and bool(reader.after) and not any(value.is_output for value in values)
+        is_for_one = (
+            reader is not None
+            and bool(reader.after)
+            and not any(value.is_output for value in values)
+        )
         if group.after or reader is None or not is_for_one:
             left.append(group)
             continue
@@ -176,7 +207,9 @@ def _with_what_served_them(groups: Sequence[_Group]) -> list[_Group]:
 
 
 def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
-    """Whether nodes on both sides of a value are apart: the other model has it, too, or it is a constant."""
+    """Whether nodes on both sides of a value are apart: the other model has it, too, or it is a
+    constant.
+    """
     return value in partners or value.is_constant
 
 
@@ -191,14 +224,18 @@ def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator
     if pairs.graphs.get(one.graph, other.graph) is not other.graph:
         yield "is in another graph"
     ours, theirs = attributes_of(one), attributes_of(other)
-    names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    names = sorted(
+        name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)
+    )
     if names:
         yield f"attributes {', '.join(names)}"
     if len(one.outputs) != len(other.outputs):
         yield f"{len(one.outputs)} outputs, {len(other.outputs)} after"
     yield from body_changes(one, other, pairs, digests)
     width = max(len(one.inputs), len(other.inputs))
-    for at, (value, its) in enumerate(zip(*(_filled(n.inputs, width) for n in (one, other)), strict=True)):
+    for at, (value, its) in enumerate(
+        zip(*(_filled(n.inputs, width) for n in (one, other)), strict=True)
+    ):
         if value is None or its is None:
             if value is not its:
                 yield f"input {at} is {'there now' if value is None else 'gone'}"

@@ -29,10 +29,12 @@ _SIZE = 1  # of a dimension that neither the model nor the caller gives
 
 @dataclass(frozen=True)
 class Measures:
-    """`operators` counts nodes, `bytes` are model and weights on disk, `parameters` elements of all tensors.
+    """`operators` counts nodes, `bytes` are model and weights on disk, `parameters` elements of all
+    tensors.
 
-    `operations` and `bytes_moved` are those of one run at `sizes`, what the inputs measure; `unknown` nodes of unknown
-    size are not in them. An area moves what goes into it and comes out of it.
+    `operations` and `bytes_moved` are those of one run at `sizes`, what the inputs measure;
+    `unknown` nodes of unknown size are not in them. An area moves what goes into it and comes out
+    of it.
     """
 
     ir_version: int
@@ -53,26 +55,38 @@ class Measures:
 
 
 class Sized:
-    """A model with a size for every dimension of its inputs, and its functions expanded, all but areas."""
+    """A model with a size for every dimension of its inputs, and its functions expanded, all but
+    areas.
+    """
 
-    def __init__(self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]) -> None:
-        self.folder, self.areas = folder, [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
+    def __init__(
+        self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]
+    ) -> None:
+        self.folder, self.areas = (
+            folder,
+            [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS],
+        )
         self.proto = inlined(without_large_weights(proto, keeps_external=True), self.areas)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(proto, input_shape)
         fix_sizes(self.proto, wanted, folder)
-        self.sizes = {value.name: _sizes(value) for value in self.proto.graph.input if value.name in wanted}
+        self.sizes = {
+            value.name: _sizes(value) for value in self.proto.graph.input if value.name in wanted
+        }
         self.model = typed_model(self.proto, folder)
 
     def learn(self, other: Sized) -> None:
-        """Take over what another model knows of values of the same name; it counts for operators that onnx does not
-        know."""
+        """Take over what another model knows of values of the same name; it counts for operators
+        that onnx does not know.
+        """
         values, known = self.model.main.values, other.model.main.values
         names = [name for node in self.proto.graph.node for name in node.output if name in known]
         new = [name for name in names if not _is_sized(values.get(name)) and _is_sized(known[name])]
         if new:
             infos = [info for info in self.proto.graph.value_info if info.name not in new]
-            infos += [onnx.ValueInfoProto(name=name, type=known[name].known_type.proto) for name in new]
+            infos += [
+                onnx.ValueInfoProto(name=name, type=known[name].known_type.proto) for name in new
+            ]
             del self.proto.graph.value_info[:]
             self.proto.graph.value_info.extend(infos)
             self.model = typed_model(self.proto, self.folder)
@@ -80,7 +94,12 @@ class Sized:
 
 def _forget_what_follows(graph: onnx.GraphProto) -> None:
     """Take out the declared types that inference finds, for the sizes that are asked for."""
-    foreign = {name for node in graph.node if node.domain not in ("", "ai.onnx", TRADITIONAL) for name in node.output}
+    foreign = {
+        name
+        for node in graph.node
+        if node.domain not in ("", "ai.onnx", TRADITIONAL)
+        for name in node.output
+    }
     kept = [info for info in graph.value_info if info.name in foreign]
     del graph.value_info[:]
     graph.value_info.extend(kept)
@@ -117,12 +136,17 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
     )
 
 
-def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """The sizes of all inputs that are tensors with a shape: what is given, and for what else is open `_SIZE`; a
-    dimension that is a formula of others follows from them."""
+def _all_sizes(
+    proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """The sizes of all inputs that are tensors with a shape: what is given, and for what else is
+    open `_SIZE`; a dimension that is a formula of others follows from them.
+    """
     known: dict[str, int] = {}
     for value in proto.graph.input:
-        for dim, asked in zip(value.type.tensor_type.shape.dim, given.get(value.name, ()), strict=False):
+        for dim, asked in zip(
+            value.type.tensor_type.shape.dim, given.get(value.name, ()), strict=False
+        ):
             known[dim.dim_param] = asked
     known.pop("", None)
 
@@ -132,7 +156,11 @@ def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> di
         return known.get(dim.dim_param, _SIZE)
 
     types = {value.name: value.type.tensor_type for value in inputs_to_feed(proto.graph)}
-    found = {name: tuple(map(size_of, type_.shape.dim)) for name, type_ in types.items() if type_.HasField("shape")}
+    found = {
+        name: tuple(map(size_of, type_.shape.dim))
+        for name, type_ in types.items()
+        if type_.HasField("shape")
+    }
     return {**found, **{name: tuple(sizes) for name, sizes in given.items()}}
 
 

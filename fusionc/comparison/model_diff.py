@@ -1,4 +1,6 @@
-"""The story: load both models, compare interface, operator sets, nodes and weights, and measure both."""
+"""The story: load both models, compare interface, operator sets, nodes and weights, and measure
+both.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from fusionc.verify.interface import interface_differences, overridable
 
 @dataclass(frozen=True)
 class WeightChanges:
-    """Initializers of the main graph by name: those that both models have, equal or not, and those of one only.
+    """Initializers of the main graph by name: those that both models have, equal or not, and those
+    of one only.
 
     `renamed` counts those that are equal but for the name.
     """
@@ -38,7 +41,9 @@ class WeightChanges:
 
 @dataclass(frozen=True)
 class ModelDiff:
-    """What differs between the models `before` and `after`; `interface` has a sentence for each difference there."""
+    """What differs between the models `before` and `after`; `interface` has a sentence for each
+    difference there.
+    """
 
     paths: tuple[Path, Path]
     before: Measures
@@ -49,9 +54,15 @@ class ModelDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether both compute the same in the same way; names, comments and metadata do not count."""
+        """Whether both compute the same in the same way; names, comments and metadata do not
+        count.
+        """
         one, other = self.before, self.after
-        versions = (one.ir_version, one.opsets, one.parameters) == (other.ir_version, other.opsets, other.parameters)
+        versions = (one.ir_version, one.opsets, one.parameters) == (
+            other.ir_version,
+            other.opsets,
+            other.parameters,
+        )
         return versions and not self.interface and not self.nodes.changes
 
     def as_json(self) -> dict[str, Any]:
@@ -67,17 +78,24 @@ class ModelDiff:
         }
 
 
-def model_diff(before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None) -> ModelDiff:
+def model_diff(
+    before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None
+) -> ModelDiff:
     """Compare two model files; `input_shape` are sizes of inputs to count operations with.
 
     Raises UsageError where there is no such file or input, FusioncError where one is no ONNX model.
     """
-    protos, folders = (load(before), load(after)), [os.fspath(path.parent) for path in (before, after)]
+    protos, folders = (
+        (load(before), load(after)),
+        [os.fspath(path.parent) for path in (before, after)],
+    )
     given = input_shape or {}
     names = [{value.name for value in proto.graph.input} for proto in protos]
     for name in (name for name in given if name not in names[0] | names[1]):
         hint = f"their inputs are: {', '.join(sorted(names[0] | names[1]))}"
-        raise UsageError(f"no model has an input {name}", where="--input_shape", hint=hint, code="E10016")
+        raise UsageError(
+            f"no model has an input {name}", where="--input_shape", hint=hint, code="E10016"
+        )
     one, other = (
         Sized(proto, folder, {name: shape for name, shape in given.items() if name in own})
         for proto, folder, own in zip(protos, folders, names, strict=True)
@@ -91,18 +109,26 @@ def model_diff(before: Path, after: Path, input_shape: Mapping[str, Sequence[int
         (before, after),
         measures_of(protos[0], before, one),
         measures_of(protos[1], after, other),
-        interface=(*map(str, interface_differences(*protos)), *_default_changes(protos, folders), *changes.ports),
+        interface=(
+            *map(str, interface_differences(*protos)),
+            *_default_changes(protos, folders),
+            *changes.ports,
+        ),
         nodes=changes,
         weights=_weight_changes(old, new, digests),
     )
 
 
 def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Changes that are alike, all but the names of their nodes, as the first of them and how many there are."""
+    """Changes that are alike, all but the names of their nodes, as the first of them and how many
+    there are.
+    """
     first: dict[object, Change] = {}
     times = Counter[object]()
     for change in changes:
-        operators = [tuple(node.operator for node in nodes) for nodes in (change.before, change.after)]
+        operators = [
+            tuple(node.operator for node in nodes) for nodes in (change.before, change.after)
+        ]
         key = (change.kind, *operators, change.passes, change.details)
         first.setdefault(key, change)
         times[key] += 1
@@ -113,20 +139,33 @@ def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) 
     """The inputs of both models that need not be given, and have other values then."""
     names = set(overridable(protos[0])).intersection(overridable(protos[1]))
     ours, theirs = (
-        {tensor.name: (tensor, folder) for tensor in proto.graph.initializer if tensor.name in names}
+        {
+            tensor.name: (tensor, folder)
+            for tensor in proto.graph.initializer
+            if tensor.name in names
+        }
         for proto, folder in zip(protos, folders, strict=True)
     )
     for name in ours:
         one, other = to_array(*ours[name]), to_array(*theirs[name])
-        if one.tobytes() != other.tobytes() if one.dtype != object else one.tolist() != other.tolist():
+        if (
+            one.tobytes() != other.tobytes()
+            if one.dtype != object
+            else one.tolist() != other.tolist()
+        ):
             yield f"{name}: this input has another value where it is not given"
 
 
 def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
-    ours, theirs = ({weight.name: weight for weight in model.main.constants()} for model in (before, after))
+    ours, theirs = (
+        {weight.name: weight for weight in model.main.constants()} for model in (before, after)
+    )
     both = [name for name in ours if name in theirs]
     changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
-    removed, added = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
+    removed, added = (
+        [name for name in ours if name not in theirs],
+        [name for name in theirs if name not in ours],
+    )
     known: dict[object, list[str]] = {}
     for name in added:
         known.setdefault(digests.of(theirs[name]), []).append(name)

@@ -1,4 +1,6 @@
-"""What one node costs by its shapes: arithmetic operations, and the bytes that it reads and writes."""
+"""What one node costs by its shapes: arithmetic operations, and the bytes that it reads and
+writes.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import byte_size
 
-_VIEWS = frozenset({"Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
+_VIEWS = frozenset(
+    {"Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"}
+)
 _MOVES = frozenset(
     {
         "Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Gather",
@@ -19,7 +23,8 @@ _MOVES = frozenset(
         "SpaceToDepth", "Split", "Tile", "Transpose", "Where",
     }
 )  # fmt: skip
-_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})  # what they do not hand out they do not read
+# what they do not hand out they do not read
+_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
 _CONTROL = frozenset({"If", "Loop", "Scan"})  # their bodies are counted, each node once
 
 
@@ -28,8 +33,9 @@ class UnknownSize(Exception):
 
 
 def operations_of(node: Node) -> int:
-    """Arithmetic operations: two for each multiplication with its addition in products, convolutions, recurrences and
-    attention; one for each element, of the inputs or of the outputs, in any other operator that computes.
+    """Arithmetic operations: two for each multiplication with its addition in products,
+    convolutions, recurrences and attention; one for each element, of the inputs or of the outputs,
+    in any other operator that computes.
 
     Raises UnknownSize.
     """
@@ -42,7 +48,9 @@ def operations_of(node: Node) -> int:
 
 
 def bytes_moved_by(node: Node) -> int:
-    """What the node reads and writes, weights included; nothing for views of other values. Raises UnknownSize."""
+    """What the node reads and writes, weights included; nothing for views of other values. Raises
+    UnknownSize.
+    """
     if node.op in _VIEWS | _CONTROL:
         return 0
     inputs = {value for value in node.inputs if value is not None}
@@ -123,7 +131,9 @@ def _recurrence(node: Node) -> int:
 
 
 def _attention(node: Node) -> int:
-    """Of a query and keys, as products of queries with keys and of weights with values; both are as large."""
+    """Of a query and keys, as products of queries with keys and of weights with values; both are as
+    large.
+    """
     query, keys = _shape(node.inputs[0]), _shape(node.inputs[1])
     length = keys[-2]
     past = {"GroupQueryAttention": 3, "MultiHeadAttention": 6, "Attention": 4}[node.op]
@@ -142,7 +152,13 @@ def _any_attention(node: Node) -> int:
     return _attention(node) if node.domain == "" else _attention_with_projection(node)
 
 
-_PRODUCTS = ("DynamicQuantizeMatMul", "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearMatMul")
+_PRODUCTS = (
+    "DynamicQuantizeMatMul",
+    "MatMul",
+    "MatMulInteger",
+    "MatMulIntegerToFloat",
+    "QLinearMatMul",
+)
 _SPECIAL: dict[str, Callable[[Node], int]] = {
     **dict.fromkeys(_PRODUCTS, _product),
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _transposable_product),

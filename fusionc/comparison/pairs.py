@@ -1,4 +1,6 @@
-"""Which nodes of two models are the same: by their names, by what they compute, and by what lies beside them."""
+"""Which nodes of two models are the same: by their names, by what they compute, and by what lies
+beside them.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,16 @@ from fusionc.model.tensors import element_digest
 from fusionc.node_origin import origin_of
 
 NAME, STRUCTURE = "name", "structure"
-_BLOCKED = "_nchwc"  # how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
+# how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
+_BLOCKED = "_nchwc"
 
 
 class Pairs:
     """Nodes that both models have, each with its partner, and `how` they were found.
 
-    `values` says which value of the second model one of the first is; more of them than have paired nodes. `graphs`
-    are the main graphs, functions, and subgraphs of paired nodes in attributes of the same name.
+    `values` says which value of the second model one of the first is; more of them than have paired
+    nodes. `graphs` are the main graphs, functions, and subgraphs of paired nodes in attributes of
+    the same name.
     """
 
     def __init__(self) -> None:
@@ -44,8 +48,9 @@ class Pairs:
                 self.add_ports(bodies[place], others[place])
 
     def add_ports(self, before: Graph, after: Graph) -> None:
-        """Note that two graphs are the same: inputs and outputs of the same name, by their order where none has its
-        name in the other graph."""
+        """Note that two graphs are the same: inputs and outputs of the same name, by their order
+        where none has its name in the other graph.
+        """
         self.graphs[before] = after
         for ports, others in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
             by_name = {value.name: value for value in others}
@@ -71,11 +76,15 @@ def named_bodies(node: Node) -> dict[str, Graph]:
         if isinstance(value, Graph):
             found[name] = value
         elif isinstance(value, list):
-            found |= {f"{name}[{at}]": body for at, body in enumerate(value) if isinstance(body, Graph)}
+            found |= {
+                f"{name}[{at}]": body for at, body in enumerate(value) if isinstance(body, Graph)
+            }
     return found
 
 
-def pair_nodes(models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests) -> Pairs:
+def pair_nodes(
+    models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests
+) -> Pairs:
     """Pair nodes of these, each with at most one other, always of the same operator."""
     pairs = Pairs()
     pairs.add_ports(*(model.main for model in models))
@@ -91,20 +100,28 @@ def pair_nodes(models: tuple[Model, Model], before: Sequence[Node], after: Seque
 
 
 def attributes_of(node: Node) -> dict[str, bytes]:
-    """What makes one node another one of the same operator; attributes that have their default do not count."""
+    """What makes one node another one of the same operator; attributes that have their default do
+    not count.
+    """
     version = node.graph.opset_of(node.domain)
     found = {}
     for attribute in node.proto.attribute:
         if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
             continue  # their nodes are compared themselves
         default = operators.attribute_default(node.op, node.domain, version, attribute.name)
-        if default is not None and not attribute.ref_attr_name and operators.decode_attribute(attribute) == default:
+        if (
+            default is not None
+            and not attribute.ref_attr_name
+            and operators.decode_attribute(attribute) == default
+        ):
             continue
         copy = onnx.AttributeProto()
         copy.CopyFrom(attribute)
         copy.ClearField("doc_string")
         copy.t.ClearField("name")
-        found[attribute.name] = blake2b(copy.SerializeToString(deterministic=True), digest_size=16).digest()
+        found[attribute.name] = blake2b(
+            copy.SerializeToString(deterministic=True), digest_size=16
+        ).digest()
     return found
 
 
@@ -127,16 +144,26 @@ def _scope(graph: Graph) -> tuple[str, ...]:
     """The function that holds a graph: names count for each on its own."""
     while graph.parent is not None:
         graph = graph.parent
-    return (graph.proto.domain, graph.proto.name) if isinstance(graph.proto, onnx.FunctionProto) else ()
+    return (
+        (graph.proto.domain, graph.proto.name)
+        if isinstance(graph.proto, onnx.FunctionProto)
+        else ()
+    )
 
 
 def _by_name(node: Node) -> Hashable:
-    return (_scope(node.graph), node.domain, node.op, node.name, origin_of(node.proto)) if node.name else None
+    return (
+        (_scope(node.graph), node.domain, node.op, node.name, origin_of(node.proto))
+        if node.name
+        else None
+    )
 
 
 def _by_output(node: Node) -> Hashable:
     first = next((value.name for value in node.outputs if value is not None), "")
-    return (_scope(node.graph), node.domain, node.op, first, origin_of(node.proto)) if first else None
+    return (
+        (_scope(node.graph), node.domain, node.op, first, origin_of(node.proto)) if first else None
+    )
 
 
 def _pair_unique(
@@ -155,8 +182,12 @@ def _pair_unique(
             pairs.add(one, other, NAME)
 
 
-def _pair_equal(pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests) -> None:
-    """Pair what computes the same of the same inputs, whatever it is called, in the order of the nodes."""
+def _pair_equal(
+    pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests
+) -> None:
+    """Pair what computes the same of the same inputs, whatever it is called, in the order of the
+    nodes.
+    """
     keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
     for at, (one, other) in enumerate(pairs.values.items()):
         keys[0][one] = keys[1][other] = ("same", at)
@@ -172,7 +203,9 @@ def _pair_equal(pairs: Pairs, before: Sequence[Node], after: Sequence[Node], dig
 
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
-    """What a node computes of the inputs of the model; it becomes that of its outputs, unless they have one."""
+    """What a node computes of the inputs of the model; it becomes that of its outputs, unless they
+    have one.
+    """
 
     def of(value: Edge | None) -> Hashable:
         if value is None:
@@ -181,8 +214,17 @@ def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashabl
             keys[value] = digests.of(value) if value.is_constant else ("unknown", id(value))
         return keys[value]
 
-    parts = (node.domain, node.op, tuple(sorted(attributes_of(node).items())), tuple(map(of, node.inputs)))
-    inner = tuple((inner.op, inner.domain) for body in node.subgraphs(recursive=True) for inner in body.ordered())
+    parts = (
+        node.domain,
+        node.op,
+        tuple(sorted(attributes_of(node).items())),
+        tuple(map(of, node.inputs)),
+    )
+    inner = tuple(
+        (inner.op, inner.domain)
+        for body in node.subgraphs(recursive=True)
+        for inner in body.ordered()
+    )
     key = blake2b(repr((parts, inner)).encode(), digest_size=16).digest()
     for at, value in enumerate(node.outputs):
         if value is not None:
@@ -191,23 +233,36 @@ def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashabl
 
 
 def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
-    """From values that are the same to who makes and who reads them, as long as there is one answer."""
+    """From values that are the same to who makes and who reads them, as long as there is one
+    answer.
+    """
     pending = deque(pairs.values.items())
     for one, other in list(pairs.after.items()):
         pending.extend(_inputs_of(pairs, one, other))
     while pending:
         value, its = pending.popleft()
-        found = [(value.producer, its.producer)] if value.producer is not None and its.producer is not None else []
+        found = (
+            [(value.producer, its.producer)]
+            if value.producer is not None and its.producer is not None
+            else []
+        )
         readers, others = _readers(value, before, pairs.after), _readers(its, after, pairs.before)
         found += [
             pair for key in readers for pair in zip(readers[key], others.get(key, ()), strict=False)
             if len(readers[key]) == len(others.get(key, ()))
         ]  # fmt: skip
         for one, other in found:
-            is_free = one in before and other in after and one not in pairs.after and other not in pairs.before
+            is_free = (
+                one in before
+                and other in after
+                and one not in pairs.after
+                and other not in pairs.before
+            )
             if is_free and (one.domain, one.op) == (other.domain, other.op):
                 pairs.add(one, other, STRUCTURE)
-                pending.extend((v, w) for v, w in zip(one.outputs, other.outputs, strict=False) if v and w)
+                pending.extend(
+                    (v, w) for v, w in zip(one.outputs, other.outputs, strict=False) if v and w
+                )
                 pending.extend(_inputs_of(pairs, one, other))
 
 
@@ -216,7 +271,10 @@ def _inputs_of(pairs: Pairs, one: Node, other: Node) -> list[tuple[Edge, Edge]]:
     return [
         (value, its)
         for value, its in zip(one.inputs, other.inputs, strict=False)
-        if value is not None and its is not None and not value.is_constant and pairs.add_values(value, its)
+        if value is not None
+        and its is not None
+        and not value.is_constant
+        and pairs.add_values(value, its)
     ]
 
 
@@ -232,7 +290,11 @@ def _pair_names_of_values(pairs: Pairs, models: tuple[Model, Model]) -> None:
     """Values of the main graphs that have the same name, where nothing else is known of them."""
     before, after = (model.main for model in models)
     named = {
-        **{n.name.removesuffix(_BLOCKED): n.outputs[0] for n in after.nodes if n.name.endswith(_BLOCKED)},
+        **{
+            n.name.removesuffix(_BLOCKED): n.outputs[0]
+            for n in after.nodes
+            if n.name.endswith(_BLOCKED)
+        },
         **after.values,
     }
     for name, value in before.values.items():

@@ -18,12 +18,16 @@ def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
     if maker is None or its_maker is None:
         return maker in pairs.after or its_maker in pairs.before
     if maker in pairs.after and its_maker in pairs.before:
-        return pairs.after[maker] is not its_maker or maker.outputs.index(value) != its_maker.outputs.index(its)
+        return pairs.after[maker] is not its_maker or maker.outputs.index(
+            value
+        ) != its_maker.outputs.index(its)
     return False
 
 
 def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The outputs of the main graphs, by name, and the ports of functions, that are other values."""
+    """The outputs of the main graphs, by name, and the ports of functions, that are other
+    values.
+    """
     outputs = {value.name: value for value in models[1].main.outputs}
     for value in models[0].main.outputs:
         if value.name in outputs and is_other(value, outputs[value.name], pairs, digests):
@@ -32,7 +36,8 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
         if key in models[1].functions:
             name = ".".join(filter(None, key))
             yield from (
-                f"function {name}: {what}" for what in _of_graph(function, models[1].functions[key], pairs, digests)
+                f"function {name}: {what}"
+                for what in _of_graph(function, models[1].functions[key], pairs, digests)
             )
 
 
@@ -41,12 +46,17 @@ def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iter
     if one.bodies and other.bodies:
         bodies, others = named_bodies(one), named_bodies(other)
         for name in (name for name in bodies if name in others):
-            yield from (f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests))
+            yield from (
+                f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests)
+            )
 
 
 def _of_graph(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
     """Callers know the ports of such graphs by their order."""
-    for what, ports, others in (("inputs", graph.inputs, its.inputs), ("outputs", graph.outputs, its.outputs)):
+    for what, ports, others in (
+        ("inputs", graph.inputs, its.inputs),
+        ("outputs", graph.outputs, its.outputs),
+    ):
         if len(ports) != len(others):
             yield f"{len(ports)} {what}, {len(others)} after"
     for at, (value, other) in enumerate(zip(graph.inputs, its.inputs, strict=False)):

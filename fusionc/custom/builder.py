@@ -1,10 +1,12 @@
 """`op`: operators as Python calls, for what is searched and for what replaces it.
 
-    op.Add(op.MatMul(x, w), b)      called with what search is called with, it says what to look for;
+    op.Add(op.MatMul(x, w), b)      called with what search is called with, it says what to look
+    for;
                                     called with the values of a match, it makes new nodes
 
-The same function can be written for both. Numbers are constants of one element, None is an input that is left out,
-keywords are attributes; in a replacement `outputs=2` asks for several outputs, `domain=` for another operator set.
+The same function can be written for both. Numbers are constants of one element, None is an input
+that is left out, keywords are attributes; in a replacement `outputs=2` asks for several outputs,
+`domain=` for another operator set.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ class CapturedAttributes:
     """What a search function says beside its formula: which attributes stand for which argument."""
 
     def __init__(self) -> None:
-        self.attributes: dict[str, list[tuple[str, str]]] = {}  # argument → label of each node, name of its attribute
+        # argument → label of each node, name of its attribute
+        self.attributes: dict[str, list[tuple[str, str]]] = {}
 
     def label_for(self, attributes: dict[str, Any]) -> str:
-        """Take the arguments out of the attributes; the label of the node whose attributes they are, or ""."""
+        """Take the arguments out of the attributes; the label of the node whose attributes they
+        are, or "".
+        """
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
             return ""
@@ -99,7 +104,9 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
         label = search.label_for(options)
         return OpFormula(((domain, name),), tuple(map(operand, operands)), options, label)
     if tape is None:
-        raise RuntimeError(f"op.{name} is for the search and replace functions of register_replacement")
+        raise RuntimeError(
+            f"op.{name} is for the search and replace functions of register_replacement"
+        )
     likes = _likes(operands, operators.schema(name, domain, tape.graph.opset_of(domain)))
     edges = [to_edge(o, like, tape) for o, like in zip(operands, likes, strict=True)]
     made = tape.node(name, edges, domain=domain, **options)
@@ -107,15 +114,19 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
-    """For each operand the value whose type it has, if it is a number: what the operator says must be of one type, else
-    the first value, as far as the operator takes that type there: an index has its own."""
+    """For each operand the value whose type it has, if it is a number: what the operator says must
+    be of one type, else the first value, as far as the operator takes that type there: an index has
+    its own.
+    """
     values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, BuiltValue)]
     if schema is None or not schema.inputs or not values:
         return [values[0][1] if values else None] * len(operands)
     formal = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
     likes: list[Edge | None] = []
     for parameter in formal:
-        same = next((edge for at, edge in values if formal[at].type_str == parameter.type_str), values[0][1])
+        same = next(
+            (edge for at, edge in values if formal[at].type_str == parameter.type_str), values[0][1]
+        )
         is_taken = not same.elem_type or f"tensor({type_name(same.elem_type)})" in parameter.types
         likes.append(same if is_taken else None)
     return likes
@@ -138,18 +149,27 @@ def _check(name: str, domain: str, attributes: list[str]) -> None:
     known = _attribute_names().get(name)
     if known is None:
         near = nearest(name, (schema.name for schema in onnx.defs.get_all_schemas()))
-        raise ValueError(f"ONNX has no operator {name}" + (f"; did you mean {near}?" if near else ""))
+        raise ValueError(
+            f"ONNX has no operator {name}" + (f"; did you mean {near}?" if near else "")
+        )
     for attribute in attributes:
         if attribute not in known:
-            raise ValueError(f"{name} has no attribute {attribute}; it has {', '.join(sorted(known)) or 'none'}")
+            raise ValueError(
+                f"{name} has no attribute {attribute}; it has {', '.join(sorted(known)) or 'none'}"
+            )
 
 
 def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
     """A value, or a number as a new constant."""
     if operand is None or isinstance(operand, BuiltValue):
         return None if operand is None else operand.edge
-    if isinstance(operand, bool | int | float):  # in the type of what it is combined with, or, as an index, its own
-        return tape.const(np.asarray(operand)) if like is None else tape.const(np.asarray(operand), dtype=like.dtype)
+    # in the type of what it is combined with, or, as an index, its own
+    if isinstance(operand, bool | int | float):
+        return (
+            tape.const(np.asarray(operand))
+            if like is None
+            else tape.const(np.asarray(operand), dtype=like.dtype)
+        )
     array = np.asarray(operand)
     if array.dtype.kind in "OSU":
         raise TypeError(f"{operand!r:.60} is neither a value of the model nor a number")

@@ -8,10 +8,13 @@ from fusionc.report import PassTotal
 
 
 def idle_passes(totals: Sequence[PassTotal], custom: Collection[str]) -> list[str]:
-    """What to tell of the users' passes, whose names are `custom`: which matched and took no effect, and why; which
-    matched nowhere."""
+    """What to tell of the users' passes, whose names are `custom`: which matched and took no
+    effect, and why; which matched nowhere.
+    """
     own = [total for total in totals if total.name in custom]
     idle = [total for total in own if total.matched and not total.effected]
-    told = [f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle]
+    told = [
+        f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle
+    ]
     nowhere = [total.name for total in own if not total.matched]
     return [*told, f"matched nowhere: {', '.join(nowhere)}"] if nowhere else told

@@ -1,4 +1,6 @@
-"""Files and installed packages with users' passes → the registry with those passes at their places."""
+"""Files and installed packages with users' passes → the registry with those passes at their
+places.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,26 @@ from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
-_OF_MODULES: dict[Path, list[Pass]] = {}  # what the modules that a file has imported have brought along
-_BESIDE: dict[str, Path] = {}  # modules that files have imported from beside them, and those folders
+# what the modules that a file has imported have brought along
+_OF_MODULES: dict[Path, list[Pass]] = {}
+# modules that files have imported from beside them, and those folders
+_BESIDE: dict[str, Path] = {}
 _LOCK = threading.RLock()  # what files register, they register for the whole process
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 
 
 def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
-    """All passes in the order in which they run: users' GraphFusion passes behind the built-in ones, then UBFusion.
+    """All passes in the order in which they run: users' GraphFusion passes behind the built-in
+    ones, then UBFusion.
 
-    A file is executed; its passes are those that it and the modules that it imports register by register_replacement,
-    and the subclasses of Pass that it defines. Packages register files or modules of theirs as entry points of the
-    group fusionc.passes. What a program has registered itself counts in its process.
+    A file is executed; its passes are those that it and the modules that it imports register by
+    register_replacement, and the subclasses of Pass that it defines. Packages register files or
+    modules of theirs as entry points of the group fusionc.passes. What a program has registered
+    itself counts in its process.
 
-    Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a file fails; both
-    name the file and the line.
+    Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a
+    file fails; both name the file and the line.
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
@@ -52,7 +58,9 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
 
 
 def registered_besides(files: Sequence[Path]) -> list[Pass]:
-    """What the program has registered itself, without what it has of these files: it may have imported one of them."""
+    """What the program has registered itself, without what it has of these files: it may have
+    imported one of them.
+    """
     executed = {file.resolve() for file in files}
     return [p for p in replacement.REGISTERED if _file_of(p).resolve() not in executed]
 
@@ -74,12 +82,16 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
         if not file.is_file():
             problem = "is not a file" if file.exists() else "does not exist"
             hint = "give the path of a Python file with --custom_passes"
-            raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
+            raise UsageError(
+                f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410"
+            )
         found = _passes_of(str(file), partial(_execute, file.resolve(), number))
         found = _with_those_of_modules(file.resolve(), found)
         if not found and not program:
             hint = "call register_replacement in it, or define a subclass of Pass there"
-            raise UsageError("the file of custom passes has no pass", where=str(file), hint=hint, code="E10001")
+            raise UsageError(
+                "the file of custom passes has no pass", where=str(file), hint=hint, code="E10001"
+            )
         own += found
     for p in own:
         _check(p)
@@ -91,7 +103,9 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
 
 
 def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:
-    """The passes of a file, with those of modules that it imported when it was first executed: they are there still."""
+    """The passes of a file, with those of modules that it imported when it was first executed: they
+    are there still.
+    """
     names = {p.name for p in found}
     known = [p for p in _OF_MODULES.get(file, ()) if p.name not in names]
     made_now = [p for p in found if _file_of(p) != file]
@@ -105,11 +119,16 @@ def _execute(file: Path, number: int) -> ModuleType:
     loader = SourceFileLoader(name, str(file))  # whatever the file is called
     module.__file__ = str(file)
     sys.modules[name] = module  # so that inspect and pickle find what it defines
-    for other in [other for other, folder in _BESIDE.items() if folder != file.parent and _is_beside(file, other)]:
+    for other in [
+        other
+        for other, folder in _BESIDE.items()
+        if folder != file.parent and _is_beside(file, other)
+    ]:
         sys.modules.pop(other, None)  # the file means its own
         del _BESIDE[other]
     before = set(sys.modules)
-    sys.path.insert(0, str(file.parent))  # so that it can import what lies beside it, as a script can
+    # so that it can import what lies beside it, as a script can
+    sys.path.insert(0, str(file.parent))
     try:
         with watchdog({file.name: f"{file}:1"}, lambda _: None, "correct the file") as begin:
             begin(file.name)
@@ -141,7 +160,11 @@ def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
         raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
     except BaseException as error:  # of a user's file anything may come
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if not f.filename.startswith((_PACKAGE, "<")) and f.filename not in _LIBRARY]
+        own = [
+            f
+            for f in frames
+            if not f.filename.startswith((_PACKAGE, "<")) and f.filename not in _LIBRARY
+        ]
         place = f"{own[-1].filename}:{own[-1].lineno}" if own else source
         raise _failed(source, place, error) from error
     return replacement.REGISTERED[before:] + made
@@ -157,14 +180,22 @@ def _made(member: type[Pass]) -> Pass:
 
 
 def _own_classes(module: object) -> list[type]:
-    """The subclasses of Pass that a module, or one of its own modules, defines; not those that others build on."""
+    """The subclasses of Pass that a module, or one of its own modules, defines; not those that
+    others build on.
+    """
     name = getattr(module, "__name__", "")
     found = [
         member
         for member in vars(module).values()
-        if isinstance(member, type) and issubclass(member, Pass) and f"{member.__module__}.".startswith(f"{name}.")
+        if isinstance(member, type)
+        and issubclass(member, Pass)
+        and f"{member.__module__}.".startswith(f"{name}.")
     ]
-    return [c for c in dict.fromkeys(found) if c.patterns or not any(c in other.__mro__[1:] for other in found)]
+    return [
+        c
+        for c in dict.fromkeys(found)
+        if c.patterns or not any(c in other.__mro__[1:] for other in found)
+    ]
 
 
 def _place(member: type) -> str:
@@ -184,15 +215,26 @@ def _check(p: Pass) -> None:
     """That a pass is made of what the engine expects. Raises UsageError."""
     patterns: object = p.patterns
     hint, problem = "correct the class there", ""
-    if not isinstance(patterns, tuple | list) or not all(isinstance(pattern, Pattern) for pattern in patterns):
-        problem, hint = "has patterns that are not a tuple of Pattern", 'give it patterns = (Pattern("…", op.…),)'
+    if not isinstance(patterns, tuple | list) or not all(
+        isinstance(pattern, Pattern) for pattern in patterns
+    ):
+        problem, hint = (
+            "has patterns that are not a tuple of Pattern",
+            'give it patterns = (Pattern("…", op.…),)',
+        )
     elif not patterns:
         problem, hint = "has no patterns", 'give it patterns = (Pattern("…", op.…),)'
     elif len({pattern.name for pattern in patterns}) < len(patterns):
         problem = "has two patterns of one name"
-    elif p.kind not in get_args(Kind) or p.default not in get_args(Default) or p.numerics not in get_args(Numerics):
+    elif (
+        p.kind not in get_args(Kind)
+        or p.default not in get_args(Default)
+        or p.numerics not in get_args(Numerics)
+    ):
         problem = f"has kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}, one of which there is not"
-    elif not isinstance(p.aliases, tuple | list) or not all(isinstance(alias, str) for alias in p.aliases):
+    elif not isinstance(p.aliases, tuple | list) or not all(
+        isinstance(alias, str) for alias in p.aliases
+    ):
         problem = "has aliases that are not a tuple of names"
     else:
         problem = next(filter(None, map(_problem, patterns)), "")
@@ -218,6 +260,8 @@ def _check_names(own: Iterable[Pass]) -> None:
         for name in (p.name, *p.aliases):
             if name in taken or name in replacement.RESERVED:
                 hint = "give it another name"
-                problem = "there are two passes called" if name in taken else "no pass can be called"
+                problem = (
+                    "there are two passes called" if name in taken else "no pass can be called"
+                )
                 raise UsageError(f"{problem} {name}", where=p.place, hint=hint, code="E10001")
             taken.add(name)

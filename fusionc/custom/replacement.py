@@ -1,4 +1,5 @@
-"""`register_replacement`: a pass from two functions, one that says what to look for and one that says what to put.
+"""`register_replacement`: a pass from two functions, one that says what to look for and one that
+says what to put.
 
 def search(x, w, b):
     return op.Add(op.MatMul(x, w), b)
@@ -21,7 +22,8 @@ from fusionc.errors import UsageError
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
-RESERVED = ("ALL", "forbidden_close_pass")  # what switch files and --optimization_switch say for several passes
+# what switch files and --optimization_switch say for several passes
+RESERVED = ("ALL", "forbidden_close_pass")
 REGISTERED: list[Pass] = []  # in the order of registration
 _CHECK = "the extra check says no"
 
@@ -39,15 +41,16 @@ def register_replacement(
 ) -> None:
     """Make a pass that puts what `replace_fn` builds where `search_fn` finds what it describes.
 
-    Both have the same arguments: an argument is a value of the model, the same one wherever it is named. What the
-    search function returns may be used anywhere afterwards, values between may not be used elsewhere. Arguments in
-    `scalar_workaround` are numbers: in the search a constant of one element or an attribute, in the replacement the
-    number that was found. `extra_check` gets the match, whose arguments are attributes, and says whether to go on.
-    `example_inputs` is accepted for the sake of TorchAir's signature; its length is checked. The pass is called `name`
-    (default: that of the search function), and is switched, counted and logged like any other.
+    Both have the same arguments: an argument is a value of the model, the same one wherever it is
+    named. What the search function returns may be used anywhere afterwards, values between may not
+    be used elsewhere. Arguments in `scalar_workaround` are numbers: in the search a constant of one
+    element or an attribute, in the replacement the number that was found. `extra_check` gets the
+    match, whose arguments are attributes, and says whether to go on. `example_inputs` is accepted
+    for the sake of TorchAir's signature; its length is checked. The pass is called `name` (default:
+    that of the search function), and is switched, counted and logged like any other.
 
-    Raises UsageError for functions that do not fit together, and for a search that is registered already, unless
-    `skip_duplicates` says to leave the second one out.
+    Raises UsageError for functions that do not fit together, and for a search that is registered
+    already, unless `skip_duplicates` says to leave the second one out.
     """
     place = _place(search_fn)
     title = str(getattr(search_fn, "__name__", "") if name is None else name)
@@ -90,7 +93,9 @@ def register_replacement(
 
     pattern = Pattern(title, roots if len(roots) > 1 else roots[0], rewrite)
     base = UBFusionPass if kind == "UBFusion" else Pass
-    summary = inspect.cleandoc(search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}.")
+    summary = inspect.cleandoc(
+        search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}."
+    )
     members = {
         "__doc__": f"{summary}\n\nsource   {place}",
         "patterns": (pattern,),
@@ -115,9 +120,17 @@ def _check(
         raise _wrong(f"{title}: search and replace have different arguments", place)
     unknown = [scalar for scalar in scalars if scalar not in arguments]
     if unknown:
-        raise _wrong(f"{title}: scalar_workaround names {', '.join(unknown)}, which is not an argument", place)
-    if example_inputs is not None and len(example_inputs) not in (len(arguments), len(arguments) - len(scalars)):
-        raise _wrong(f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place)
+        raise _wrong(
+            f"{title}: scalar_workaround names {', '.join(unknown)}, which is not an argument",
+            place,
+        )
+    if example_inputs is not None and len(example_inputs) not in (
+        len(arguments),
+        len(arguments) - len(scalars),
+    ):
+        raise _wrong(
+            f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place
+        )
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:
@@ -138,18 +151,23 @@ def _place(function: Any) -> str:
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
-def _given(m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes) -> Any:
+def _given(
+    m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes
+) -> Any:
     """What the replacement gets for an argument: a value, or the number that was found."""
     value = m.captures.get(argument)
     if argument not in scalars:
         return None if value is None else BuiltValue(value)
-    nodes = ((m.captures[label], attribute) for label, attribute in search.attributes.get(argument, ()))
+    nodes = (
+        (m.captures[label], attribute) for label, attribute in search.attributes.get(argument, ())
+    )
     numbers = [node.attr(attribute) for node, attribute in nodes if node is not None]
     if value is not None:
         array = value.constant()
         if array.size != 1:
             refuse(f"{argument} is not a single number")
-        m.literal_rank = max(m.literal_rank, array.ndim)  # it is a number from here on, whatever rank it gave others
+        # it is a number from here on, whatever rank it gave others
+        m.literal_rank = max(m.literal_rank, array.ndim)
         numbers.append(array.item())
     if any(number != numbers[0] for number in numbers[1:]):
         refuse(f"{argument} would have to be several numbers")

@@ -1,4 +1,6 @@
-"""A limit on the time of users' code: what loops for ever ends in an error, not in a hanging command."""
+"""A limit on the time of users' code: what loops for ever ends in an error, not in a hanging
+command.
+"""
 
 from __future__ import annotations
 
@@ -26,20 +28,29 @@ class _Overdue(Terminated):
 
 
 @contextmanager
-def watchdog(places: Mapping[str, str], tell: Callable[[str], None], hint: str = "") -> Iterator[Callable[[str], None]]:
-    """What to call with the name of each pass before it runs: `tell`, with the clock set for those in `places`.
+def watchdog(
+    places: Mapping[str, str], tell: Callable[[str], None], hint: str = ""
+) -> Iterator[Callable[[str], None]]:
+    """What to call with the name of each pass before it runs: `tell`, with the clock set for those
+    in `places`.
 
-    `places` says where each of them is written, as file:line. Signals reach the main thread of a POSIX system only;
-    elsewhere nothing is limited.
+    `places` says where each of them is written, as file:line. Signals reach the main thread of a
+    POSIX system only; elsewhere nothing is limited.
     """
-    if not places or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if (
+        not places
+        or not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield tell
         return
     running, alarms = "", 0
 
     def overdue(place: str) -> FusioncError:
         what = f"{running} has not come to an end in {SECONDS:g} seconds"
-        advice = hint or f'correct the pass, or switch it off: --optimization_switch "{running}:off"'
+        advice = (
+            hint or f'correct the pass, or switch it off: --optimization_switch "{running}:off"'
+        )
         return FusioncError(what, where=place, hint=advice, code="E20007")
 
     def alarm(_number: int, frame: FrameType | None) -> None:

@@ -1,1 +1,3 @@
-"""A model on disk ↔ its proto: external weights stay in their files, nothing is ever half written."""
+"""A model on disk ↔ its proto: external weights stay in their files, nothing is ever half
+written.
+"""

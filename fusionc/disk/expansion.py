@@ -1,4 +1,6 @@
-"""How large a model becomes when the calls of its functions are expanded, as onnxruntime and onnx's inference do it."""
+"""How large a model becomes when the calls of its functions are expanded, as onnxruntime and onnx's
+inference do it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,15 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 from fusionc.protos import graphs_of
 
-MOST_NODES = 100_000  # that expanding may add to those that are written; inference takes seconds for so many
+# that expanding may add to those that are written; inference takes seconds for so many
+MOST_NODES = 100_000
 MOST_NESTED = 200  # calls inside of one another; onnxruntime takes half of that
 _Key = tuple[str, str, str]
 
 
 def require_expandable(model: onnx.ModelProto, where: str) -> None:
-    """Raise FusioncError where functions call themselves, or one another so often, or so deep, that nothing can expand
-    them.
+    """Raise FusioncError where functions call themselves, or one another so often, or so deep, that
+    nothing can expand them.
 
     Nothing is expanded for that: it takes time linear in what is written.
     """
@@ -42,26 +45,38 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
     written = called.total() + sum(nodes.total() for nodes in bodies.values())
     if expanded - written > MOST_NODES:
         raise FusioncError(
-            f"the functions of the model call one another so often that it has {expanded:,} nodes without them",
+            (
+                f"the functions of the model call one another so often that it has {expanded:,} "
+                "nodes without them"
+            ),
             where=where,
-            hint=f"onnxruntime would make them all; export it so that calls add at most {MOST_NODES:,} nodes",
+            hint=(
+                "onnxruntime would make them all; export it so that calls add at most "
+                f"{MOST_NODES:,} nodes"
+            ),
             code="E13005",
         )
 
 
 def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
-    """The nodes of each function when everything that it calls is expanded, and how deep calls are in it; callees
-    first, without recursion."""
+    """The nodes of each function when everything that it calls is expanded, and how deep calls are
+    in it; callees first, without recursion.
+    """
     sizes: dict[_Key, int] = {}
     depths: dict[_Key, int] = {}
-    callees = {key: iter([called for called in counts if called in bodies]) for key, counts in bodies.items()}
+    callees = {
+        key: iter([called for called in counts if called in bodies])
+        for key, counts in bodies.items()
+    }
     for start in bodies:
         path, open_ = [start] if start not in sizes else [], {start}
         while path:
             key = path[-1]
             missing = next((called for called in callees[key] if called not in sizes), None)
             if missing is None:
-                sizes[key] = sum(count * sizes.get(called, 1) for called, count in bodies[key].items())
+                sizes[key] = sum(
+                    count * sizes.get(called, 1) for called, count in bodies[key].items()
+                )
                 depths[key] = 1 + max((depths.get(called, 0) for called in bodies[key]), default=0)
                 yield key, sizes[key], depths[key]
                 open_.discard(path.pop())
@@ -74,7 +89,9 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
 
 def _circle(called: _Key, where: str) -> FusioncError:
     what = f"the model is not valid: the function {called[1]!r} calls itself"
-    return FusioncError(what, where=where, hint="export the model again, or correct it there", code="E13005")
+    return FusioncError(
+        what, where=where, hint="export the model again, or correct it there", code="E13005"
+    )
 
 
 def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
@@ -84,7 +101,9 @@ def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
     while pending:
         for node in pending.pop():
             counts[_key(node.domain, node.op_type, node.overload)] += 1
-            pending += [graph.node for attribute in node.attribute for graph in graphs_of(attribute)]
+            pending += [
+                graph.node for attribute in node.attribute for graph in graphs_of(attribute)
+            ]
     return counts
 
 

@@ -1,4 +1,6 @@
-"""Where the elements of external tensors lie: in a file beside the model that is long enough, or it is refused."""
+"""Where the elements of external tensors lie: in a file beside the model that is long enough, or it
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ def external_entries(tensor: TensorProto) -> dict[str, str]:
 def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     """The file of an external tensor with its offset and length in bytes.
 
-    Raises FusioncError where the path leaves the model's folder or the file is too short, UsageError where it is not
-    there.
+    Raises FusioncError where the path leaves the model's folder or the file is too short,
+    UsageError where it is not there.
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
@@ -54,13 +56,18 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
 
 
 def _require_readable(root: str, location: str, path: str, where: str) -> None:
-    """Raise FusioncError where `location` cannot be opened as it is written, link by link, though `path`, its short
-    form, may be."""
+    """Raise FusioncError where `location` cannot be opened as it is written, link by link, though
+    `path`, its short form, may be.
+    """
     if "\0" in location or not os.path.isfile(os.path.join(root, location)):
         hint = f"copy the file of weights to {root}, or export the model again, with its weights"
         if "\0" not in location and os.path.isfile(path):
             hint = f"write {os.path.relpath(path, root)!r} in its place: what the path leads through is not there"
-        raise UsageError("the file of external data does not exist", where=where, hint=hint, code="E10410")
+        raise UsageError(
+            "the file of external data does not exist", where=where, hint=hint, code="E10410"
+        )
     if not os.access(path, os.R_OK):
         hint = "give yourself the permission to read it"
-        raise FusioncError("the file of external data cannot be read", where=where, hint=hint, code="E13003")
+        raise FusioncError(
+            "the file of external data cannot be read", where=where, hint=hint, code="E13003"
+        )

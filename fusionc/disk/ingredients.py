@@ -18,8 +18,10 @@ from fusionc.protos import tensors_of
 
 
 def ingredients(source: Path, options: Mapping[str, Any], written: Collection[str]) -> str:
-    """A hash of all that a result depends on: the model `source` with its weights, and the options with the files and
-    folders that they name, but those `written` that are places of what is written."""
+    """A hash of all that a result depends on: the model `source` with its weights, and the options
+    with the files and folders that they name, but those `written` that are places of what is
+    written.
+    """
     hashed = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for name, value in sorted(options.items()):
         for path in _paths(value) if name not in written else ():
@@ -31,12 +33,16 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
 
 
 def files_of_model(model: Path) -> list[Path]:
-    """A model file and those of its weights; the file alone where it cannot be read, as whoever loads it explains."""
+    """A model file and those of its weights; the file alone where it cannot be read, as whoever
+    loads it explains.
+    """
     try:
         proto = onnx.load(os.fspath(model), format="protobuf", load_external_data=False)
     except Exception:  # protobuf's own have no common base
         return [model]
-    external = [tensor for tensor in tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL]
+    external = [
+        tensor for tensor in tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL
+    ]
     locations = {external_entries(tensor).get("location", "") for tensor in external}
     return [model, *(model.parent / location for location in sorted(locations))]
 

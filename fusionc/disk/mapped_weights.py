@@ -1,7 +1,9 @@
-"""Large weights inside a model file, left there: the proto that is read says where they lie, as of external data.
+"""Large weights inside a model file, left there: the proto that is read says where they lie, as of
+external data.
 
-Protobuf would hold each of them twice, in the bytes of the file and in the message. Here the wire format is walked
-through, what is large is cut out, and only the rest is parsed; to write a model the bytes are copied from file to file.
+Protobuf would hold each of them twice, in the bytes of the file and in the message. Here the wire
+format is walked through, what is large is cut out, and only the rest is parsed; to write a model
+the bytes are copied from file to file.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ _CHUNK = 16 << 20
 
 
 def read_mapped(path: Path) -> ModelProto:
-    """The model in a file; the tensors of its graph that are large and inside have `protos.MAPPED` in their external
-    data, where they name the file itself.
+    """The model in a file; the tensors of its graph that are large and inside have `protos.MAPPED`
+    in their external data, where they name the file itself.
 
     Raises what onnx and protobuf raise where the file is no model.
     """
@@ -47,11 +49,15 @@ def read_mapped(path: Path) -> ModelProto:
 
 
 def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
-    """Write a model whose external data, and the file that mapped tensors name, lie in `folder`: its bytes are those
-    that protobuf would write if all were in memory, which they never are at once."""
+    """Write a model whose external data, and the file that mapped tensors name, lie in `folder`:
+    its bytes are those that protobuf would write if all were in memory, which they never are at
+    once.
+    """
     if not any(map(_is_streamed, proto.graph.initializer)):
         path.write_bytes(proto.SerializeToString())
-    elif len(UnknownFieldSet(proto)) or len(UnknownFieldSet(proto.graph)):  # protobuf alone can write these
+    elif len(UnknownFieldSet(proto)) or len(
+        UnknownFieldSet(proto.graph)
+    ):  # protobuf alone can write these
         whole = ModelProto()
         whole.CopyFrom(proto)
         for tensor in filter(is_mapped, whole.graph.initializer):
@@ -82,7 +88,11 @@ def as_external(proto: ModelProto) -> ModelProto:
 def _is_streamed(tensor: TensorProto) -> bool:
     if is_mapped(tensor):
         return True
-    return tensor.HasField("raw_data") and byte_size(tensor) >= WORTH_MAPPING and not len(UnknownFieldSet(tensor))
+    return (
+        tensor.HasField("raw_data")
+        and byte_size(tensor) >= WORTH_MAPPING
+        and not len(UnknownFieldSet(tensor))
+    )
 
 
 def _says_inline(tensor: TensorProto) -> bool:
@@ -94,7 +104,9 @@ def _says_inline(tensor: TensorProto) -> bool:
 
 
 def _without_large(data: mmap.mmap, name: str) -> bytes | None:
-    """The model without its large weights; None where it has none, or is written as nobody writes it."""
+    """The model without its large weights; None where it has none, or is written as nobody writes
+    it.
+    """
     try:
         graphs = [field for field in _fields(data, 0, len(data)) if field[0] == _GRAPH]
         if len(graphs) != 1:
@@ -111,11 +123,15 @@ def _without_large(data: mmap.mmap, name: str) -> bytes | None:
         return None
     if not pieces:
         return None
-    return b"".join((data[:begin], _tagged(_GRAPH, b"".join((*pieces, data[kept:end]))), data[end:]))
+    return b"".join(
+        (data[:begin], _tagged(_GRAPH, b"".join((*pieces, data[kept:end]))), data[end:])
+    )
 
 
 def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
-    """The tensor that is written there, without its elements; None where these have to be looked at."""
+    """The tensor that is written there, without its elements; None where these have to be looked
+    at.
+    """
     raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
         return None
@@ -124,7 +140,11 @@ def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None
     tensor.ParseFromString(data[at:begin] + data[stop:end])
     others = {descriptor.name: value for descriptor, value in tensor.ListFields()}
     location = others.pop("data_location", None)
-    if location or not others.keys().isdisjoint((*STORAGE, "segment")) or tensor.data_type not in _SIZED:
+    if (
+        location
+        or not others.keys().isdisjoint((*STORAGE, "segment"))
+        or tensor.data_type not in _SIZED
+    ):
         return None
     size = stop - inside
     if min(tensor.dims, default=0) < 0 or byte_size(tensor) != size or size < WORTH_MAPPING:
@@ -135,7 +155,8 @@ def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None
 
 
 def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message that lies there: tag, and where it begins, where its value begins and where it ends.
+    """The fields of a message that lies there: tag, and where it begins, where its value begins and
+    where it ends.
 
     Raises ValueError or IndexError where it is none.
     """
@@ -180,7 +201,10 @@ def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
 
 def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
     tensors = [(tensor, *_halves(tensor)) for tensor in proto.graph.initializer]
-    sizes = [len(head) + len(tail) + (byte_size(t) if _is_streamed(t) else 0) for t, head, tail in tensors]
+    sizes = [
+        len(head) + len(tail) + (byte_size(t) if _is_streamed(t) else 0)
+        for t, head, tail in tensors
+    ]
     before, after = _split(_without(proto.graph, "initializer", GraphProto()), _INITIALIZER)
     whole = len(before) + len(after) + sum(len(_start(_INITIALIZER, size)) + size for size in sizes)
     first, last = _split(_without(proto, "graph", ModelProto()), _GRAPH)
@@ -198,7 +222,9 @@ def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
 
 
 def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
-    """What is written of a tensor before its elements and behind them; all of it where these stay inside."""
+    """What is written of a tensor before its elements and behind them; all of it where these stay
+    inside.
+    """
     if not _is_streamed(tensor):
         return tensor.SerializeToString(), b""
     size, is_written = byte_size(tensor), is_mapped(tensor) and _says_inline(tensor)
@@ -232,7 +258,10 @@ def _without(message: Message, field: str, copy: Message) -> Message:
 def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
     """What is written of a message before a field that it lacks, and behind it."""
     data = message.SerializeToString()
-    at = next((begin for found, begin, _, _ in _fields(data, 0, len(data)) if found >> 3 > tag >> 3), len(data))
+    at = next(
+        (begin for found, begin, _, _ in _fields(data, 0, len(data)) if found >> 3 > tag >> 3),
+        len(data),
+    )
     return data[:at], data[at:]
 
 
@@ -255,7 +284,11 @@ def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
     target.flush()
     left = size
     try:
-        while left and (count := os.copy_file_range(source.fileno(), target.fileno(), left, offset + size - left)):
+        while left and (
+            count := os.copy_file_range(
+                source.fileno(), target.fileno(), left, offset + size - left
+            )
+        ):
             left -= count
     except (AttributeError, OSError):  # another system, or file systems that cannot
         pass

@@ -18,18 +18,26 @@ _NO_PATH = {
 # What one can write into.
 PIPE = "pipe"
 DEVICE = "device"
-_STREAMS = {stat.S_IFIFO: PIPE, stat.S_IFCHR: DEVICE, stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
+_STREAMS = {
+    stat.S_IFIFO: PIPE,
+    stat.S_IFCHR: DEVICE,
+    stat.S_IFBLK: "block device",
+    stat.S_IFSOCK: "socket",
+}
 
 
 def path_of(given: object, name: str, hint: str) -> Path:
-    """The path that an argument of this name is. Raises UsageError E10001, with the hint, where it is none."""
+    """The path that an argument of this name is. Raises UsageError E10001, with the hint, where it
+    is none.
+    """
     if isinstance(given, str | os.PathLike):
         return Path(given)
     raise UsageError(f"{name} is {shown(given)}, not a path", hint=hint, code="E10001")
 
 
 def require_path(path: Path, what: str) -> None:
-    """Raise UsageError E10001 where no file can lie at a path: `what` is its part in the conversion.
+    """Raise UsageError E10001 where no file can lie at a path: `what` is its part in the
+    conversion.
 
     Not UTF-8 is wrong, too: onnx and onnxruntime cannot open such a file.
     """
@@ -47,7 +55,9 @@ def is_same(path: Path, other: Path) -> bool:
 
 
 def stream_at(path: Path) -> str:
-    """What a path leads to, where that is neither a file nor a folder, but a pipe, a device or a socket; else ""."""
+    """What a path leads to, where that is neither a file nor a folder, but a pipe, a device or a
+    socket; else "".
+    """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
     except (OSError, ValueError):
@@ -62,21 +72,31 @@ def require_no_stream(path: Path) -> None:
 
 
 def require_file_place(path: Path, option: str) -> None:
-    """Raise UsageError E10001 where what `option` names is no place for a file that is renamed to there: a pipe, a
-    device, or a file by the name that the system gives to open ones, /dev/stdout."""
+    """Raise UsageError E10001 where what `option` names is no place for a file that is renamed to
+    there: a pipe, a device, or a file by the name that the system gives to open ones,
+    /dev/stdout.
+    """
     system = Path(os.path.abspath(path)).parts[1:]
-    is_open = system[:1] == ("proc",) or (system[:1] == ("dev",) and (len(system) == 2 or system[1] == "fd"))
-    if what := stream_at(path) or ("file that a program has opened" if is_open and path.is_file() else ""):
+    is_open = system[:1] == ("proc",) or (
+        system[:1] == ("dev",) and (len(system) == 2 or system[1] == "fd")
+    )
+    if what := stream_at(path) or (
+        "file that a program has opened" if is_open and path.is_file() else ""
+    ):
         hint = f"give the name of a file with {option}; another program can send it on from there"
         raise UsageError(f"{option} names a {what}", where=str(path), hint=hint, code="E10001")
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
-    """Raise UsageError where the file that `option` names is one that the command reads; `read` says what each is."""
+    """Raise UsageError where the file that `option` names is one that the command reads; `read`
+    says what each is.
+    """
     for file, what in read.items():
         if is_same(written, file):
             problem = f"{option} names {what}, which is read and never written over"
-            raise UsageError(problem, where=str(written), hint=f"give another name with {option}", code="E10001")
+            raise UsageError(
+                problem, where=str(written), hint=f"give another name with {option}", code="E10001"
+            )
 
 
 def _problem(path: Path) -> str | None:

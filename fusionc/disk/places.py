@@ -1,8 +1,9 @@
-"""Where files may be written: a temporary folder beside the result, a lock on its folder, and whether there is a way.
+"""Where files may be written: a temporary folder beside the result, a lock on its folder, and
+whether there is a way.
 
-The temporary folder `.fusionc-…` is on the file system of the result, so that moving out of it is renaming. It is
-locked while its process lives: one whose lock is free was left by a process that was killed, and the next conversion
-in that folder removes it.
+The temporary folder `.fusionc-…` is on the file system of the result, so that moving out of it is
+renaming. It is locked while its process lives: one whose lock is free was left by a process that
+was killed, and the next conversion in that folder removes it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
-    """What to say where the system refuses to write the result, which may be as there is no such folder."""
+    """What to say where the system refuses to write the result, which may be as there is no such
+    folder.
+    """
     what = f"the result cannot be written: {error.strerror or error}"
     if isinstance(error, FileNotFoundError) and not where.exists():
         hint = f"make the folder, mkdir -p {shlex.quote(str(where))}, or give another one"
@@ -41,7 +44,10 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
     return FusioncError(
         what,
         where=str(where),
-        hint="give a folder that exists, can be written and has room with --output (fusionc bisect: --output_dir)",
+        hint=(
+            "give a folder that exists, can be written and has room with --output (fusionc "
+            "bisect: --output_dir)"
+        ),
         code="E13004",
     )
 
@@ -53,11 +59,15 @@ def require_place(output: Path) -> None:
     require_replaceable(output)
     if not _may_go(output):
         what = "the result would replace a file that is no ONNX model"
-        raise FusioncError(what, where=str(output), hint="move it away, or give another --output", code="E13004")
+        raise FusioncError(
+            what, where=str(output), hint="move it away, or give another --output", code="E13004"
+        )
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FusioncError where something lies that only its owner, or that of its folder, may replace."""
+    """Raise FusioncError where something lies that only its owner, or that of its folder, may
+    replace.
+    """
     with suppress(FileNotFoundError):
         folder, present = os.stat(path.parent), os.lstat(path)
         is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
@@ -67,21 +77,31 @@ def require_replaceable(path: Path) -> None:
 
 
 def _may_go(path: Path) -> bool:
-    """Whether nobody loses what only this file holds: nothing is there, an empty file, a link, or a model."""
+    """Whether nobody loses what only this file holds: nothing is there, an empty file, a link, or a
+    model.
+    """
     try:
-        return not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
+        return (
+            not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
+        )
     except (OSError, ValueError):
         return False
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file has the form of a ModelProto with a graph. Its parts are skipped, not read: they may be large."""
+    """Whether a file has the form of a ModelProto with a graph. Its parts are skipped, not read:
+    they may be large.
+    """
     fields, size = set(), path.stat().st_size
     with path.open("rb") as file:
         while file.tell() < size:
             field, wire_type = divmod(_varint(file), 8)
             value = _varint(file)
-            if field == 0 or wire_type not in (_NUMBER, _BYTES) or (wire_type == _BYTES and value > size):
+            if (
+                field == 0
+                or wire_type not in (_NUMBER, _BYTES)
+                or (wire_type == _BYTES and value > size)
+            ):
                 return False
             if wire_type == _BYTES:
                 file.seek(value, os.SEEK_CUR)
@@ -112,7 +132,9 @@ _own = _Own()
 
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
-    """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it cannot be made."""
+    """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it
+    cannot be made.
+    """
     path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
     while os.path.lexists(path):
         path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
@@ -121,7 +143,8 @@ def workshop(folder: Path) -> Iterator[Path]:
             try:
                 remove_abandoned(folder)
                 _own.workshops.add(path)
-                while not path.exists():  # another conversion may take it for an abandoned one, until it is locked
+                # another conversion may take it for an abandoned one, until it is locked
+                while not path.exists():
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
             except OSError as error:
@@ -157,8 +180,8 @@ def _remove(workshop: Path) -> None:
 def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
     """Keep other conversions from a folder: whether it is locked now.
 
-    Waits for others so long, and then goes on: a script may hold the same lock, to run conversions one by one, and not
-    every file system has locks.
+    Waits for others so long, and then goes on: a script may hold the same lock, to run conversions
+    one by one, and not every file system has locks.
     """
     if sys.platform == "win32":
         yield False
@@ -180,7 +203,9 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
 
 
 def is_alone(workshop: Path) -> bool:
-    """Whether no other conversion has a temporary folder beside this one: what nobody uses is nobody's then."""
+    """Whether no other conversion has a temporary folder beside this one: what nobody uses is
+    nobody's then.
+    """
     for other in set(_workshops(workshop.parent)) - {workshop, *_own.workshops}:
         with locked(other) as is_free:
             if not is_free and other.exists():

@@ -1,23 +1,29 @@
-"""Files in a temporary folder → their places, so that at every instant the old set or the new one is there, complete.
+"""Files in a temporary folder → their places, so that at every instant the old set or the new one
+is there, complete.
 
-A set is a model, its data, its library of kernels and its ready form. Only the renaming of one file is atomic: that of
-the model. So the other files of the new set lie beside those of the old one before it, and each model finds its own:
+A set is a model, its data, its library of kernels and its ready form. Only the renaming of one file
+is atomic: that of the model. So the other files of the new set lie beside those of the old one
+before it, and each model finds its own:
 
-1. The data goes to a name of its content, `out.onnx.<hash>.data`, which the tensors of the new model have. The same
-   weights always have the same name, whatever lies on the disk. So does the ready form, `out.<hash>.ready.onnx`.
-2. The library goes to a name of its content, too, `out.<hash>.kernels.so`. An area is called by a hash of what it
-   computes: `register_kernels` takes the library that has the kernels which the model calls.
+1. The data goes to a name of its content, `out.onnx.<hash>.data`, which the tensors of the new
+   model have. The same weights always have the same name, whatever lies on the disk. So does the
+   ready form, `out.<hash>.ready.onnx`.
+2. The library goes to a name of its content, too, `out.<hash>.kernels.so`. An area is called by a
+   hash of what it computes: `register_kernels` takes the library that has the kernels which the
+   model calls.
 3. The model is renamed over the old one.
-4. What describes the ready form is renamed to `out.session.json`, over the old one. (It says which model it is about:
-   `fusionc.session`, coming between 3 and 4, takes the model as it is.)
-5. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without asking fusionc and
-   comes between 3 and 5 has kernels that the model does not call: it runs as functions, right, though slower.)
-6. Data, libraries and ready forms of older sets go, if fusionc wrote them and no file in the folder mentions them any
-   more; while another conversion works in the folder, they stay for the next one to remove.
+4. What describes the ready form is renamed to `out.session.json`, over the old one. (It says which
+   model it is about: `fusionc.session`, coming between 3 and 4, takes the model as it is.)
+5. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without
+   asking fusionc and comes between 3 and 5 has kernels that the model does not call: it runs as
+   functions, right, though slower.)
+6. Data, libraries and ready forms of older sets go, if fusionc wrote them and no file in the folder
+   mentions them any more; while another conversion works in the folder, they stay for the next one
+   to remove.
 
-All is on the disk, not only in its cache, before the next step. A process that is killed between two steps leaves the
-old set (before 3) or the new one, and what it left besides goes with the next conversion to that output. Where
-a step fails or is interrupted, those before it are taken back.
+All is on the disk, not only in its cache, before the next step. A process that is killed between
+two steps leaves the old set (before 3) or the new one, and what it left besides goes with the next
+conversion to that output. Where a step fails or is interrupted, those before it are taken back.
 """
 
 from __future__ import annotations
@@ -45,9 +51,11 @@ _LARGEST_MODEL = 1 << 31  # bytes; protobuf's limit
 
 @dataclass(frozen=True)
 class Library:
-    """The library of kernels that goes beside a model, to `place`; until the model is there it is at `waiting`.
+    """The library of kernels that goes beside a model, to `place`; until the model is there it is
+    at `waiting`.
 
-    `file` is None where the model has none. `outdated` are those of older models of that name, which go.
+    `file` is None where the model has none. `outdated` are those of older models of that name,
+    which go.
     """
 
     file: Path | None
@@ -58,7 +66,9 @@ class Library:
 
 @dataclass(frozen=True)
 class Companion:
-    """A file that describes a model and takes the place of an older one; where `file` is None, that one goes."""
+    """A file that describes a model and takes the place of an older one; where `file` is None, that
+    one goes.
+    """
 
     file: Path | None
     place: Path
@@ -66,7 +76,8 @@ class Companion:
 
 @dataclass(frozen=True)
 class Saved:
-    """Files that are written but not yet in their places: `model` can be run, `publish` moves all to where they belong.
+    """Files that are written but not yet in their places: `model` can be run, `publish` moves all
+    to where they belong.
 
     `data` are the files that go beside the model, and where; `workshop` is the temporary folder.
     """
@@ -77,16 +88,23 @@ class Saved:
     workshop: Path
 
     def publish(self, library: Library | None = None, companion: Companion | None = None) -> None:
-        """Move the files to their places. Raises FusioncError where that fails; then all is as it was."""
+        """Move the files to their places. Raises FusioncError where that fails; then all is as it
+        was.
+        """
         with locked(self.output.parent, 1):
             try:
                 _Publication(self, library, companion).run()
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
-                if is_alone(self.workshop):  # else another one may be about to use what this one does not
+                # else another one may be about to use what this one does not
+                if is_alone(self.workshop):
                     _remove(library.outdated if library is not None else ())
-                    _remove([companion.place] if companion is not None and companion.file is None else ())
+                    _remove(
+                        [companion.place]
+                        if companion is not None and companion.file is None
+                        else ()
+                    )
                     kept = {target for _, target in self.data}
                     _remove(_outdated(self.output, ready_of, kept))  # first, as they mention data
                     _remove(_outdated(self.output, data_of, kept))
@@ -99,7 +117,11 @@ class _Publication:
         self.made: list[Path] = []  # folders
         if companion is not None and companion.file is not None:
             self.replacements.append((companion.file, companion.place))
-        if library is not None and library.file is not None and not is_copy(library.place, library.file):
+        if (
+            library is not None
+            and library.file is not None
+            and not is_copy(library.place, library.file)
+        ):
             if any(target == library.place for _, target in saved.data):
                 raise in_the_way(library.place)
             copy = saved.workshop / library.waiting.name
@@ -113,7 +135,9 @@ class _Publication:
         }
 
     def run(self) -> None:
-        for file in {file for file, _ in (*self.replacements, *self.moves) if os.path.lexists(file)}:
+        for file in {
+            file for file, _ in (*self.replacements, *self.moves) if os.path.lexists(file)
+        }:
             _sync(file)
         try:
             for file, target in self.moves:
@@ -123,7 +147,8 @@ class _Publication:
                 _sync_folder(folder)
             for file, place in self.replacements:
                 if place in self.former:
-                    with suppress(OSError):  # a file system without hard links: then there is no way back from here
+                    # a file system without hard links: then there is no way back from here
+                    with suppress(OSError):
                         os.link(place, self.former[place], follow_symlinks=False)
                 os.replace(file, place)
                 _sync_folder(place.parent)
@@ -140,7 +165,10 @@ class _Publication:
 
     def _undo(self) -> None:
         """Take back what was done; how far that was is seen from the files."""
-        done = [place for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)]
+        done = [
+            place
+            for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)
+        ]
         if any(place in self.former and not os.path.lexists(self.former[place]) for place in done):
             return  # the new set is complete, and stays
         try:
@@ -214,9 +242,15 @@ def ready_of(output: Path, content: str) -> Path:
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{content}.ready.onnx")
 
 
-def _outdated(output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]) -> list[Path]:
-    """Files of older sets at `output` with such names: one has the hash of its content, and nothing mentions it."""
-    form = re.compile(re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}"))
+def _outdated(
+    output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]
+) -> list[Path]:
+    """Files of older sets at `output` with such names: one has the hash of its content, and nothing
+    mentions it.
+    """
+    form = re.compile(
+        re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}")
+    )
     files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
     found = [path for path in files if form.fullmatch(path.name) and path not in kept]
     for file in files if found else ():
@@ -226,10 +260,15 @@ def _outdated(output: Path, name_of: Callable[[Path, str], Path], kept: Collecti
 
 
 def contains(file: Path, text: bytes) -> bool:
-    """Whether these bytes are somewhere in a file, of which not all needs to fit into the memory."""
+    """Whether these bytes are somewhere in a file, of which not all needs to fit into the
+    memory.
+    """
     if not file.stat().st_size:
         return False
-    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+    with (
+        open(file, "rb") as opened,
+        mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
         return content.find(text) >= 0
 
 

@@ -1,10 +1,11 @@
-"""A ModelProto → files: written beside the target first, moved into place when they are known to be right.
+"""A ModelProto → files: written beside the target first, moved into place when they are known to be
+right.
 
-Where the weights go: external ones stay external. In the model's own folder the result goes on using the original
-file; elsewhere the file is copied, or repacked where rewriting has left parts of it unused. Nothing is read into
-memory to be written. `external_weight` 1 moves all weights of the graph into one file of the result, 0 moves all
-into the model; without it, weights move out only where the model would pass protobuf's limit. `publish` says how the
-files come to their places.
+Where the weights go: external ones stay external. In the model's own folder the result goes on
+using the original file; elsewhere the file is copied, or repacked where rewriting has left parts of
+it unused. Nothing is read into memory to be written. `external_weight` 1 moves all weights of the
+graph into one file of the result, 0 moves all into the model; without it, weights move out only
+where the model would pass protobuf's limit. `publish` says how the files come to their places.
 """
 
 from __future__ import annotations
@@ -29,16 +30,21 @@ from fusionc.disk.tensor_data import make_external, make_inline, read_elements, 
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
 
-LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
-WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
+# bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
+LIMIT = 2_000_000_000
+# bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
+WORTH_MOVING = 1024
 
 
 @contextmanager
-def save(proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None) -> Iterator[Saved]:
-    """Write `proto`, whose external data lies in `folder`, for `output`, into a temporary folder beside it.
+def save(
+    proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None
+) -> Iterator[Saved]:
+    """Write `proto`, whose external data lies in `folder`, for `output`, into a temporary folder
+    beside it.
 
-    Changes where the proto says that its weights are. Whatever happens, the temporary folder is removed.
-    Raises FusioncError where the target cannot be written or the weights do not fit.
+    Changes where the proto says that its weights are. Whatever happens, the temporary folder is
+    removed. Raises FusioncError where the target cannot be written or the weights do not fit.
     """
     with workshop(output.parent) as temporary:
         try:
@@ -60,7 +66,9 @@ class _Writer:
         external = list(filter(protos.is_external, everything))
         self._spare_weights(external)
         self.set.mkdir()
-        movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= WORTH_MOVING]
+        movable = [
+            t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= WORTH_MOVING
+        ]
         inline = _inline(everything)
         if external_weight == 0:
             self._require_space(inline + sum(map(tensors.byte_size, external)))
@@ -76,7 +84,9 @@ class _Writer:
     def _spare_weights(self, external: list[TensorProto]) -> None:
         """Refuse an output that is a data file of the model, or of the result."""
         locations = {external_entries(t)["location"] for t in external}
-        taken = [folder / name for folder in (self.folder, self.output.parent) for name in locations]
+        taken = [
+            folder / name for folder in (self.folder, self.output.parent) for name in locations
+        ]
         require_unread(self.output, "--output", dict.fromkeys(taken, "the weights of the model"))
 
     def _require_space(self, weights: int) -> None:
@@ -93,10 +103,13 @@ class _Writer:
             make_inline(tensor, read_elements(tensor, os.fspath(self.folder)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
-        """Let the result use the original files: in the same folder as they are, else copied or repacked."""
+        """Let the result use the original files: in the same folder as they are, else copied or
+        repacked.
+        """
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            external_range(tensor, os.fspath(self.folder))  # refuses a file that was cut since the model was read
+            # refuses a file that was cut since the model was read
+            external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
             self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data
@@ -110,12 +123,17 @@ class _Writer:
                 self.data.clear()
                 self._pack(external, external)
                 return
-            if not os.path.realpath(target).startswith(os.path.realpath(self.output.parent) + os.sep):
+            if not os.path.realpath(target).startswith(
+                os.path.realpath(self.output.parent) + os.sep
+            ):
                 raise in_the_way(target)  # a link leads out of the folder
             shutil.copyfile(source, temporary)
             if os.path.lexists(target) and not is_copy(target, source):
                 raise FusioncError(
-                    "a file with the name of the model's external data is already there, and it is another one",
+                    (
+                        "a file with the name of the model's external data is already there, and "
+                        "it is another one"
+                    ),
                     where=str(target),
                     hint="give another folder with --output, or --external_weight 1",
                     code="E13004",

@@ -10,13 +10,16 @@ from fusionc.disk.paths import DEVICE, PIPE, require_no_stream, stream_at
 
 
 def replace_text(file: Path, text: str) -> None:
-    """Write a file as UTF-8 beside its place first, then rename it. Raises OSError, and leaves nothing behind."""
+    """Write a file as UTF-8 beside its place first, then rename it. Raises OSError, and leaves
+    nothing behind.
+    """
     replace_bytes(file, text.encode())
 
 
 def write_where_told(file: Path, text: str) -> None:
-    """Write to a place that the user names, which may be a pipe or a device, such as a terminal: those are written
-    into, a file is written as replace_text does. Raises OSError."""
+    """Write to a place that the user names, which may be a pipe or a device, such as a terminal:
+    those are written into, a file is written as replace_text does. Raises OSError.
+    """
     if stream_at(file) in (PIPE, DEVICE):
         file.write_text(text, encoding="utf-8", newline="\n")
     else:

@@ -1,4 +1,6 @@
-"""The data of one tensor: written to a file, put into the tensor, or left in a file that the tensor names."""
+"""The data of one tensor: written to a file, put into the tensor, or left in a file that the tensor
+names.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ class _Sink(Protocol):
 
 
 def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
-    """Write the elements of a tensor, whose external data lies in `folder`: `tensors.byte_size` bytes of them.
+    """Write the elements of a tensor, whose external data lies in `folder`: `tensors.byte_size`
+    bytes of them.
 
     Raises FusioncError where external data is not there.
     """

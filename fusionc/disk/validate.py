@@ -1,10 +1,10 @@
-"""What everything else relies on in a model that was read: names are text, element types exist, weights are as long as
-their shapes say, functions can be expanded.
+"""What everything else relies on in a model that was read: names are text, element types exist,
+weights are as long as their shapes say, functions can be expanded.
 
-It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is refused here: names
-that are not UTF-8, which its Python interface cannot give back either, operators of ONNX in no version at all,
-attributes that refer to the call of a function outside of one, flags that are neither 0 nor 1, and weights that are
-segments, which onnx cannot read.
+It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is
+refused here: names that are not UTF-8, which its Python interface cannot give back either,
+operators of ONNX in no version at all, attributes that refer to the call of a function outside of
+one, flags that are neither 0 nor 1, and weights that are segments, which onnx cannot read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import prod
 
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    helper,
+)
 
 from fusionc import protos
 from fusionc.disk.expansion import require_expandable
@@ -33,13 +42,18 @@ _HINT = "export the model again, or correct it there"
 
 
 def validate(model: ModelProto, file: str) -> None:
-    """Raise FusioncError E13005 where the model is wrong; it names the place in `file`. Reads every inline weight once,
-    one after the other."""
+    """Raise FusioncError E13005 where the model is wrong; it names the place in `file`. Reads every
+    inline weight once, one after the other.
+    """
     try:
-        _require_text(file, "the imported opsets", lambda: (entry.domain for entry in model.opset_import))
+        _require_text(
+            file, "the imported opsets", lambda: (entry.domain for entry in model.opset_import)
+        )
         for entry in model.opset_import:
             if abs(entry.version) >= _VERSIONS:
-                raise _wrong(f"it imports version {entry.version} of the domain {entry.domain!r}", file)
+                raise _wrong(
+                    f"it imports version {entry.version} of the domain {entry.domain!r}", file
+                )
         graphs = list(_graphs(model))
         for graph in graphs:
             _check_names(graph, file)
@@ -109,7 +123,11 @@ def _names_of_graph(graph: GraphProto) -> Iterator[str]:
         yield from (sparse.values.name, sparse.indices.name)
     for annotation in graph.quantization_annotation:
         yield annotation.tensor_name
-        yield from (text for entry in annotation.quant_parameter_tensor_names for text in (entry.key, entry.value))
+        yield from (
+            text
+            for entry in annotation.quant_parameter_tensor_names
+            for text in (entry.key, entry.value)
+        )
 
 
 def _names_of_function(function: FunctionProto) -> Iterator[str]:
@@ -129,7 +147,9 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
         try:  # at once, and in detail only where something is wrong: there may be very many nodes
-            "".join((node.name, node.op_type, node.domain, node.overload, *node.input, *node.output))
+            "".join(
+                (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+            )
             if node.attribute:
                 "".join([attribute.name + attribute.ref_attr_name for attribute in node.attribute])
         except (TypeError, UnicodeDecodeError):
@@ -144,9 +164,16 @@ def _check_nodes(model: ModelProto, file: str) -> None:
         for graph in _graphs_in(root):
             for node in graph.node:
                 fault = fault_of_call(node, opsets)
-                if fault is None and "" not in opsets and not canonical_domain(node.domain) and node.output:
+                if (
+                    fault is None
+                    and "" not in opsets
+                    and not canonical_domain(node.domain)
+                    and node.output
+                ):
                     fault = "is an operator of ONNX, of which no opset is imported"
-                if root is model.graph and any(attribute.ref_attr_name for attribute in node.attribute):
+                if root is model.graph and any(
+                    attribute.ref_attr_name for attribute in node.attribute
+                ):
                     fault = "takes an attribute from the call of a function, which it is not in"
                 if fault is not None:
                     raise _wrong(f"the {_label(node)} {fault}", f"{file}, graph {graph.name!r}")
@@ -185,7 +212,10 @@ def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
     }
     if not wrong:
         return
-    for name in (*(value.name for value in ports), *(name for node in graph.node for name in node.output)):
+    for name in (
+        *(value.name for value in ports),
+        *(name for node in graph.node for name in node.output),
+    ):
         if name in wrong:
             what = f"the value {name!r} has element type {wrong[name]}, which there is not"
             raise _wrong(what, f"{file}, graph {graph.name!r}")
@@ -199,7 +229,8 @@ def _check_weights(model: ModelProto, file: str) -> None:
         fault = _fault(tensor)
         if fault is not None:
             used = _used(model) if used is None else used
-            if tensor.name in used or place.startswith("node"):  # onnxruntime never reads an initializer of no use
+            # onnxruntime never reads an initializer of no use
+            if tensor.name in used or place.startswith("node"):
                 raise _wrong(f"{place} {fault}", file)
 
 
@@ -232,7 +263,10 @@ def _fault(tensor: TensorProto) -> str | None:
     else:
         field = helper.tensor_dtype_to_field(tensor.data_type)
         per_entry = _PER_ENTRY.get(tensor.data_type, 1)
-        size, unit = -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry), f"numbers in {field}"
+        size, unit = (
+            -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry),
+            f"numbers in {field}",
+        )
         found = len(getattr(tensor, field))
     return None if found == size else f"of the shape {dims} has {found:,} {unit}, not {size:,}"
 

@@ -1,5 +1,7 @@
-"""Whether the nodes of a model are calls of their operators: as many inputs and outputs, and the attributes, that the
-operator has in the opset that the model imports. onnxruntime asks the same of every node that it knows."""
+"""Whether the nodes of a model are calls of their operators: as many inputs and outputs, and the
+attributes, that the operator has in the opset that the model imports. onnxruntime asks the same of
+every node that it knows.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,10 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
         range(found.min_input, found.max_input + 1),
         range(found.min_output, found.max_output + 1),
         frozenset(i for i, parameter in enumerate(found.inputs) if parameter.option == _Single),
-        next((i for i, parameter in enumerate(found.inputs) if parameter.option == _Variadic), found.max_input),
+        next(
+            (i for i, parameter in enumerate(found.inputs) if parameter.option == _Variadic),
+            found.max_input,
+        ),
         frozenset(i for i, parameter in enumerate(found.outputs) if parameter.option == _Single),
         {name: _type_of(attribute) for name, attribute in found.attributes.items()},
         frozenset(name for name, attribute in found.attributes.items() if attribute.required),
@@ -60,7 +65,8 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
 
 
 def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
-    """What is wrong with a node; None where nothing is, or its operator is not known in these opsets.
+    """What is wrong with a node; None where nothing is, or its operator is not known in these
+    opsets.
 
     A node without inputs and outputs does nothing, and onnxruntime lets it be, but for Constant.
     """
@@ -76,7 +82,9 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
     ):
         if len(names) not in counts:
             return f"has {len(names)} {kind}, not {_said(counts)}"
-        if "" in names and any(not name and (i in single or i >= many) for i, name in enumerate(names)):
+        if "" in names and any(
+            not name and (i in single or i >= many) for i, name in enumerate(names)
+        ):
             return f"has {kind} without a name, which it needs"
     fault = _FAULTS.get(node.op_type)
     return _fault_of_attributes(node.attribute, call) or (fault(node) if fault else None)
@@ -84,14 +92,24 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
 
 def _fault_of_einsum(node: NodeProto) -> str | None:
     """onnx's inference looks for the end of other equations for ever."""
-    written = next((a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), "")
-    return None if _EQUATION.fullmatch(written.replace(" ", "")) else f"has the equation {written!r}, which is none"
+    written = next(
+        (a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), ""
+    )
+    return (
+        None
+        if _EQUATION.fullmatch(written.replace(" ", ""))
+        else f"has the equation {written!r}, which is none"
+    )
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
     """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
     said = _number(node, "num_outputs", len(node.output))
-    return f"has {len(node.output)} outputs, not num_outputs, which is {said}" if said < len(node.output) else None
+    return (
+        f"has {len(node.output)} outputs, not num_outputs, which is {said}"
+        if said < len(node.output)
+        else None
+    )
 
 
 def _fault_of_group(node: NodeProto) -> str | None:
@@ -125,7 +143,9 @@ def _fault_of_attributes(attributes: Iterable[AttributeProto], call: _Call) -> s
             if not attribute.name.startswith(_INTERNAL):
                 return f"has an attribute {attribute.name!r}, which its operator does not know"
         elif attribute.type != expected:
-            found, wanted = (AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected))
+            found, wanted = (
+                AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected)
+            )
             return f"has an attribute {attribute.name!r} of type {found}, not {wanted}"
         elif attribute.name in _FLAGS and attribute.i not in (0, 1) and not attribute.ref_attr_name:
             return f"has an attribute {attribute.name!r} that is {attribute.i}, and neither 0 nor 1"

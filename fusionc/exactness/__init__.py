@@ -1,1 +1,3 @@
-"""Where a result must stay bit for bit: values that go straight into an operator that decides by the last bit."""
+"""Where a result must stay bit for bit: values that go straight into an operator that decides by
+the last bit.
+"""

@@ -1,4 +1,6 @@
-"""Values that go over the border of a subgraph or of a model-local function: what they are on the other side."""
+"""Values that go over the border of a subgraph or of a model-local function: what they are on the
+other side.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from fusionc.model.graph import Edge, Graph, Node
 
 
 def values_in_front(value: Edge) -> Iterator[Edge | None]:
-    """What a value may be on the other side of a border, where it comes from there; nothing where it does not."""
+    """What a value may be on the other side of a border, where it comes from there; nothing where
+    it does not.
+    """
     if value.producer is not None:
         yield from _handed_out(value.producer, value.producer.outputs.index(value))
     elif value in value.graph.inputs:
@@ -19,11 +23,14 @@ def _handed_out(node: Node, at: int) -> Iterator[Edge | None]:
     """What the subgraphs, or the function, of a node hand out as its output `at`."""
     bodies = node.bodies if node.function is None else (node.function,)
     for body in bodies:
-        yield from body.outputs[at + (node.op == "Loop") :][:1]  # the first of a Loop's body says whether to go on
+        # the first of a Loop's body says whether to go on
+        yield from body.outputs[at + (node.op == "Loop") :][:1]
 
 
 def _handed_in(body: Graph, at: int) -> Iterator[Edge | None]:
-    """What goes into a subgraph or a function as its input `at`: from outside, and from the iteration before."""
+    """What goes into a subgraph or a function as its input `at`: from outside, and from the
+    iteration before.
+    """
     for node in _users(body):
         yield from node.inputs[at:][:1]
         if node.op == "Loop" and at >= 2:  # behind the number of the iteration and the condition
@@ -36,6 +43,10 @@ def _users(body: Graph) -> Iterator[Node]:
     """The node that holds a subgraph, or all that may call a function."""
     if body.is_function:
         domain, name, _ = body.function_key
-        yield from (node for graph in body.model.graphs for node in graph.by_operator.get((domain, name), ()))
+        yield from (
+            node
+            for graph in body.model.graphs
+            for node in graph.by_operator.get((domain, name), ())
+        )
     elif body.owner is not None:
         yield body.owner

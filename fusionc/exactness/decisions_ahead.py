@@ -1,11 +1,12 @@
 """Does a value go straight into an operator that decides by its last bit?
 
-Straight means through what moves elements and through arithmetic: there a number on the limit between two results stays
-on a limit. A product of matrices, a convolution, a normalization or a Softmax ends the way: behind these nothing lies
-on a limit but by chance. The way leads into subgraphs and functions and out of them.
+Straight means through what moves elements and through arithmetic: there a number on the limit
+between two results stays on a limit. A product of matrices, a convolution, a normalization or a
+Softmax ends the way: behind these nothing lies on a limit but by chance. The way leads into
+subgraphs and functions and out of them.
 
-All values are marked at once, backwards from the operators that decide, when the first question of a pass is asked.
-What a rewrite puts in a value's place has the value's name, and with it the mark.
+All values are marked at once, backwards from the operators that decide, when the first question of
+a pass is asked. What a rewrite puts in a value's place has the value's name, and with it the mark.
 """
 
 from __future__ import annotations
@@ -38,7 +39,14 @@ CANCELS = "cancels"  # what is left of the value in a sum decides by its sign
 ZERO = "zero"  # where the value is near 0, its sign decides
 SIGN = "sign"  # where the value is 0, the sign of that zero decides
 TURN = "turn"  # where the value is 0, its last bit may turn an angle round
-_HANDED_ON = {JUMP: CONTINUOUS, CANCELS: STRAIGHT, ZERO: STRAIGHT, SIGN: KEEPS_ZEROS, TURN: CONTINUOUS}  # through these
+# through these
+_HANDED_ON = {
+    JUMP: CONTINUOUS,
+    CANCELS: STRAIGHT,
+    ZERO: STRAIGHT,
+    SIGN: KEEPS_ZEROS,
+    TURN: CONTINUOUS,
+}
 
 
 @dataclass
@@ -81,7 +89,9 @@ def decider_of(value: Edge, kind: str = JUMP) -> str:
 
 
 def _behind(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
-    """What a node makes, with each kind of decision by it that is a decision of this kind by what the node reads."""
+    """What a node makes, with each kind of decision by it that is a decision of this kind by what
+    the node reads.
+    """
     kinds = [other for other in _HANDED_ON if kind in _kinds_in_front(node, other)]
     yield from ((other, made) for other in kinds for made in node.outputs if made is not None)
 
@@ -134,7 +144,9 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
         places = () if _is_product(node) else DIVISORS.get(node.operator, ())
     elif kind == TURN:
         places = TURNS.get(node.operator, ())
-    return any(read is value and (places is None or at in places) for at, read in enumerate(node.inputs))
+    return any(
+        read is value and (places is None or at in places) for at, read in enumerate(node.inputs)
+    )
 
 
 def _is_smooth(node: Node) -> bool:
@@ -147,7 +159,9 @@ def _is_smooth(node: Node) -> bool:
 
 def _is_product(node: Node) -> bool:
     """Whether a node is a power that divides nothing: its exponents are 0 or more."""
-    exponent = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
+    exponent = (
+        node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
+    )
     return exponent is not None and bool((exponent >= 0).all())
 
 

@@ -1,4 +1,6 @@
-"""May a rewrite round in another way there? Not if all that it replaces is arithmetic, and the last bit decides."""
+"""May a rewrite round in another way there? Not if all that it replaces is arithmetic, and the last
+bit decides.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_rea
 def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
     """Why what these nodes compute must stay bit for bit; "" where it need not.
 
-    A convolution, a product, a reduction or a function such as Exp among them makes numbers that lie on no limit but by
-    chance. An angle is another matter: products with the sines of a Fourier transform are noise where they would be 0,
-    again and again. What only moves elements, and integers, are not rounded.
+    A convolution, a product, a reduction or a function such as Exp among them makes numbers that
+    lie on no limit but by chance. An angle is another matter: products with the sines of a Fourier
+    transform are noise where they would be 0, again and again. What only moves elements, and
+    integers, are not rounded.
     """
     operators = {node.op if node.domain == "" else "" for node in nodes}
     if operators <= MOVES:
@@ -23,5 +26,7 @@ def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
     if operators <= ARITHMETIC:
         kinds += (JUMP, CANCELS, ZERO) if operators & SUMS else (JUMP, CANCELS)
     rounded = [value for value in outputs if is_real(value.elem_type)]
-    decider = next(filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), "")
+    decider = next(
+        filter(None, (decider_of(value, kind) for kind in kinds for value in rounded)), ""
+    )
     return f"{decider} follows, which decides by the last bit" if decider else ""

@@ -1,4 +1,5 @@
-"""Graph kernel fusion: areas of operators become one operator each, with a generated kernel where one can be built.
+"""Graph kernel fusion: areas of operators become one operator each, with a generated kernel where
+one can be built.
 
 flags     what the user has asked for
 select    a graph → areas, and where they are in it

@@ -1,4 +1,6 @@
-"""An area: operators that graph kernel fusion makes one. The stages make areas, and kernels are built of them."""
+"""An area: operators that graph kernel fusion makes one. The stages make areas, and kernels are
+built of them.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ import onnx
 class AreaValue:
     """A value of an area. `dtype` is an onnx.TensorProto data type.
 
-    A dimension is a number, or a symbol: values with the same symbol have the same size there. A size about which
-    nothing is known has a symbol of its own; it may be any number when the model runs, 0 and 1 too, so that it may
-    broadcast against another one.
+    A dimension is a number, or a symbol: values with the same symbol have the same size there. A
+    size about which nothing is known has a symbol of its own; it may be any number when the model
+    runs, 0 and 1 too, so that it may broadcast against another one.
     """
 
     name: str
@@ -25,12 +27,15 @@ class AreaValue:
 
 
 class KernelKind(Flag):
-    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a blocked layout; and
-    by which algorithms with fewer multiplications, Winograd's of 3×3 convolutions and Strassen's of products."""
+    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a
+    blocked layout; and by which algorithms with fewer multiplications, Winograd's of 3×3
+    convolutions and Strassen's of products.
+    """
 
     LOOPS = 1
     BLOCKED = 2
-    FEWER_OF_CONVOLUTIONS = 4  # each bit has a name: Python 3.11.2 loses others where flags are combined
+    # each bit has a name: Python 3.11.2 loses others where flags are combined
+    FEWER_OF_CONVOLUTIONS = 4
     FEWER_OF_MATRICES = 8
     WINOGRAD = BLOCKED | FEWER_OF_CONVOLUTIONS
     STRASSEN = BLOCKED | FEWER_OF_MATRICES
@@ -40,9 +45,10 @@ class KernelKind(Flag):
 class Area:
     """Operators in topological order, and the values that they read and write by name.
 
-    `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that is not a constant:
-    inputs, interior ones and outputs. `constants` are read by nodes too: scalars, axes, small tables.
-    Larger constants are inputs. An omitted optional input of a node is "".
+    `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that
+    is not a constant: inputs, interior ones and outputs. `constants` are read by nodes too:
+    scalars, axes, small tables. Larger constants are inputs. An omitted optional input of a node is
+    "".
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""dump_as_text: what became of every cluster as text files, in MindSpore's folder and under its names."""
+"""dump_as_text: what became of every cluster as text files, in MindSpore's folder and under its
+names.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,16 @@ _RULE = "=" * 23
 
 
 def dump(fused: Fused, source: str) -> list[str]:
-    """Write the clusters, their areas and the C `source` of the kernels. Returns where, or why they are not written."""
+    """Write the clusters, their areas and the C `source` of the kernels. Returns where, or why they
+    are not written.
+    """
     number = os.getpid()
     files = {
         f"graph_kernel_cluster_{number}.txt": "".join(map(_cluster, fused.plans)),
         f"graph_kernel_split_mode.{number}.txt": "".join(map(_split, fused.plans)),
-        f"fusionc_kernel_{number}.txt": "\n".join(str(onnx.printer.to_text(function_of(a))) for a in fused.areas),
+        f"fusionc_kernel_{number}.txt": "\n".join(
+            str(onnx.printer.to_text(function_of(a))) for a in fused.areas
+        ),
         f"fusionc_kernel_{number}.c": source,
     }
     try:
@@ -34,7 +40,12 @@ def dump(fused: Fused, source: str) -> list[str]:
             _append(FOLDER / name, text)
     except OSError as error:
         return [f"{FOLDER} is not written: {error.strerror}"]
-    return [f"what became of every cluster, and the C text, is in {FOLDER}, in the files with {number} in their names"]
+    return [
+        (
+            f"what became of every cluster, and the C text, is in {FOLDER}, in the files with "
+            f"{number} in their names"
+        )
+    ]
 
 
 def _append(file: Path, text: str) -> None:
@@ -49,7 +60,9 @@ def _append(file: Path, text: str) -> None:
 def _cluster(plan: Plan) -> str:
     name = f"{'_'.join(node.op for node in plan.nodes)}_fusion"
     outputs = ", ".join(value.name for location in plan.locations for value in location.outputs)
-    lines = [f"Source nodes of {name} = {name}({len(plan.nodes)} operators) -> {outputs or 'no area'}"]
+    lines = [
+        f"Source nodes of {name} = {name}({len(plan.nodes)} operators) -> {outputs or 'no area'}"
+    ]
     lines += [f"  {node.label()} = {_text(node)}" for node in plan.nodes]
     return "\n".join([*lines, _RULE, ""])
 

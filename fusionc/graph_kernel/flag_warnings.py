@@ -1,4 +1,6 @@
-"""What is wrong with flags that could be read: names that nothing has, and lists that change nothing."""
+"""What is wrong with flags that could be read: names that nothing has, and lists that change
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,24 @@ def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
 
 
 def _called(name: str, known: Iterable[str]) -> list[str]:
-    """The full names of the stage passes of which only the last part was given, else the name most like it."""
+    """The full names of the stage passes of which only the last part was given, else the name most
+    like it.
+    """
     near = nearest(name, known)
     return [p.names[1] for p in STAGE_PASSES if p.name == name] or ([near] if near else [])
 
 
 def unknown_operators(flags: Flags) -> list[str]:
-    """A warning for each name in a list of operators that is none of ONNX's. With a domain, it may be anybody's."""
+    """A warning for each name in a list of operators that is none of ONNX's. With a domain, it may
+    be anybody's.
+    """
     listed = flags.entries("_ops", "_ops_only")
     wrong = [(which, name) for which, name in listed if "." not in name and not onnx.defs.has(name)]
-    known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}) if wrong else []
+    known = (
+        sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
+        if wrong
+        else []
+    )
     found = []
     for which, name in wrong:
         reason = why_not_in_onnx(name)
@@ -53,7 +63,9 @@ def unknown_operators(flags: Flags) -> list[str]:
 
 
 def unknown_patterns(flags: Flags) -> list[str]:
-    """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is part of no name."""
+    """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is
+    part of no name.
+    """
     known = [pattern.name for pattern in SPLIT_PATTERNS]
     return [
         f'the flag "--{which}": no split pattern has "{part}" in its name; they are {", ".join(known)}'
@@ -63,8 +75,12 @@ def unknown_patterns(flags: Flags) -> list[str]:
 
 
 def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no rule's id."""
-    known = {pattern.name for name in (EXACT_RULES, INEXACT_RULES) for pattern in registry[name].patterns}
+    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no
+    rule's id.
+    """
+    known = {
+        pattern.name for name in (EXACT_RULES, INEXACT_RULES) for pattern in registry[name].patterns
+    }
     return [
         f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {EXACT_RULES}" and "fusionc passes '
         f'{INEXACT_RULES}" list their patterns, which are the rules'
@@ -78,7 +94,9 @@ def _has_definition(name: str) -> bool:
 
 
 def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
-    """A notice for each list that adds operators which are there already, or cannot be there, and why."""
+    """A notice for each list that adds operators which are there already, or cannot be there, and
+    why.
+    """
     added = [name for name in flags.enable_cluster_ops if not flags.enable_cluster_ops_only]
     in_programs = {qualified(op, domain) for domain, op in OPERATORS}
     impossible = [
@@ -92,8 +110,12 @@ def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
         what = f"no kernel computes {', '.join(dict.fromkeys(impossible))}, so that no area has it"
         found.append(f"{what}; with --target onnx, areas are functions without kernels, and may")
     forced = [*flags.enable_expand_ops, *flags.enable_expand_ops_only]
-    if basic := [name for name in dict.fromkeys(forced) if onnx.defs.has(name) and not _has_definition(name)]:
-        found.append(f"ONNX has no definition of {', '.join(basic)} by other operators: nothing to expand")
+    if basic := [
+        name for name in dict.fromkeys(forced) if onnx.defs.has(name) and not _has_definition(name)
+    ]:
+        found.append(
+            f"ONNX has no definition of {', '.join(basic)} by other operators: nothing to expand"
+        )
     if there:
         found.append(f"--enable_cluster_ops: {', '.join(there)} may be in areas anyway")
     return found

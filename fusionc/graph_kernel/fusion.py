@@ -11,7 +11,15 @@ from operator import or_
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
-from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
+from fusionc.graph_kernel.flags.stages import (
+    BUILD,
+    CLUSTER,
+    EXPANDER,
+    OP_COMBINER,
+    PACKET,
+    SPLITTER,
+    Stages,
+)
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.blocked_clusters import NOT_FASTER, blocked_locations
@@ -35,7 +43,11 @@ from fusionc.graph_kernel.select.simplify import simplifier
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
 from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
-from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators, any_standard_operator
+from fusionc.graph_kernel.select.supported_operators import (
+    ReasonAgainst,
+    SupportedOperators,
+    any_standard_operator,
+)
 from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.integer_groups.kept_groups import in_groups
 from fusionc.model.graph import Graph, Model, Node
@@ -50,7 +62,9 @@ SWITCHED_OFF = "it is switched off by --disable_areas"
 
 @dataclass(frozen=True)
 class NoArea:
-    """Operators of a graph that became no area of a pass, or of any where `pass_name` is empty, and why."""
+    """Operators of a graph that became no area of a pass, or of any where `pass_name` is empty, and
+    why.
+    """
 
     pass_name: str
     graph_id: int
@@ -62,11 +76,12 @@ class NoArea:
 class Fused:
     """What graph kernel fusion did.
 
-    `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
-    pattern of split, `plans` is what became of each cluster. `unwanted` are the names of passes that are off, once for
-    each area that they would have made. `raised_ir` is the IR version that the model needed for the areas, 0 where it
-    had it. `refused` are the areas that were not made; each of `outside` says of the operators of a graph why they are
-    in none.
+    `areas` are those that the model has now, each once, `counts` how often each pass made one.
+    `splits` counts for each pattern of split, `plans` is what became of each cluster. `unwanted`
+    are the names of passes that are off, once for each area that they would have made. `raised_ir`
+    is the IR version that the model needed for the areas, 0 where it had it. `refused` are the
+    areas that were not made; each of `outside` says of the operators of a graph why they are in
+    none.
     """
 
     areas: list[Area] = field(default_factory=list)
@@ -93,11 +108,12 @@ def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
 class GraphKernelFusion:
     """Graph kernel fusion with its switches.
 
-    `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
-    those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
-    area, `saves` how many seconds it saves. `build` makes the kernels of areas and returns why it could not, by the
-    names of those that have none. `has_programs` says that kernels may be programs over images in blocks. `tell` is
-    called with how far it is.
+    `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are
+    used either way, those that stand for areas decide whether such areas are made. `reason_against`
+    says why no kernel can be made of an area, `saves` how many seconds it saves. `build` makes the
+    kernels of areas and returns why it could not, by the names of those that have none.
+    `has_programs` says that kernels may be programs over images in blocks. `tell` is called with
+    how far it is.
     """
 
     flags: Flags
@@ -131,14 +147,25 @@ class GraphKernelFusion:
         with self.stages.timed(BUILD):
             failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
         for graph, locations in judged.items():
-            built = [(location, reason or failed.get(location.area.name)) for location, reason in locations]
-            fused.refused += [_refused(graph, location, reason) for location, reason in built if reason is not None]
+            built = [
+                (location, reason or failed.get(location.area.name))
+                for location, reason in locations
+            ]
+            fused.refused += [
+                _refused(graph, location, reason)
+                for location, reason in built
+                if reason is not None
+            ]
             for name in dict.fromkeys(pass_of(location) for location, _ in locations):
-                own = [(location, reason) for location, reason in built if pass_of(location) == name]
+                own = [
+                    (location, reason) for location, reason in built if pass_of(location) == name
+                ]
                 fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
             for name in self._algorithms():
                 fused.counts.append(count_steps(graph, built, self.registry[name]))
-        fused.areas = [area for name, area in wanted.items() if (KERNELS, name, "") in model.functions]
+        fused.areas = [
+            area for name, area in wanted.items() if (KERNELS, name, "") in model.functions
+        ]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
@@ -158,7 +185,9 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        reasons = dict.fromkeys(in_groups(graph), _IN_INTEGERS) | dict.fromkeys(computed_at_load(graph), _AT_LOAD)
+        reasons = dict.fromkeys(in_groups(graph), _IN_INTEGERS) | dict.fromkeys(
+            computed_at_load(graph), _AT_LOAD
+        )
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
         left = set(reasons)
         if not self.flags.enable_stitch_fusion:  # else a kernel has all of a normalization in it
@@ -180,11 +209,15 @@ class GraphKernelFusion:
         locations = self._wanted([location for plan in plans for location in plan.locations], fused)
         judged = [(at, self._switched_off(at) or cost.why_unprofitable(at)) for at in locations]
         if self.stages.runs(PACKET):
-            taken.update(node for location, reason in judged if reason is None for node in location.nodes)
+            taken.update(
+                node for location, reason in judged if reason is None for node in location.nodes
+            )
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
             wanted = self._wanted(packets, fused)
-            judged += [(at, self._switched_off(at) or cost.why_unprofitable_packet(at)) for at in wanted]
+            judged += [
+                (at, self._switched_off(at) or cost.why_unprofitable_packet(at)) for at in wanted
+            ]
         return [*blocked, *judged]
 
     def _blocked(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
@@ -195,9 +228,14 @@ class GraphKernelFusion:
             kinds = (ALGORITHMS[name] for name in self._algorithms())
             kind = reduce(or_, kinds, KernelKind.BLOCKED)
             in_integers = in_groups(graph)
-            found = blocked_locations(graph, kind, lambda node: node in in_integers or self._is_left_out(node))
+            found = blocked_locations(
+                graph, kind, lambda node: node in in_integers or self._is_left_out(node)
+            )
         wanted = self._wanted(found, fused)
-        return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]
+        return [
+            (at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER))
+            for at in wanted
+        ]
 
     def _is_left_out(self, node: Node) -> bool:
         """Whether flags keep an operator out of all areas."""
@@ -212,13 +250,17 @@ class GraphKernelFusion:
         return SWITCHED_OFF if location.area.name in self.flags.disable_areas else None
 
     def _supported(self, more: Collection[str] = ()) -> SupportedOperators:
-        return SupportedOperators(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
+        return SupportedOperators(
+            self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against
+        )
 
     def _wanted(self, locations: Sequence[AreaLocation], fused: Fused) -> list[AreaLocation]:
         """Those whose passes are on; the others are noted."""
         wanted = []
         for location in locations:
-            needed = (pass_of(location), DATA_MOVEMENT) if moves_data(location) else (pass_of(location),)
+            needed = (
+                (pass_of(location), DATA_MOVEMENT) if moves_data(location) else (pass_of(location),)
+            )
             off = [name for name in needed if name not in self.enabled]
             fused.unwanted += off
             wanted += [] if off else [location]
@@ -226,13 +268,17 @@ class GraphKernelFusion:
 
     def _patterns(self) -> list[SplitPattern]:
         found = [pattern for pattern in SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]
-        return [pattern for pattern in found if pattern is not STITCH or self.flags.enable_stitch_fusion]
+        return [
+            pattern for pattern in found if pattern is not STITCH or self.flags.enable_stitch_fusion
+        ]
 
 
 def fusion_of(
     flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
 ) -> GraphKernelFusion:
-    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and their kernels."""
+    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and
+    their kernels.
+    """
     observer = None
     if flags.enable_debug_mode:
         from fusionc.graph_kernel.stage_check import StageCheck
@@ -254,7 +300,9 @@ def fusion_of(
 
 
 def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
-    return NoArea(pass_of(location), graph.id, tuple(node.label() for node in location.nodes), reason)
+    return NoArea(
+        pass_of(location), graph.id, tuple(node.label() for node in location.nodes), reason
+    )
 
 
 _AT_LOAD = "it needs nothing but constants: onnxruntime computes it when it loads the model"
@@ -289,10 +337,14 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
 
 
 def _needs_inference(graph: Graph) -> bool:
-    """Whether onnxruntime has to infer shapes through the body of a Scan, which it cannot through kernels."""
+    """Whether onnxruntime has to infer shapes through the body of a Scan, which it cannot through
+    kernels.
+    """
     is_open = False
     while graph.owner is not None:
-        is_open = is_open or not all(output.type.tensor_type.HasField("shape") for output in graph.proto.output)
+        is_open = is_open or not all(
+            output.type.tensor_type.HasField("shape") for output in graph.proto.output
+        )
         if is_open and graph.owner.is_op("Scan"):
             return True
         graph = graph.owner.graph

@@ -1,4 +1,6 @@
-"""enable_debug_mode: what the kernel of each area is estimated to save, and what it saves, measured on its own."""
+"""enable_debug_mode: what the kernel of each area is estimated to save, and what it saves, measured
+on its own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from fusionc.runtime.run_errors import RunError
 
 
 def told_savings(areas: Sequence[Area], library: Path) -> list[str]:
-    """One sentence for each area, of sizes that the estimate takes where the model leaves them open."""
+    """One sentence for each area, of sizes that the estimate takes where the model leaves them
+    open.
+    """
     return [f"the kernel of {area.name} {_saved(area, library)}" for area in areas]
 
 
@@ -38,12 +42,18 @@ def _saved(area: Area, library: Path) -> str:
             weights = _weights(area, made)
     except Unsupported:
         return "was not measured: no sizes are known that it can have"
-    feeds = {name: np.ones(_shape(sized, name), _type(area, name)) for name in area.inputs if name not in weights}
+    feeds = {
+        name: np.ones(_shape(sized, name), _type(area, name))
+        for name in area.inputs
+        if name not in weights
+    }
     try:
         with tempfile.TemporaryDirectory(prefix="fusionc-") as folder:
             model = Path(folder, "area.onnx")
             onnx.save(_model(sized, weights), model)
-            one_by_one, kernel = (seconds_of_run(model, feeds, kernels) for kernels in (None, library))
+            one_by_one, kernel = (
+                seconds_of_run(model, feeds, kernels) for kernels in (None, library)
+            )
     except RunError as error:
         return f"was not measured: {error}"
     saved = (one_by_one - kernel) * 1e6
@@ -51,10 +61,18 @@ def _saved(area: Area, library: Path) -> str:
 
 
 def _of_usual_sizes(area: Area, made: MadeProgram) -> Area:
-    """The area with numbers for the sizes of its inputs. Raises Unsupported where an input has others of its own."""
-    images = sorted((name for name in area.inputs if name in made.images), key=made.is_rows, reverse=True)
+    """The area with numbers for the sizes of its inputs. Raises Unsupported where an input has
+    others of its own.
+    """
+    images = sorted(
+        (name for name in area.inputs if name in made.images), key=made.is_rows, reverse=True
+    )
     sizes = {dim: made.about(name, dim) for name in images for dim in area.values[name].shape}
-    if any(isinstance(dim, str) and dim not in sizes for name in area.inputs for dim in area.values[name].shape):
+    if any(
+        isinstance(dim, str) and dim not in sizes
+        for name in area.inputs
+        for dim in area.values[name].shape
+    ):
         raise Unsupported("a size is not that of an image")
     given = (area.values[name] for name in area.inputs)
     sized = {v.name: replace(v, shape=tuple(sizes.get(dim, dim) for dim in v.shape)) for v in given}
@@ -65,9 +83,14 @@ def _weights(area: Area, made: MadeProgram) -> dict[str, np.ndarray]:
     """Random numbers for what a session has to know when it makes the kernel."""
     rng = np.random.default_rng(0)
     steps = made.program.steps
-    places = sorted({place for s in steps for place in (s.weights, s.bias) if 0 <= place < len(area.inputs)})
+    places = sorted(
+        {place for s in steps for place in (s.weights, s.bias) if 0 <= place < len(area.inputs)}
+    )
     found = {name: _shape(area, name) for name in (area.inputs[place] for place in places)}
-    return {name: (rng.standard_normal(shape) / 16).astype(_type(area, name)) for name, shape in found.items()}
+    return {
+        name: (rng.standard_normal(shape) / 16).astype(_type(area, name))
+        for name, shape in found.items()
+    }
 
 
 def _shape(area: Area, name: str) -> tuple[int, ...]:
@@ -79,11 +102,15 @@ def _type(area: Area, name: str) -> np.dtype:
 
 
 def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """The call of an area alone: without its kernel, onnxruntime puts the operators in its place."""
+    """The call of an area alone: without its kernel, onnxruntime puts the operators in its
+    place.
+    """
     inputs, outputs = (
         [
             helper.make_tensor_value_info(
-                name, area.values[name].dtype, [d if isinstance(d, int) else None for d in area.values[name].shape]
+                name,
+                area.values[name].dtype,
+                [d if isinstance(d, int) else None for d in area.values[name].shape],
             )
             for name in names
             if name not in weights
@@ -93,5 +120,9 @@ def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     call = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph([call], "area", inputs, outputs, tensors)
-    imports = [helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))]
-    return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
+    imports = [
+        helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))
+    ]
+    return helper.make_model(
+        graph, opset_imports=imports, functions=[function_of(area)], ir_version=10
+    )

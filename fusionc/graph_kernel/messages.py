@@ -35,24 +35,37 @@ class _Echo:
         print(self._plog.info(function, message), file=sys.stderr)
 
 
-def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog) -> list[str]:
-    """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
+def tell_of_flags(
+    read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog
+) -> list[str]:
+    """Log what is wrong with the flags; that, and which of them have no effect, is returned for the
+    user.
+    """
     flags, by_name = read.flags, {p.name: p for p in registry}
     warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
     warnings += [*unknown_patterns(flags), *unknown_rules(by_name, flags)]
     for warning in warnings:
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:
-        plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
+        plog.info(
+            "GraphKernelFlags",
+            f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}',
+        )
     return [*warnings, *(needless_lists(flags, has_kernels) if flags.is_on else [])]
 
 
 def tell_of_areas(
-    fused: Fused | None, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
+    fused: Fused | None,
+    fusion: GraphKernelFusion,
+    kernels: KernelLibrary,
+    counts: Sequence[PatternCount],
+    plog: Plog,
 ) -> list[str]:
-    """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned.
+    """Log the stages and all passes, and dump what is to be dumped; what the user should know is
+    returned.
 
-    Without graph kernels the passes are logged where the user asks for it as in MindSpore, by GLOG_v.
+    Without graph kernels the passes are logged where the user asks for it as in MindSpore, by
+    GLOG_v.
     """
     log: Log = _Echo(plog) if is_echoed() else plog
     if fusion.flags.is_on or is_echoed():
@@ -68,9 +81,15 @@ def tell_of_areas(
     told = list(kernels.notices)
     if not fused.areas and kernels.inherited is None:
         why = _why_none(fused, fusion)
-        told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
+        told.append(
+            f"graph kernel fusion has made no area, {why}: there are no kernels, and none to "
+            "register"
+        )
     if fused.raised_ir:
-        told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
+        told.append(
+            f"the IR version is raised to {fused.raised_ir}: areas are functions, which older "
+            "ones lack"
+        )
     if fusion.flags.enable_debug_mode and kernels.file is not None:
         told += told_savings(fused.areas, kernels.file)
     if fusion.flags.dump_as_text:
@@ -80,10 +99,16 @@ def tell_of_areas(
 
 def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
     """Why there is no area."""
-    stages = [stage_pass.names[1] for stage_pass in (CLUSTER, SPLITTER) if not fusion.stages.runs(stage_pass)]
+    stages = [
+        stage_pass.names[1]
+        for stage_pass in (CLUSTER, SPLITTER)
+        if not fusion.stages.runs(stage_pass)
+    ]
     if stages:
         return f"the stage pass {stages[0]} is off"
-    reasons = [f"{name} is off ({times} would fit)" for name, times in Counter(fused.unwanted).items()]
+    reasons = [
+        f"{name} is off ({times} would fit)" for name, times in Counter(fused.unwanted).items()
+    ]
     if any(count.matched for count in fused.counts):
         reasons.append(f"every {'other ' if reasons else ''}one was refused")
     return ", ".join(reasons) or "no operators fit together"

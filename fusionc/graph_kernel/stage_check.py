@@ -1,4 +1,6 @@
-"""enable_debug_mode: the model of every cluster is checked and compared after every stage of graph kernel fusion."""
+"""enable_debug_mode: the model of every cluster is checked and compared after every stage of graph
+kernel fusion.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ from fusionc.verify import verify
 
 
 class StageCheck:
-    """Sees the model of a cluster first as it was cut out, and then after every stage pass that changed it."""
+    """Sees the model of a cluster first as it was cut out, and then after every stage pass that
+    changed it.
+    """
 
     def __init__(self) -> None:
         self._before: onnx.ModelProto | None = None
 
     def see(self, stage_pass: StagePass, model: onnx.ModelProto) -> None:
-        """Compare a cluster with what it was one stage before. Raises VerificationError that names the stage pass."""
+        """Compare a cluster with what it was one stage before. Raises VerificationError that names
+        the stage pass.
+        """
         before, self._before = self._before, model
         if stage_pass is CLUSTER or before is None:
             return
@@ -36,7 +42,10 @@ class StageCheck:
         if problem:
             operators = "_".join(node.op_type for node in before.graph.node)
             raise VerificationError(
-                f"graph kernel pass {stage_pass.full_name} changes what a cluster computes: {problem}",
+                (
+                    f"graph kernel pass {stage_pass.full_name} changes what a cluster computes: "
+                    f"{problem}"
+                ),
                 where=f"the cluster {operators}",
                 hint=f'nothing was written; use --graph_kernel_flags "--disable_pass={stage_pass.names[0]}"',
                 code="E13028",

@@ -1,6 +1,8 @@
-"""What a model in memory can be, and how it becomes a ModelProto and that becomes such a model again.
+"""What a model in memory can be, and how it becomes a ModelProto and that becomes such a model
+again.
 
-The packages that make the other kinds are not needed here: a model of theirs brings its package along.
+The packages that make the other kinds are not needed here: a model of theirs brings its package
+along.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from fusionc.in_memory.temporary_files import serialized
 class InMemory:
     """A model that was given as an object.
 
-    `label` is what messages call it; `folder_of` says where external data of a tensor lies; `back` makes of a result
-    what the model was.
+    `label` is what messages call it; `folder_of` says where external data of a tensor lies; `back`
+    makes of a result what the model was.
     """
 
     label: str
@@ -35,21 +37,41 @@ class InMemory:
 
 
 def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMemory:
-    """The model as a proto. Raises UsageError for an object that is no model, FusioncError for bytes that are none."""
+    """The model as a proto. Raises UsageError for an object that is no model, FusioncError for
+    bytes that are none.
+    """
     folder = os.fspath(base_dir or ".")
     if isinstance(model, onnx.ModelProto):
         return InMemory("the ModelProto", model, lambda _: folder, lambda result: result)
     if isinstance(model, bytes):
-        return InMemory("the bytes", _parsed(model), lambda _: folder, lambda result: serialized(result, "the bytes"))
-    if _is_from("torch", model) and type(model).__name__ == "ONNXProgram" and hasattr(model, "model"):
+        return InMemory(
+            "the bytes",
+            _parsed(model),
+            lambda _: folder,
+            lambda result: serialized(result, "the bytes"),
+        )
+    if (
+        _is_from("torch", model)
+        and type(model).__name__ == "ONNXProgram"
+        and hasattr(model, "model")
+    ):
         inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
-        return InMemory(inner.label, inner.proto, inner.folder_of, lambda result: _program(model, inner.back(result)))
+        return InMemory(
+            inner.label,
+            inner.proto,
+            inner.folder_of,
+            lambda result: _program(model, inner.back(result)),
+        )
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
-    if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):  # and no graph or function of these
+    # and no graph or function of these
+    if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
         return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
         f"this is not a model: {type(model).__module__}.{type(model).__qualname__}",
-        hint="give a path, an onnx.ModelProto, its bytes, a torch.onnx.ONNXProgram or an onnx_ir.Model",
+        hint=(
+            "give a path, an onnx.ModelProto, its bytes, a torch.onnx.ONNXProgram or an "
+            "onnx_ir.Model"
+        ),
         code="E10001",
     )
 
@@ -63,7 +85,10 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's own, which have no common base
-        what, hint = "these bytes are no ONNX model, or they are damaged", "give what SerializeToString returns"
+        what, hint = (
+            "these bytes are no ONNX model, or they are damaged",
+            "give what SerializeToString returns",
+        )
         raise FusioncError(what, hint=hint, code="E13005") from error
     return proto
 
@@ -71,22 +96,31 @@ def _parsed(data: bytes) -> onnx.ModelProto:
 def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
     """A model of onnx_ir, or of an older onnxscript, which has the same as onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
-    folders = {(tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir) for tensor in _in_files(model)}
+    folders = {
+        (tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir)
+        for tensor in _in_files(model)
+    }
 
     def folder_of(tensor: TensorProto) -> str:
-        return os.fspath(base_dir or folders.get((tensor.name, external_entries(tensor)["location"])) or ".")
+        return os.fspath(
+            base_dir or folders.get((tensor.name, external_entries(tensor)["location"])) or "."
+        )
 
     def back(result: onnx.ModelProto) -> Any:
         made = ir.from_proto(result)
         for tensor in _in_files(made):
-            tensor.base_dir = base_dir or folders.get((tensor.name, os.fspath(tensor.location))) or "."
+            tensor.base_dir = (
+                base_dir or folders.get((tensor.name, os.fspath(tensor.location))) or "."
+            )
         return made
 
     return InMemory(label, ir.to_proto(model), folder_of, back)
 
 
 def _in_files(model: Any) -> Iterator[Any]:
-    """The tensors of a model of onnx_ir that lie in files, those in subgraphs and functions included."""
+    """The tensors of a model of onnx_ir that lie in files, those in subgraphs and functions
+    included.
+    """
     graphs = [model.graph, *model.functions.values()]
     for graph in graphs:  # which grows
         values = [value.const_value for value in getattr(graph, "initializers", {}).values()]

@@ -96,12 +96,13 @@ def simplify(
     check_gradients: bool = False,
     gradient_precision: str = "fp32",
 ) -> tuple[onnx.ModelProto, bool]:
-    """Simplify a model, for any runtime (standard operators only), and say whether it is right: onnxsim's call.
+    """Simplify a model, for any runtime (standard operators only), and say whether it is right:
+    onnxsim's call.
 
-    The result is verified always, on more inputs than check_n asks for, and rewrites that make it wrong are left out.
-    Where there is no right result, the model comes back as it was, with False and a warning. Where onnxruntime cannot
-    run the model, so that nothing is verified, the result comes back with True, or with False if check_n asks for a
-    check.
+    The result is verified always, on more inputs than check_n asks for, and rewrites that make it
+    wrong are left out. Where there is no right result, the model comes back as it was, with False
+    and a warning. Where onnxruntime cannot run the model, so that nothing is verified, the result
+    comes back with True, or with False if check_n asks for a check.
 
     overwrite_input_shapes      sizes to fix; the model may have others there
     test_input_shapes           sizes to verify with; input_data, values to verify with as well
@@ -113,12 +114,13 @@ def simplify(
     target_opset_version        to raise the model to; "latest" is the newest that costs no kernel
     output_path                 write the result there, too
 
-    mutable_initializer         leave initializers that are inputs as well what they are: by default they are constants,
-                                and no inputs any more (from IR version 4 on)
+    mutable_initializer         leave initializers that are inputs as well what they are: by default
+                                they are constants, and no inputs any more (from IR version 4 on)
 
-    Without effect, as what they ask for is so anyway: skip_shape_inference (the result has no shapes that the model
-    has not), dynamic_input_shape, include_subgraph (subgraphs are simplified always), import_custom_schemas. Every
-    other argument is a UsageError, which says what to use, unless it has its default; providers may name the CPU.
+    Without effect, as what they ask for is so anyway: skip_shape_inference (the result has no
+    shapes that the model has not), dynamic_input_shape, include_subgraph (subgraphs are simplified
+    always), import_custom_schemas. Every other argument is a UsageError, which says what to use,
+    unless it has its default; providers may name the CPU.
 
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
@@ -131,7 +133,9 @@ def simplify(
         require_mapping(name, given[name], '{"x": (1, 3, 224, 224)}')
     require_mapping("input_data", input_data, '{"x": array}')
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
-        raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
+        raise UsageError(
+            "simplify cannot fold with other providers", hint="leave providers out", code="E10001"
+        )
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
     off = passes_doing(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
     options: dict[str, Any] = {
@@ -149,24 +153,31 @@ def simplify(
     del proto
     with sample_file(input_data or {}) as inputs:
         try:
-            result, report = optimize(to_optimize, inputs=inputs, target="onnx", on_mismatch="rollback", **options)
+            result, report = optimize(
+                to_optimize, inputs=inputs, target="onnx", on_mismatch="rollback", **options
+            )
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=2)
             return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
-    is_verified = report.verification is not None and not report.verification.startswith("not verified")
+    is_verified = report.verification is not None and not report.verification.startswith(
+        "not verified"
+    )
     return result, is_verified or not check_n
 
 
 def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None:
-    """The newest opset for "latest" that costs no kernel of onnxruntime; anything else is what it is."""
+    """The newest opset for "latest" that costs no kernel of onnxruntime; anything else is what it
+    is.
+    """
     return latest_opset(proto, newest_opset()) if wanted == "latest" else wanted
 
 
 def _with_constants(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
 ) -> str | os.PathLike[str] | onnx.ModelProto:
-    """The model, which `proto` is without external data, with no inputs that initializers give a value to; as it is
-    where it has none, or must have them."""
+    """The model, which `proto` is without external data, with no inputs that initializers give a
+    value to; as it is where it has none, or must have them.
+    """
     fed = inputs_to_feed(proto.graph)
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
         return model
@@ -184,7 +195,9 @@ def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[in
     inputs = [value.name for value in inputs_to_feed(model.graph)]
     if None in shapes and len(inputs) != 1:
         hint = f"name the inputs: {', '.join(inputs)}"
-        raise UsageError("a shape without a name is for models with one input", hint=hint, code="E10001")
+        raise UsageError(
+            "a shape without a name is for models with one input", hint=hint, code="E10001"
+        )
     return {inputs[0] if name is None else name: tuple(shape) for name, shape in shapes.items()}
 
 

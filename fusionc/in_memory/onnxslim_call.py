@@ -28,7 +28,10 @@ from fusionc.requested.exact_names import names_of_values
 
 _NOT_MEANT = {
     "inputs": "onnx.utils.Extractor cuts a model at values inside",
-    "dtype": "a model of another type computes something else; onnxconverter-common and onnxruntime have converters",
+    "dtype": (
+        "a model of another type computes something else; onnxconverter-common and onnxruntime "
+        "have converters"
+    ),
     "size_threshold": 'what folding may add is limited to 1 MiB in all; skip_optimizations=["constant_folding"] leaves '
     "it out",
     "inspect": "fusionc inspect shows what a model holds, fusionc diff what differs between two",
@@ -86,14 +89,17 @@ def slim(
     skip_optimizations       of "constant_folding", "graph_fusion", "dead_node_elimination",
                              "subexpression_elimination" and "weight_tying"
     skip_fusion_patterns     switches off the passes that do what onnxslim calls so
-    model_check_inputs       with model_check, shapes or .npy files to verify with: ["x:1,3,224,224", "ids:ids.npy"]
+    model_check_inputs       with model_check, shapes or .npy files to verify with:
+                             ["x:1,3,224,224", "ids:ids.npy"]
     save_as_external_data    with output_model, weights in a file beside it
     verbose                  print what is being done
 
-    no_shape_infer is without effect: the result has no shapes that the model has not. Every other argument is a
-    UsageError, which says what to use, unless it has its default; so is a list of models.
+    no_shape_infer is without effect: the result has no shapes that the model has not. Every other
+    argument is a UsageError, which says what to use, unless it has its default; so is a list of
+    models.
 
-    Raises VerificationError where there is no right result, UsageError and FusioncError as `fusionc.optimize` does.
+    Raises VerificationError where there is no right result, UsageError and FusioncError as
+    `fusionc.optimize` does.
     """
     given = dict(locals())
     require_defaults(slim, given, _NOT_MEANT)
@@ -103,7 +109,11 @@ def slim(
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
     names = list(_outputs(proto, outputs or ()))
     if unknown := [type_ for _, type_ in names if type_ and type_ not in _TYPES]:
-        raise UsageError(f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}", hint="choose one", code="E10001")
+        raise UsageError(
+            f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}",
+            hint="choose one",
+            code="E10001",
+        )
     typed = {name: _TYPES[type_] for name, type_ in names if type_}
     shapes, arrays = _values(proto, model_check_inputs or () if model_check else ())
     del proto
@@ -118,7 +128,9 @@ def slim(
         "progress": print if verbose else None,
     }
     with sample_file(arrays) as sample:
-        result, report = optimize(model, inputs=sample, target="onnx", on_mismatch="rollback", **options)
+        result, report = optimize(
+            model, inputs=sample, target="onnx", on_mismatch="rollback", **options
+        )
     if output_model is not None:
         show_report(report, sys.stdout)
         return None
@@ -136,7 +148,11 @@ def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]
     if "dead_node_elimination" in skipped:
         off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # which also finds what is multiplied by 1
     has_fusions = "graph_fusion" not in skipped
-    kept = () if has_fusions else [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
+    kept = (
+        ()
+        if has_fusions
+        else [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
+    )
     return {
         "oo_level": "O3" if has_fusions else "O1",
         "oo_constant_folding": "constant_folding" not in skipped,
@@ -153,7 +169,9 @@ def _outputs(model: onnx.ModelProto, given: Sequence[str]) -> Iterator[tuple[str
         yield (name, type_) if colon and part not in known else (part, "")
 
 
-def _shapes(given: Sequence[str] | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
+def _shapes(
+    given: Sequence[str] | Mapping[str, Sequence[int]] | None,
+) -> dict[str, tuple[int, ...]] | None:
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -166,10 +184,14 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     try:
         return name, tuple(map(int, sizes.split(",")))
     except ValueError:
-        raise UsageError(f"{text} is not a shape", hint="give name:1,3,224,224", code="E10001") from None
+        raise UsageError(
+            f"{text} is not a shape", hint="give name:1,3,224,224", code="E10001"
+        ) from None
 
 
-def _values(model: onnx.ModelProto, given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+def _values(
+    model: onnx.ModelProto, given: Sequence[str]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
     """Shapes, and arrays of files, by input name."""
     files = [_file(model, text) for text in given if text.endswith(".npy")]
     shapes = dict(_shape(text) for text in given if not text.endswith(".npy"))
@@ -188,4 +210,6 @@ def _array(path: str) -> Any:
         return np.load(path)
     except (OSError, ValueError) as error:
         what = f"the file cannot be read: {said(error)}"
-        raise UsageError(what, where=path, hint="give an array that numpy.save has written", code="E10001") from error
+        raise UsageError(
+            what, where=path, hint="give an array that numpy.save has written", code="E10001"
+        ) from error

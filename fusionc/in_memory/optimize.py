@@ -37,23 +37,28 @@ def optimize(
     log: str | None = "null",
     **options: Any,
 ) -> tuple[Any, Report]:
-    """Optimize an ONNX model, verify the result in onnxruntime, and return it with a report of what was done.
+    """Optimize an ONNX model, verify the result in onnxruntime, and return it with a report of what
+    was done.
 
-    model         an onnx.ModelProto, its bytes, an onnx_ir.Model (or one of onnxscript.ir), a torch.onnx.ONNXProgram,
-                  or the path of a model; it is not changed, and the result is of the same kind, for a path a ModelProto
-                  with its weights
-    base_dir      the folder that external data of a model in memory is looked for in; by default the current one, and
-                  what the tensors of onnx_ir say. What stays as it is of that data stays there
-    output        write the result there, too, and its kernels beside it; by default nothing is written
+    model         an onnx.ModelProto, its bytes, an onnx_ir.Model (or one of onnxscript.ir), a
+                  torch.onnx.ONNXProgram, or the path of a model; it is not changed, and the result
+                  is of the same kind, for a path a ModelProto with its weights
+    base_dir      the folder that external data of a model in memory is looked for in; by default
+                  the current one, and what the tensors of onnx_ir say. What stays as it is of that
+                  data stays there
+    output        write the result there, too, and its kernels beside it; by default nothing is
+                  written
     log           as `convert` has it, which by default writes none here
-    options       those of `convert`; of external_weight 0 has a meaning here, which takes external data into the model
+    options       those of `convert`; of external_weight 0 has a meaning here, which takes external
+                  data into the model
 
-    The result is the model that `convert` writes. With enable_graph_kernel its areas run as functions wherever it is
-    loaded; `report.kernels` is the library with their kernels, which lies in the user's cache, or beside `output`:
+    The result is the model that `convert` writes. With enable_graph_kernel its areas run as
+    functions wherever it is loaded; `report.kernels` is the library with their kernels, which lies
+    in the user's cache, or beside `output`:
     `session_options.register_custom_ops_library(str(report.kernels))`, for as long as it is there.
 
-    Several threads may call this at once. While it runs, files lie in a folder of the system's temporary ones, of the
-    size of the model and the result together.
+    Several threads may call this at once. While it runs, files lie in a folder of the system's
+    temporary ones, of the size of the model and the result together.
 
     Raises what `convert` raises, and UsageError for what is no model.
     """
@@ -61,10 +66,21 @@ def optimize(
         name = sorted(unknown)[0]
         near = advice(name, signature(convert).parameters, "help(fusionc.convert) has the options")
         raise TypeError(f"optimize() got an unexpected keyword argument {name!r}; {near}")
-    if base_dir is not None and not path_of(base_dir, "base_dir", "give the path of a folder").is_dir():
+    if (
+        base_dir is not None
+        and not path_of(base_dir, "base_dir", "give the path of a folder").is_dir()
+    ):
         hint = "give the folder in which the external data of the model lies"
-        raise UsageError("base_dir is not an existing folder", where=os.fspath(base_dir), hint=hint, code="E10001")
-    for name, value, what in (("external_weight", 1, "the weights"), ("ready", True, "the ready form")):
+        raise UsageError(
+            "base_dir is not an existing folder",
+            where=os.fspath(base_dir),
+            hint=hint,
+            code="E10001",
+        )
+    for name, value, what in (
+        ("external_weight", 1, "the weights"),
+        ("ready", True, "the ready form"),
+    ):
         if options.get(name) == value and output is None:
             problem = f"{name} is {value}, and there is no file beside which {what} could go"
             raise UsageError(problem, hint="give output as well, or leave it out", code="E10001")
@@ -78,7 +94,10 @@ def optimize(
             raise _no_room(error.__cause__, temporary) from error
         for part in ("what", "where", "hint"):
             setattr(error, part, _told(getattr(error, part), folder))
-        error.details, error.args = tuple(_told(line, folder) for line in error.details), (error.what,)
+        error.details, error.args = (
+            tuple(_told(line, folder) for line in error.details),
+            (error.what,),
+        )
         raise
 
 
@@ -95,7 +114,8 @@ def _optimized(
     output: str | os.PathLike[str] | None,
     options: dict[str, Any],
 ) -> tuple[Any, Report]:
-    inner = folder / "files"  # the folder itself is locked, and who writes a result locks the one of the result
+    # the folder itself is locked, and who writes a result locks the one of the result
+    inner = folder / "files"
     inner.mkdir()
     source, moved, back = inner / "model.onnx", dict[int, onnx.TensorProto](), None
     if isinstance(model, str | os.PathLike):
@@ -107,9 +127,11 @@ def _optimized(
         except OSError as error:
             raise _no_room(error, folder) from error
         except FusioncError as error:
-            if base_dir is None and error.code == "E10410":  # a file of external data that is not there
+            # a file of external data that is not there
+            if base_dir is None and error.code == "E10410":
                 error.hint = (
-                    "load the model with its external data, give its path instead, or the folder of that data with "
+                    "load the model with its external data, give its path instead, or the folder "
+                    "of that data with "
                     "base_dir of fusionc.optimize"
                 )
             raise

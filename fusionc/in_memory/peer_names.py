@@ -1,5 +1,6 @@
-"""What onnxsim and onnxslim call their rewrites, and the passes that do such work here: what a call of theirs switches
-off. Names without a pass stand for what no pass does."""
+"""What onnxsim and onnxslim call their rewrites, and the passes that do such work here: what a call
+of theirs switches off. Names without a pass stand for what no pass does.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from fusionc.errors import UsageError, advice, shown
 _MERGED_MOVES = ("TransOpSymmetryEliminationPass",)
 _SHAPES = ("DimensionComputePass", "ShapeReshapePass")
 _BIAS_OF_CONV = ("AABiasaddConvFusion", "Conv2DSqueezeBiasaddFusionPass")
-BATCH_NORMALIZATION = ("ConvBatchnormFusionPass", "Conv2DTransposeBatchnormFusionPass", "BatchnormConvFusionPass")
+BATCH_NORMALIZATION = (
+    "ConvBatchnormFusionPass",
+    "Conv2DTransposeBatchnormFusionPass",
+    "BatchnormConvFusionPass",
+)
 
 ONNXSIM: Mapping[str, tuple[str, ...]] = {
     "nop": (),
@@ -85,8 +90,12 @@ ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def passes_doing(names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str) -> list[str]:
-    """The passes that do what a peer's rewrites of these names do. Raises UsageError for a name that it has not."""
+def passes_doing(
+    names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str
+) -> list[str]:
+    """The passes that do what a peer's rewrites of these names do. Raises UsageError for a name
+    that it has not.
+    """
     found = list[str]()
     for name in names:
         if name not in known:
@@ -102,12 +111,18 @@ def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
     return ";".join(f"{name}:{value}" for name, value in given.items()) or None
 
 
-def require_defaults(function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]) -> None:
-    """Raise UsageError where an argument that cannot be meant here has another value than its default."""
+def require_defaults(
+    function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]
+) -> None:
+    """Raise UsageError where an argument that cannot be meant here has another value than its
+    default.
+    """
     parameters = signature(function).parameters
     for name, hint in hints.items():
         if given[name] != parameters[name].default:
-            raise UsageError(f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001")
+            raise UsageError(
+                f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001"
+            )
 
 
 def require_model(name: str, model: object) -> None:
@@ -117,19 +132,31 @@ def require_model(name: str, model: object) -> None:
         raise UsageError(f"{name} takes one model, not a list of them", hint=hint, code="E10001")
     if not isinstance(model, str | os.PathLike | ModelProto):
         what = f"{name} takes a path or an onnx.ModelProto, not {type(model).__module__}.{type(model).__qualname__}"
-        raise UsageError(what, hint="fusionc.optimize takes bytes and models of other packages, too", code="E10001")
+        raise UsageError(
+            what,
+            hint="fusionc.optimize takes bytes and models of other packages, too",
+            code="E10001",
+        )
 
 
 def require_list(name: str, given: object, example: str) -> None:
-    """Raise UsageError where an argument is no list of texts; of one text, the letters would be the list."""
-    if isinstance(given, str) or not (given is None or (isinstance(given, Iterable) and all(map(_is_text, given)))):
-        raise UsageError(f"{name} is {shown(given)}, not a list", hint=f'give ["{example}"]', code="E10001")
+    """Raise UsageError where an argument is no list of texts; of one text, the letters would be the
+    list.
+    """
+    if isinstance(given, str) or not (
+        given is None or (isinstance(given, Iterable) and all(map(_is_text, given)))
+    ):
+        raise UsageError(
+            f"{name} is {shown(given)}, not a list", hint=f'give ["{example}"]', code="E10001"
+        )
 
 
 def require_mapping(name: str, given: object, example: str) -> None:
     """Raise UsageError where an argument is nothing by name."""
     if not isinstance(given, Mapping | None):
-        raise UsageError(f"{name} is {shown(given)}, not a dict", hint=f"give {example}", code="E10001")
+        raise UsageError(
+            f"{name} is {shown(given)}, not a dict", hint=f"give {example}", code="E10001"
+        )
 
 
 def _is_text(value: object) -> bool:

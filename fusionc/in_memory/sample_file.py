@@ -17,7 +17,8 @@ from fusionc.model.tensors import Array
 
 @contextmanager
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
-    """An .npz file with these arrays by input name, for as long as it is used; None where there are none.
+    """An .npz file with these arrays by input name, for as long as it is used; None where there are
+    none.
 
     Raises UsageError where one is not an array of numbers or text.
     """
@@ -28,7 +29,8 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            for name, array in arrays.items():  # numpy.savez has arguments that an input may be called like
+            # numpy.savez has arguments that an input may be called like
+            for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
         yield path

@@ -1,8 +1,9 @@
 """A ModelProto ↔ files in a temporary folder, as large as it may be; it is only read.
 
-onnxruntime, in a process of its own, and all that checks a result work on files. Weights that one message of protobuf
-cannot hold, and those that lie in files already, go to one file there. Where a result still has such a weight, it gets
-what the model has in its place: bytes, or a place in a file of the user's.
+onnxruntime, in a process of its own, and all that checks a result work on files. Weights that one
+message of protobuf cannot hold, and those that lie in files already, go to one file there. Where a
+result still has such a weight, it gets what the model has in its place: bytes, or a place in a file
+of the user's.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from onnx import TensorProto
 from fusionc import protos
 from fusionc.disk.external_data import external_entries
 from fusionc.disk.save import LIMIT, WORTH_MOVING
-from fusionc.disk.tensor_data import STORAGE, clear_data, make_external, make_inline, read_elements, write_elements
+from fusionc.disk.tensor_data import (
+    STORAGE,
+    clear_data,
+    make_external,
+    make_inline,
+    read_elements,
+    write_elements,
+)
 from fusionc.errors import FusioncError
 from fusionc.model.tensors import byte_size
 
@@ -26,7 +34,8 @@ _WEIGHTS = "weights"
 _STEP = 64  # bytes, at least, from one tensor to the next
 _KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
-Moved = Mapping[int, TensorProto]  # weights of the model by their offsets in the file that they went to
+# weights of the model by their offsets in the file that they went to
+Moved = Mapping[int, TensorProto]
 
 
 def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto], str]) -> Moved:
@@ -44,7 +53,8 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
     with path.with_name(_WEIGHTS).open("wb") as file:
         for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
             if _is_external(tensor) and _size(tensor) == 0:
-                make_inline(tensor, b"")  # onnxruntime reads a place without elements to the end of the file, and fails
+                # onnxruntime reads a place without elements to the end of the file, and fails
+                make_inline(tensor, b"")
             elif _is_external(tensor):
                 offset = file.tell()
                 write_elements(original, folder_of(original), file)
@@ -57,11 +67,15 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
 
 
 def read(path: Path, moved: Moved) -> onnx.ModelProto:
-    """The result that was written there, with what the model has of its weights; others are in memory."""
+    """The result that was written there, with what the model has of its weights; others are in
+    memory.
+    """
     proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     for tensor in filter(_is_external, protos.tensors_of(proto)):
         entries = external_entries(tensor)
-        original = moved.get(int(entries.get("offset", 0))) if entries["location"] == _WEIGHTS else None
+        original = (
+            moved.get(int(entries.get("offset", 0))) if entries["location"] == _WEIGHTS else None
+        )
         if original is None:
             make_inline(tensor, read_elements(tensor, os.fspath(path.parent)))
         else:
@@ -81,7 +95,9 @@ def serialized(proto: onnx.ModelProto, where: str) -> bytes:
 
 
 def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
-    """A copy; of a large model without what its larger initializers hold, which are external ones there."""
+    """A copy; of a large model without what its larger initializers hold, which are external ones
+    there.
+    """
     copy = onnx.ModelProto()
     if not is_large:
         copy.CopyFrom(proto)
@@ -115,4 +131,5 @@ def _is_external(tensor: TensorProto) -> bool:
 
 
 def _size(tensor: TensorProto) -> int:
-    return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0  # what is unknown is refused when it is read
+    # what is unknown is refused when it is read
+    return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0

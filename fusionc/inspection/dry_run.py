@@ -18,8 +18,9 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class DryRun:
-    """`left` are the nodes that are there in the end, by their labels; `taken` says which passes took part in what
-    became of a node; `effected` how often each pass takes effect, `refused` for which reasons it does not.
+    """`left` are the nodes that are there in the end, by their labels; `taken` says which passes
+    took part in what became of a node; `effected` how often each pass takes effect, `refused` for
+    which reasons it does not.
     """
 
     left: frozenset[str] = frozenset()
@@ -28,7 +29,9 @@ class DryRun:
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
 
     def keeps(self, label: str) -> bool:
-        """Whether no pass takes a node. In a function that is inlined nodes get other names, and are nowhere named."""
+        """Whether no pass takes a node. In a function that is inlined nodes get other names, and
+        are nowhere named.
+        """
         return label in self.left or label not in self.taken
 
     def takes(self, pass_name: str, labels: Iterable[str]) -> int:
@@ -36,13 +39,17 @@ class DryRun:
         return sum(pass_name in self.taken.get(label, ()) for label in labels)
 
     def reason(self, pass_name: str) -> str:
-        """Why a pass leaves most of what it looks for as it is; empty where it found nothing to refuse."""
+        """Why a pass leaves most of what it looks for as it is; empty where it found nothing to
+        refuse.
+        """
         reasons = self.refused.get(pass_name)
         return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def dry_run(path: Path) -> DryRun:
-    """The passes that a conversion runs by default, on a model of its own; nothing known where it fails."""
+    """The passes that a conversion runs by default, on a model of its own; nothing known where it
+    fails.
+    """
     model = typed_model(load(path), os.fspath(path.parent))
     commits: list[Commit] = []
 
@@ -58,7 +65,9 @@ def dry_run(path: Path) -> DryRun:
         for label in commit.nodes:
             taken.setdefault(label, set()).add(commit.pass_name)
     left = frozenset(node.label() for graph in model.graphs for node in graph.nodes)
-    return DryRun(left, {label: frozenset(names) for label, names in taken.items()}, *_summed(counts))
+    return DryRun(
+        left, {label: frozenset(names) for label, names in taken.items()}, *_summed(counts)
+    )
 
 
 def _summed(counts: Iterable[PatternCount]) -> tuple[Counter[str], dict[str, Counter[str]]]:

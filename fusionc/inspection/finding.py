@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """`topic` is what it is about, the same for all of a kind; `places` are the names of constants, nodes or inputs."""
+    """`topic` is what it is about, the same for all of a kind; `places` are the names of constants,
+    nodes or inputs.
+    """
 
     topic: str
     text: str

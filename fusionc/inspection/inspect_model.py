@@ -17,7 +17,9 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a model holds, as names and values, and what was found in its nodes, its weights and its sizes."""
+    """What a model holds, as names and values, and what was found in its nodes, its weights and its
+    sizes.
+    """
 
     path: Path
     facts: list[tuple[str, str]]

@@ -28,18 +28,26 @@ _OF_WAYS = {
     "foreign": (
         "unknown operators",
         "onnxruntime has no such operators: {}; it will not load the model by itself",
-        "correct the names; for operators of your own, --custom_op_library takes the library that has them",
+        (
+            "correct the names; for operators of your own, --custom_op_library takes the library "
+            "that has them"
+        ),
     ),
     "parts": (
         "written out when the model is loaded",
-        "no kernel of their own, and no pass takes them: {}; onnxruntime runs the operators that they are made of",
+        (
+            "no kernel of their own, and no pass takes them: {}; onnxruntime runs the operators "
+            "that they are made of"
+        ),
         "convert with --enable_graph_kernel, which generates one kernel for each",
     ),
 }
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what passes do."""
+    """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what
+    passes do.
+    """
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     probes = Probes()
@@ -58,10 +66,15 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "computed step by step",
             f"a subgraph is run anew for every step: {_counted(steps)}",
-            "export what they compute as one operator, as LSTM, GRU or CumSum, or unrolled where the steps are few",
+            (
+                "export what they compute as one operator, as LSTM, GRU or CumSum, or unrolled "
+                "where the steps are few"
+            ),
             _labels(steps),
         )
-    if flat := [n for n in nodes if n.is_op("Conv") and n.inputs[0] is not None and n.inputs[0].rank == 3]:
+    if flat := [
+        n for n in nodes if n.is_op("Conv") and n.inputs[0] is not None and n.inputs[0].rank == 3
+    ]:
         yield Finding(
             "convolutions over one axis",
             f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",

@@ -1,4 +1,6 @@
-"""What onnxruntime makes of an operator that it has no kernel for: it is asked with a model of that one node."""
+"""What onnxruntime makes of an operator that it has no kernel for: it is asked with a model of that
+one node.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
         made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
     if node.op not in made:
         return "parts"
-    is_half = any(value is not None and value.elem_type == TensorProto.FLOAT16 for value in node.inputs)
+    is_half = any(
+        value is not None and value.elem_type == TensorProto.FLOAT16 for value in node.inputs
+    )
     return "float32" if is_half and "Cast" in made else "kernel"
 
 

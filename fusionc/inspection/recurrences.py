@@ -1,4 +1,6 @@
-"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each on what the last made."""
+"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each on
+what the last made.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,17 @@ def findings(model: Model) -> Iterator[Finding]:
     steps = max(map(len, chains))
     nodes = [node for chain in chains for node in chain]
     text = (
-        f"{counted(len(chains), 'weight')} multiplied step after step, up to {steps:,} times: {len(nodes):,} products"
+        f"{counted(len(chains), 'weight')} multiplied step after step, up to {steps:,} "
+        f"times: {len(nodes):,} products"
     )
     yield Finding(
         "an unrolled recurrence",
-        f"{text} of few rows, and {counted(gates, 'activation')} of gates; onnxruntime runs each as a node of its own",
-        "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; what does not change from step to step can "
+        (
+            f"{text} of few rows, and {counted(gates, 'activation')} of gates; onnxruntime runs "
+            "each as a node of its own"
+        ),
+        "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; what does not change "
+        "from step to step can "
         "be one product in front of them",
         tuple(node.label() for node in nodes),
     )
@@ -40,14 +47,21 @@ def _chains(graph: Graph) -> Iterator[list[Node]]:
         for value in graph.values.values()
         if value.is_constant and value.use_count >= _LEAST
     }
-    several = sorted((nodes for nodes in readers.values() if len(nodes) >= _LEAST), key=len, reverse=True)
+    several = sorted(
+        (nodes for nodes in readers.values() if len(nodes) >= _LEAST), key=len, reverse=True
+    )
     for nodes in several[:_MOST]:
         if len(chain := _longest(graph, set(nodes))) >= _LEAST:
             yield chain
 
 
 def _is_product(node: Node, weight: Edge, graph: Graph) -> bool:
-    return node.op in _PRODUCTS and node.graph is graph and len(node.inputs) > 1 and node.inputs[1] is weight
+    return (
+        node.op in _PRODUCTS
+        and node.graph is graph
+        and len(node.inputs) > 1
+        and node.inputs[1] is weight
+    )
 
 
 def _longest(graph: Graph, products: set[Node]) -> list[Node]:
@@ -55,7 +69,9 @@ def _longest(graph: Graph, products: set[Node]) -> list[Node]:
     depth: dict[Edge, int] = {}
     before: dict[Node, int] = {}
     for node in graph.ordered():
-        deepest = max((depth.get(value, 0) for value in node.inputs if value is not None), default=0)
+        deepest = max(
+            (depth.get(value, 0) for value in node.inputs if value is not None), default=0
+        )
         if node in products:
             deepest += 1
             before[node] = deepest

@@ -17,8 +17,14 @@ _ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes from them."""
-    shapes = {value.name: value.shape for value in model.main.inputs if value.elem_type and not is_static(value.shape)}
+    """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes
+    from them.
+    """
+    shapes = {
+        value.name: value.shape
+        for value in model.main.inputs
+        if value.elem_type and not is_static(value.shape)
+    }
     if not shapes:
         return
     count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
@@ -26,14 +32,19 @@ def findings(model: Model) -> Iterator[Finding]:
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
     given = {name: _to_give(dims) for name, dims in names.items()}
     option = ";".join(f"{name}:{','.join(dims)}" for name, dims in given.items())
-    unknown = list(dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal()))
+    unknown = list(
+        dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal())
+    )
     fixed = f'convert with --input_shape "{option}"'
     fixed += f" and numbers in place of {', '.join(unknown)}" if unknown else ""
     if count:
         cost = f"shapes are computed from them in {counted(count, 'node')}"
         to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
     else:
-        cost, to_do = "no shape is computed from them", f"nothing needs to be done; to fix them, {fixed}"
+        cost, to_do = (
+            "no shape is computed from them",
+            f"nothing needs to be done; to fix them, {fixed}",
+        )
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
 
@@ -49,12 +60,20 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
 
 
 def _to_give(dims: Sequence[str]) -> list[str]:
-    """What to write for them: a batch of 1, and what the user knows under its name in the model, or H and W."""
+    """What to write for them: a batch of 1, and what the user knows under its name in the model, or
+    H and W.
+    """
     if dims == [_ANY_RANK]:
         return list(dims)
     unnamed = dict(zip((2, 3), "HW", strict=True)) if len(dims) == _RANK_OF_IMAGES else {}
     return [
-        name if name.isdecimal() else "1" if axis == 0 else name if name.isidentifier() else unnamed.get(axis, "?")
+        name
+        if name.isdecimal()
+        else "1"
+        if axis == 0
+        else name
+        if name.isidentifier()
+        else unnamed.get(axis, "?")
         for axis, name in enumerate(dims)
     ]
 
@@ -63,9 +82,15 @@ def _of_shapes(nodes: list[Node]) -> list[Node]:
     """Shape, and the nodes that compute integers from what it gives alone."""
     found: dict[Node, None] = {}
     for node in nodes:
-        made = [value.producer for value in node.inputs if value is not None and not value.is_constant]
+        made = [
+            value.producer for value in node.inputs if value is not None and not value.is_constant
+        ]
         outputs = [value for value in node.outputs if value is not None]
-        is_next = made and all(maker in found for maker in made) and all(v.elem_type in _INTEGERS for v in outputs)
+        is_next = (
+            made
+            and all(maker in found for maker in made)
+            and all(v.elem_type in _INTEGERS for v in outputs)
+        )
         if node.is_op("Shape", "Size") or is_next:
             found[node] = None
     return list(found)

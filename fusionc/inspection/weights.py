@@ -38,8 +38,12 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
         count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
         yield Finding(
             "subnormal numbers",
-            f"{count} below the smallest normal number; many processors take up to a hundred times as long for such",
-            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for those that come up "
+            (
+                f"{count} below the smallest normal number; many processors take up to a hundred "
+                "times as long for such"
+            ),
+            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
+            "those that come up "
             "while the model runs, set session.set_denormal_as_zero to 1",
             tuple(subnormal),
         )
@@ -71,7 +75,13 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         axis = _axis_of_outputs(node)
         weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
         array = None if weight is None else weight.constant()
-        if axis is None or array is None or array.dtype.name not in _FLOATS or array.ndim < 2 or not array.size:
+        if (
+            axis is None
+            or array is None
+            or array.dtype.name not in _FLOATS
+            or array.ndim < 2
+            or not array.size
+        ):
             continue
         others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
         smallest = float_info(array.dtype).smallest_normal
@@ -83,9 +93,13 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         first = next(iter(dead))
         yield Finding(
             "dead filters",
-            f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that are all zero, in {first} "
+            f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that "
+            f"are all zero, in {first} "
             f"{dead[first]}: nothing but the bias is left of these",
-            "prune them before the export, with what reads them; fusionc changes no shapes of weights",
+            (
+                "prune them before the export, with what reads them; fusionc changes no shapes "
+                "of weights"
+            ),
             tuple(dead),
         )
 
@@ -106,7 +120,8 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
             _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
-    pairs: dict[frozenset[Edge], int] = {}  # with their bytes; of what is stored several times, one stands for all
+    # with their bytes; of what is stored several times, one stands for all
+    pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
         (one, size), (other, _) = turned[content][0], copies[content][0]
         if one is not other:  # which would be equal to its own transpose
@@ -115,7 +130,8 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
         size_of_all = size_text(sum(pairs.values()))
         yield Finding(
             "weights stored transposed",
-            f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, {size_of_all} of copies, as of "
+            f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, "
+            f"{size_of_all} of copies, as of "
             "an embedding that is tied to the last layer",
             "export the tied weights once, with a Gemm that has transB = 1",
             tuple(sorted({edge.name for pair in pairs for edge in pair})),

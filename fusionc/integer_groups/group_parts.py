@@ -1,4 +1,6 @@
-"""Whether onnxruntime computes an operator in integers: what it reads is dequantized, what it makes is quantized."""
+"""Whether onnxruntime computes an operator in integers: what it reads is dequantized, what it makes
+is quantized.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def is_core(node: Node) -> bool:
 
 
 def grade(node: Node, wiring: Wiring) -> int:
-    """`INTEGERS` or `FLOAT_RESULT` where onnxruntime computes an operator in integers, 0 where it does not."""
+    """`INTEGERS` or `FLOAT_RESULT` where onnxruntime computes an operator in integers, 0 where it
+    does not.
+    """
     if node.operator in MADE or not is_core(node):
         return MADE.get(node.operator, 0)
     types = _types_read(node, wiring)
@@ -70,7 +74,9 @@ def _are_alike(types: Sequence[int | None]) -> bool:
 
 
 def _type_in_front(value: Edge | None, wiring: Wiring) -> int | None:
-    """The type of the integers that a value is dequantized from, 0 if unknown; None where it is not."""
+    """The type of the integers that a value is dequantized from, 0 if unknown; None where it is
+    not.
+    """
     for _ in range(FAR):
         maker = None if value is None else wiring.maker(value)
         if maker is None or not maker.inputs or maker.inputs[0] is None:
@@ -89,14 +95,26 @@ def _type_behind(quantize: Node) -> int:
 
 
 def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
-    """The operators from behind one up to the QuantizeLinear that takes its result; nothing where there is none."""
+    """The operators from behind one up to the QuantizeLinear that takes its result; nothing where
+    there is none.
+    """
     way: list[Node] = []
     node = core
     while len(way) < FAR:
         users = _users_of_result(node, wiring)
-        if users and all(user.operator in QUANTIZE and _are_equal(user, users[0]) for user in users):
-            return [*way, users[0]] if all(_is_void(n, users[0]) for n in way if n.op in ("Relu", "Clip")) else []
-        if len(users) != 1 or users[0].domain != "" or not _may_lie_between(users[0], node, core, wiring):
+        if users and all(
+            user.operator in QUANTIZE and _are_equal(user, users[0]) for user in users
+        ):
+            return (
+                [*way, users[0]]
+                if all(_is_void(n, users[0]) for n in way if n.op in ("Relu", "Clip"))
+                else []
+            )
+        if (
+            len(users) != 1
+            or users[0].domain != ""
+            or not _may_lie_between(users[0], node, core, wiring)
+        ):
             return []
         node = users[0]
         way.append(node)
@@ -116,13 +134,19 @@ def _are_equal(one: Node, other: Node) -> bool:
 
 
 def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bool:
-    """Whether an operator behind another one goes into the group, or to the other side of the quantization."""
+    """Whether an operator behind another one goes into the group, or to the other side of the
+    quantization.
+    """
     if node.op == "Add":  # onnxruntime makes a Gemm of a MatMul and its bias
         added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]
         is_bias = len(added) == 1 and _takes_bias(node, added[0], wiring)
         return before is core and core.op == "MatMul" and is_bias
     if node.op in ("Relu", "Clip"):
-        return core.op != "MatMul" or before is core or (core.outputs[0] is not None and core.outputs[0].rank == 2)
+        return (
+            core.op != "MatMul"
+            or before is core
+            or (core.outputs[0] is not None and core.outputs[0].rank == 2)
+        )
     return node.op in PASSED
 
 
@@ -136,14 +160,21 @@ def _is_void(activation: Node, quantize: Node) -> bool:
     if activation.op == "Relu":
         return bool(zero.item() == limits.min)
     step = np.float32(scale.item())
-    ends = [float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)]
+    ends = [
+        float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
+    ]
     return _holds_all(_bounds_of(activation), ends)
 
 
 def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
     """Whether a Clip with these bounds changes nothing between the ends of a grid."""
     least, most = bounds
-    return least is not None and most is not None and least - _EPSILON <= ends[0] and ends[1] <= most + _EPSILON
+    return (
+        least is not None
+        and most is not None
+        and least - _EPSILON <= ends[0]
+        and ends[1] <= most + _EPSILON
+    )
 
 
 def _bounds_of(clip: Node) -> list[float | None]:
@@ -155,5 +186,11 @@ def _bounds_of(clip: Node) -> list[float | None]:
         given = clip.inputs[at] if at < len(clip.inputs) else None
         array = None if given is None else given.constant()
         is_number = array is not None and array.size == 1
-        found.append(missing if given is None else float(array.item()) if array is not None and is_number else None)
+        found.append(
+            missing
+            if given is None
+            else float(array.item())
+            if array is not None and is_number
+            else None
+        )
     return found

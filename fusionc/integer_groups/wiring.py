@@ -8,10 +8,15 @@ from fusionc.model.graph import Edge, Node
 
 
 class Wiring:
-    """The edges of a graph in which some nodes are gone, others are new, and values stand for others."""
+    """The edges of a graph in which some nodes are gone, others are new, and values stand for
+    others.
+    """
 
     def __init__(
-        self, gone: Collection[Node] = (), new: Iterable[Node] = (), pairs: Iterable[tuple[Edge, Edge]] = ()
+        self,
+        gone: Collection[Node] = (),
+        new: Iterable[Node] = (),
+        pairs: Iterable[tuple[Edge, Edge]] = (),
     ) -> None:
         self._gone = gone
         self._instead = dict(pairs)
@@ -30,7 +35,9 @@ class Wiring:
 
     def users(self, value: Edge) -> list[Node]:
         """The nodes that read a value, or what stands for it."""
-        old = dict.fromkeys(user for v in self._names(value) for user in v.outputs if user not in self._gone)
+        old = dict.fromkeys(
+            user for v in self._names(value) for user in v.outputs if user not in self._gone
+        )
         return [*old, *self._new_users.get(self._instead.get(value, value), ())]
 
     def is_output(self, value: Edge) -> bool:

@@ -1,4 +1,6 @@
-"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → what each costs, ratios to the first."""
+"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → what each costs, ratios
+to the first.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,18 @@ from fusionc.runtime.runner import closes_runners, fault_of_loading
 from fusionc.verify.first_sample import first_sample
 from fusionc.verify.interface import Port, overridable_inputs, required_inputs
 
-Round = Callable[[Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]]
+Round = Callable[
+    [Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]
+]
 PERCENTILES = (0.5, 0.9, 0.99)
 _STEPS = 3  # of a profile beside its seconds: a session, and the runs with which it begins and ends
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What is to be measured: each model for `seconds` in each of so many processes. Batch sizes and threads are those
-    of throughput; where neither is given there is none."""
+    """What is to be measured: each model for `seconds` in each of so many processes. Batch sizes
+    and threads are those of throughput; where neither is given there is none.
+    """
 
     models: Sequence[Path]
     inputs: Path | None = None
@@ -50,8 +55,8 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What a model costs: seconds of a run by percentiles, and of loading; bytes that the process held at most before
-    the model, behind its loading and behind all.
+    """What a model costs: seconds of a run by percentiles, and of loading; bytes that the process
+    held at most before the model, behind its loading and behind all.
 
     `ratio` is that of its run time to the first model's, None for that one.
     """
@@ -68,7 +73,9 @@ class ModelCost:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples in a second: of a model with so many of them in a batch, on so many threads (0: onnxruntime's choice)."""
+    """Samples in a second: of a model with so many of them in a batch, on so many threads (0:
+    onnxruntime's choice).
+    """
 
     name: str
     batch: int
@@ -106,7 +113,8 @@ class Bench:
 def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
     """Measure the models on the same inputs. `measure` does a round.
 
-    Raises UsageError where models take other inputs than the first, FusioncError where onnxruntime cannot run one.
+    Raises UsageError where models take other inputs than the first, FusioncError where onnxruntime
+    cannot run one.
     """
     asked.progress("looking for inputs")
     models, feeds, found = _prepared(asked)
@@ -119,16 +127,22 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
                 logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
                 ratio = interval_of(logs, asked.confidence)
             asked.progress(f"operators of {name}")
-            found.costs.append(_cost(name, own, ratio, _operators(models[name], feeds[name], asked.seconds)))
+            found.costs.append(
+                _cost(name, own, ratio, _operators(models[name], feeds[name], asked.seconds))
+            )
         if asked.batch_sizes or asked.threads:
             found.throughput = _throughput(asked, models, feeds, measure)
     except RunError as error:
         hint = "fusionc verify says more of a model that cannot be run; a longer --timeout helps where one takes long"
-        raise FusioncError(f"onnxruntime cannot run a model: {error}", where=", ".join(names), hint=hint) from error
+        raise FusioncError(
+            f"onnxruntime cannot run a model: {error}", where=", ".join(names), hint=hint
+        ) from error
     return found
 
 
-def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
+def _prepared(
+    asked: BenchRequest,
+) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
     """The models by the names that tell them apart, and what each is fed."""
     named = dict(zip(_names(asked.models), asked.models, strict=True))
     opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
@@ -151,12 +165,20 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
             hint = "models that are compared run on the same inputs; measure others one at a time"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
         taken = {port.name for port in (*required, *overridable_inputs(proto))}
-        feeds[name] = {port: value for port, value in sample.feeds.items() if port in taken and value is not None}
+        feeds[name] = {
+            port: value
+            for port, value in sample.feeds.items()
+            if port in taken and value is not None
+        }
     if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
         for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
             with_batch(model.file, own, asked.batch_sizes[0])
     notices = [notice for _, told in opened.values() for notice in told]
-    return {name: model for name, (model, _) in opened.items()}, feeds, Bench(sample.label, notices=notices)
+    return (
+        {name: model for name, (model, _) in opened.items()},
+        feeds,
+        Bench(sample.label, notices=notices),
+    )
 
 
 def _takes(port: Port, value: Any) -> bool:
@@ -167,11 +189,14 @@ def _takes(port: Port, value: Any) -> bool:
 
 
 def _names(models: Sequence[Path]) -> list[str]:
-    """File names where they tell the models apart, else paths; the same model a second time has a number."""
+    """File names where they tell the models apart, else paths; the same model a second time has a
+    number.
+    """
     short = [path.name for path in models]
     names = short if len(set(short)) == len(short) else [str(path) for path in models]
     return [
-        name if name not in names[:at] else f"{name} ({names[:at].count(name) + 1})" for at, name in enumerate(names)
+        name if name not in names[:at] else f"{name} ({names[:at].count(name) + 1})"
+        for at, name in enumerate(names)
     ]
 
 
@@ -189,9 +214,14 @@ def _rounds(
     return found
 
 
-def _cost(name: str, own: Sequence[Measured], ratio: RatioInterval | None, operators: Profile) -> ModelCost:
+def _cost(
+    name: str, own: Sequence[Measured], ratio: RatioInterval | None, operators: Profile
+) -> ModelCost:
     runs = [run for one in own for run in one.runs]
-    memory = [int(median(sizes)) for sizes in zip(*((one.imported, one.loaded, one.peak) for one in own), strict=True)]
+    memory = [
+        int(median(sizes))
+        for sizes in zip(*((one.imported, one.loaded, one.peak) for one in own), strict=True)
+    ]
     times = {part: percentile(runs, part) for part in PERCENTILES}
     imported, loaded, peak = memory
     load_seconds = median(one.load_seconds for one in own)
@@ -200,7 +230,15 @@ def _cost(name: str, own: Sequence[Measured], ratio: RatioInterval | None, opera
 
 def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -> Profile:
     nodes = sum(1 for _ in nodes_of(onnx.load(model.file, load_external_data=False)))
-    arguments = (model.file, feeds, nodes, model.kernels, model.settings, model.is_optimized, seconds)
+    arguments = (
+        model.file,
+        feeds,
+        nodes,
+        model.kernels,
+        model.settings,
+        model.is_optimized,
+        seconds,
+    )
     limit = longest_step()
     with step_limit(0 if limit is None else seconds + _STEPS * limit):
         return insist(lambda: profile(*arguments, most=None))
@@ -216,7 +254,9 @@ def _throughput(
     for batch in asked.batch_sizes or (0,):
         sized, count = feeds, batch
         if batch:
-            sized = {name: with_batch(model.file, feeds[name], batch) for name, model in models.items()}
+            sized = {
+                name: with_batch(model.file, feeds[name], batch) for name, model in models.items()
+            }
         else:
             name, model = next(iter(models.items()))
             count = batch_of(model.file, feeds[name])

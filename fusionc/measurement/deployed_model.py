@@ -18,7 +18,9 @@ from fusionc.runtime.session_settings import SessionSettings
 
 @dataclass(frozen=True)
 class DeployedModel:
-    """What a session is made of. `is_optimized`: onnxruntime has done that already, in the ready form of a model."""
+    """What a session is made of. `is_optimized`: onnxruntime has done that already, in the ready
+    form of a model.
+    """
 
     file: Path
     kernels: Path | None = None
@@ -32,22 +34,38 @@ class DeployedModel:
     def arguments(self) -> tuple[str, list[str], dict[str, object], bool]:
         """What the other process needs to make the session."""
         own = [] if self.kernels is None else [str(self.kernels.resolve())]
-        return os.path.abspath(self.file), [*libraries_in_use(), *own], self.settings.as_json(), self.is_optimized
+        return (
+            os.path.abspath(self.file),
+            [*libraries_in_use(), *own],
+            self.settings.as_json(),
+            self.is_optimized,
+        )
 
 
 def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]]:
     """A model as `fusionc.session` opens it, and what the user should know of that.
 
-    Kernels that this user's fusionc has not made are machine code of somebody else's: without `trust_kernels` the model
-    runs without them. Raises UsageError where there is no model.
+    Kernels that this user's fusionc has not made are machine code of somebody else's: without
+    `trust_kernels` the model runs without them. Raises UsageError where there is no model.
     """
     if not model.is_file():
         problem = "is a folder" if model.is_dir() else "does not exist"
-        raise UsageError(f"the model {problem}", where=str(model), hint="give the path of an .onnx file", code="E10410")
+        raise UsageError(
+            f"the model {problem}",
+            where=str(model),
+            hint="give the path of an .onnx file",
+            code="E10410",
+        )
     notices, library = list[str](), library_for(model)
     kernels = library if library.is_file() else None
-    if kernels is None and has_areas(model) and not any(is_own(Path(file)) for file in libraries_in_use()):
-        notices.append(f"there is no {library.name} beside {model.name}: its areas run without kernels")
+    if (
+        kernels is None
+        and has_areas(model)
+        and not any(is_own(Path(file)) for file in libraries_in_use())
+    ):
+        notices.append(
+            f"there is no {library.name} beside {model.name}: its areas run without kernels"
+        )
     if kernels is not None and not trust_kernels:
         kernels = known(library)
         if kernels is None:

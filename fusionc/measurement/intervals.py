@@ -1,7 +1,9 @@
-"""Ratios of times from several processes, and how sure they are. Pure arithmetic: nothing is measured here.
+"""Ratios of times from several processes, and how sure they are. Pure arithmetic: nothing is
+measured here.
 
-A process can be off by a tenth as a whole, steady within itself: where its memory happens to lie decides. So each
-process, or pair of processes that ran in turn, counts as one observation, however many runs it has made.
+A process can be off by a tenth as a whole, steady within itself: where its memory happens to lie
+decides. So each process, or pair of processes that ran in turn, counts as one observation, however
+many runs it has made.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _LARGEST = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class RatioInterval:
-    """A ratio and the bounds between which the true one lies with the confidence that was asked for.
+    """A ratio and the bounds between which the true one lies with the confidence that was asked
+    for.
 
     The bounds are 0 and infinity where there are fewer than two observations.
     """
@@ -50,17 +53,25 @@ class RatioInterval:
 
 
 def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval:
-    """The interval of a ratio from the logarithms of those that were observed: Student's, so the mean is geometric."""
+    """The interval of a ratio from the logarithms of those that were observed: Student's, so the
+    mean is geometric.
+    """
     count, mean = len(logarithms), statistics.fmean(logarithms)
     if count < 2:
         return RatioInterval(math.exp(mean), 0.0, math.inf, count)
-    half = student_quantile((1 + confidence) / 2, count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+    half = (
+        student_quantile((1 + confidence) / 2, count - 1)
+        * statistics.stdev(logarithms)
+        / math.sqrt(count)
+    )
     high = math.exp(mean + half) if mean + half < _LARGEST else math.inf
     return RatioInterval(math.exp(mean), math.exp(mean - half), high, count)
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution with so many degrees of freedom reaches this probability, from 0.5 to 1."""
+    """Where Student's distribution with so many degrees of freedom reaches this probability, from
+    0.5 to 1.
+    """
     low, high = 0.0, 1.0
     while _student_cdf(high, freedom) < probability and high < 1e12:
         high *= 2
@@ -92,8 +103,9 @@ def percentile(values: Sequence[float], part: float) -> float:
 def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
     """The logarithm of a ratio of times, from slices of runs that were made in turn.
 
-    Two slices that lie side by side suffer alike from what else runs on the machine, and the median leaves out where
-    only one did. Of models that had their turns alone none do, which their numbers may tell.
+    Two slices that lie side by side suffer alike from what else runs on the machine, and the median
+    leaves out where only one did. Of models that had their turns alone none do, which their numbers
+    may tell.
     """
     own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
     if len(own) != len(other):

@@ -1,4 +1,6 @@
-"""The same inputs with another number of samples in a batch: the first dimension of those that leave it open."""
+"""The same inputs with another number of samples in a batch: the first dimension of those that
+leave it open.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,16 @@ from fusionc.verify.interface import Port, required_inputs
 def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
     """The feeds with their samples repeated, or left out, so that there are `batch`.
 
-    The batch is the open dimension, of whatever name, with which the first such input begins; inputs that begin with
-    another one stay as they are. Raises UsageError where no input leaves its first dimension open.
+    The batch is the open dimension, of whatever name, with which the first such input begins;
+    inputs that begin with another one stay as they are. Raises UsageError where no input leaves its
+    first dimension open.
     """
     ports = _ports(model, feeds)
     opened = _open_dimension(ports)
     if opened is None:
-        what = "no input of the model leaves its first dimension open, so that there is one batch size"
+        what = (
+            "no input of the model leaves its first dimension open, so that there is one batch size"
+        )
         first = next((f' "{port.name}:0"' for port in ports if port.dims), "")
         hint = f"leave --batch_sizes out, or make the dimension symbolic first: fusionc convert --free_dim{first}"
         raise UsageError(what, where=str(model), hint=hint, code="E10001")
@@ -31,15 +36,19 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
         if port.dims and port.dims[0] == opened:
             value = np.asarray(feeds[port.name])
             if not len(value):
-                what, hint = f"the input {port.name} has no sample to repeat", "give some with --inputs"
+                what, hint = (
+                    f"the input {port.name} has no sample to repeat",
+                    "give some with --inputs",
+                )
                 raise UsageError(what, where=str(model), hint=hint, code="E10001")
             sized[port.name] = np.take(value, np.arange(batch) % len(value), axis=0)
     return sized
 
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
-    """How many samples the feeds have: the dimension that `with_batch` changes; else that with which the first input
-    begins that has one."""
+    """How many samples the feeds have: the dimension that `with_batch` changes; else that with
+    which the first input begins that has one.
+    """
     ports = _ports(model, feeds)
     opened = _open_dimension(ports)
     first = (port.name for port in ports if port.dims and opened in (None, port.dims[0]))
@@ -53,4 +62,6 @@ def _ports(model: Path, feeds: Mapping[str, Any]) -> list[Port]:
 
 def _open_dimension(ports: Sequence[Port]) -> str | None:
     """The open dimension with which the first input begins that begins with one."""
-    return next((port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)), None)
+    return next(
+        (port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)), None
+    )

@@ -1,4 +1,6 @@
-"""What onnxruntime runs of a model once it has optimized it: where that is the same, times differ by chance alone."""
+"""What onnxruntime runs of a model once it has optimized it: where that is the same, times differ
+by chance alone.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ from fusionc.runtime.process import request
 
 @dataclass(frozen=True)
 class WhatRuns:
-    """Operators, each as a hash of itself, its attributes and all that it is computed from, down to inputs and the
-    shapes of weights, of which it does not matter what they hold, unless that is slow; and the optimizers that changed
-    something."""
+    """Operators, each as a hash of itself, its attributes and all that it is computed from, down to
+    inputs and the shapes of weights, of which it does not matter what they hold, unless that is
+    slow; and the optimizers that changed something.
+    """
 
     operators: Counter[str]
     optimizers: tuple[str, ...]
@@ -43,10 +46,17 @@ def _weight(weight: onnx.TensorProto, folder: str) -> str:
 
 
 def _operators(graph: onnx.GraphProto, made_of: dict[str, str]) -> Iterator[str]:
-    """In their order, which is one in which they can be computed. Names of values do not count, but those of inputs."""
+    """In their order, which is one in which they can be computed. Names of values do not count, but
+    those of inputs.
+    """
     for node in graph.node:
         inputs = [made_of.get(name, name) for name in node.input]
-        parts = [node.domain, node.op_type, inputs, sorted(str(attribute) for attribute in node.attribute)]
+        parts = [
+            node.domain,
+            node.op_type,
+            inputs,
+            sorted(str(attribute) for attribute in node.attribute),
+        ]
         operator = hashlib.sha256(repr(parts).encode()).hexdigest()
         made_of |= {name: f"{operator} {number}" for number, name in enumerate(node.output)}
         yield operator

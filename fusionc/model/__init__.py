@@ -1,1 +1,3 @@
-"""A ModelProto on disk ↔ a graph in memory, losslessly, and questions about operators and tensors."""
+"""A ModelProto on disk ↔ a graph in memory, losslessly, and questions about operators and
+tensors.
+"""

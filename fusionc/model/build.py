@@ -1,4 +1,6 @@
-"""From protos to the graph in memory: one Graph for each scope, edges resolved the way ONNX scopes names."""
+"""From protos to the graph in memory: one Graph for each scope, edges resolved the way ONNX scopes
+names.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") 
     return model
 
 
-def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> Graph:
+def build_graph(
+    model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None
+) -> Graph:
     """The scope of a graph or of the body of a function, which becomes one of the model's."""
     graph = Graph(model, proto, parent)
     if isinstance(proto, onnx.GraphProto):
@@ -39,12 +43,15 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
-    model.names |= {info.name: 1 for info in proto.value_info}  # they would be declarations of what gets such a name
+    # they would be declarations of what gets such a name
+    model.names |= {info.name: 1 for info in proto.value_info}
     _pin(graph)
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
         named = node.proto.input
-        node.inputs = ReadOnlyTuple(_resolve(graph, name, node.label()) if name else None for name in named)
+        node.inputs = ReadOnlyTuple(
+            _resolve(graph, name, node.label()) if name else None for name in named
+        )
         node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
         for body in node.bodies:
             body.owner = node
@@ -90,29 +97,41 @@ def _declare(graph: Graph, value: Edge) -> None:
 
 
 def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
-    # Before IR version 4 every initializer had to be listed as an input; since then that makes it a default
-    # which the caller can override, hence no constant.
-    initializers = {t.name: t for t in proto.initializer}  # of two of one name onnxruntime takes the last
+    # Before IR version 4 every initializer had to be listed as an input; since then that makes it a
+    # default which the caller can override, hence no constant.
+    # of two of one name onnxruntime takes the last
+    initializers = {t.name: t for t in proto.initializer}
     listed_only_by_format = initializers if graph.model.ir_version < 4 else {}
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
             # What a Loop carries may change its shape, whatever its subgraph declares.
-            value.known_type = ValueType.of(declared.type if graph.parent is None else shapeless(declared.type))
+            value.known_type = ValueType.of(
+                declared.type if graph.parent is None else shapeless(declared.type)
+            )
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
     training = graph.model.proto.training_info
-    changing = {b.key for info in training for b in (*info.initialization_binding, *info.update_binding)}
+    changing = {
+        b.key for info in training for b in (*info.initialization_binding, *info.update_binding)
+    }
     for name in (*initializers, *(sparse.values.name for sparse in proto.sparse_initializer)):
         if name not in graph.values:
             is_constant = name in initializers and name not in changing
-            _declare(graph, Constant(name, graph, initializers[name]) if is_constant else Value(name, graph))
+            _declare(
+                graph,
+                Constant(name, graph, initializers[name]) if is_constant else Value(name, graph),
+            )
 
 
 def _pin(graph: Graph) -> None:
     """Mark what annotations and training information name."""
     annotations = getattr(graph.proto, "quantization_annotation", ())
-    named = {entry.value for annotation in annotations for entry in annotation.quant_parameter_tensor_names}
+    named = {
+        entry.value
+        for annotation in annotations
+        for entry in annotation.quant_parameter_tensor_names
+    }
     if graph.id == 0:
         named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
     for name in named & graph.values.keys():
@@ -136,7 +155,9 @@ def _resolve(graph: Graph, name: str, user: str) -> Edge:
 
 
 def dependencies(node: Node) -> list[Node]:
-    """The nodes of the same graph that must come before `node`, those that its subgraphs need included."""
+    """The nodes of the same graph that must come before `node`, those that its subgraphs need
+    included.
+    """
     read = (*node.inputs, *node.captures())
     makers = (v.producer for v in read if v is not None and v.graph is node.graph)
     return list(dict.fromkeys(maker for maker in makers if maker is not None))
@@ -156,7 +177,9 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
         sorter.prepare()
     except CycleError as error:
         stuck: Node = error.args[1][0]
-        raise _invalid("the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}") from None
+        raise _invalid(
+            "the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}"
+        ) from None
     ready, order = list[int](), list[Node]()
     while sorter:
         for node in sorter.get_ready():

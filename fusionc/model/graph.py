@@ -1,10 +1,12 @@
-"""The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the original protos.
+"""The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the
+original protos.
 
-Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
-`isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works, and what is said of the rest.
-It differs on purpose: equality is identity, inputs and outputs are read-only tuples (an omitted input is None), and a
-node keeps its NodeProto, to be written back untouched. `model/build.py` makes it, `rewrite/splice.py` alone changes
-what it computes; inference notes types, and `model/write_back.py` renews the protos.
+Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`,
+`node.o()`, `isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works,
+and what is said of the rest. It differs on purpose: equality is identity, inputs and outputs are
+read-only tuples (an omitted input is None), and a node keeps its NodeProto, to be written back
+untouched. `model/build.py` makes it, `rewrite/splice.py` alone changes what it computes; inference
+notes types, and `model/write_back.py` renews the protos.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, Replaceable, missing
+from fusionc.graphsurgeon import (
+    NodesOfGraph,
+    ReadOnly,
+    ReadOnlyDict,
+    ReadOnlyTuple,
+    Replaceable,
+    missing,
+)
 from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
 
@@ -31,12 +40,15 @@ class Edge(ReadOnly):
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
-        self.serial = next(graph.model.serials)  # tells it from all other values, in every run alike
+        # tells it from all other values, in every run alike
+        self.serial = next(graph.model.serials)
         self.producer: Node | None = None
-        self.output_of: list[Graph] = []  # who hands this value out: its own graph, or subgraphs of nodes beside it
+        # who hands this value out: its own graph, or subgraphs of nodes beside it
+        self.output_of: list[Graph] = []
         self.is_pinned = False  # a quantization annotation or training information names it
         self.known_type = tensors.UNKNOWN  # as declared in the model, or inferred
-        self.elements: list[Any] | None = None  # of a vector of integers, as inferred: see `shapes.elements`
+        # of a vector of integers, as inferred: see `shapes.elements`
+        self.elements: list[Any] | None = None
         self._elements: np.ndarray[Any, Any] | None = None  # of a constant, once they were read
         self._uses: dict[Node, None] = {}
 
@@ -67,12 +79,16 @@ class Edge(ReadOnly):
 
     @property
     def elem_type(self) -> int:
-        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is not a tensor."""
+        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is not a
+        tensor.
+        """
         return self.graph.model.types.of(self, rank_only=True).elem_type
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The numpy type of the elements (ml_dtypes for those that numpy does not have), or None."""
+        """The numpy type of the elements (ml_dtypes for those that numpy does not have), or
+        None.
+        """
         return tensors.numpy_type(self.elem_type)
 
     @property
@@ -87,7 +103,9 @@ class Edge(ReadOnly):
         return None if shape is None else len(shape)
 
     def constant(self) -> np.ndarray[Any, Any] | None:
-        """The elements if they are known before the model runs, else None. They are read when asked for."""
+        """The elements if they are known before the model runs, else None. They are read when asked
+        for.
+        """
         if not self.is_constant:
             return None
         array = self._read() if self._elements is None else self._elements
@@ -118,7 +136,9 @@ class Value(Edge, gs.Variable):
 class Constant(Edge, gs.Constant):
     """An initializer whose value the caller cannot override, or a constant that a pass made."""
 
-    def __init__(self, name: str, graph: Graph, data: onnx.TensorProto | np.ndarray[Any, Any]) -> None:
+    def __init__(
+        self, name: str, graph: Graph, data: onnx.TensorProto | np.ndarray[Any, Any]
+    ) -> None:
         super().__init__(name, graph)
         self.data = data
         if isinstance(data, onnx.TensorProto):
@@ -132,7 +152,11 @@ class Constant(Edge, gs.Constant):
     @property
     def nbytes(self) -> int:
         """Bytes of the elements as they are stored."""
-        return tensors.byte_size(self.data) if isinstance(self.data, onnx.TensorProto) else self.data.nbytes
+        return (
+            tensors.byte_size(self.data)
+            if isinstance(self.data, onnx.TensorProto)
+            else self.data.nbytes
+        )
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
@@ -147,7 +171,9 @@ class Constant(Edge, gs.Constant):
 
 @missing("Node")
 class Node(ReadOnly, gs.Node):
-    """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the truth for its edges."""
+    """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the
+    truth for its edges.
+    """
 
     inputs = Replaceable[Edge | None]()
 
@@ -167,7 +193,8 @@ class Node(ReadOnly, gs.Node):
         self.operator = self.domain, self.op  # the key of Graph.by_operator
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
-        self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
+        # the subgraphs in its attributes, in the order of the proto
+        self.bodies: tuple[Graph, ...] = ()
         for value in self.outputs:
             if value is not None:
                 value.producer = self
@@ -178,9 +205,13 @@ class Node(ReadOnly, gs.Node):
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written out, decoded; subgraphs as Graph, references as AttributeRef."""
+        """The attributes that are written out, decoded; subgraphs as Graph, references as
+        AttributeRef.
+        """
         bodies = iter(self.bodies)
-        return ReadOnlyDict((a.name, operators.decode_attribute(a, bodies)) for a in self.proto.attribute)
+        return ReadOnlyDict(
+            (a.name, operators.decode_attribute(a, bodies)) for a in self.proto.attribute
+        )
 
     @property
     def function(self) -> Graph | None:
@@ -196,7 +227,9 @@ class Node(ReadOnly, gs.Node):
         """The attribute, or its default in the operator's schema at this opset, or `default`."""
         if name in self.attrs:
             return self.attrs[name]
-        schema_default = operators.attribute_default(self.op, self.domain, self.graph.opset_of(self.domain), name)
+        schema_default = operators.attribute_default(
+            self.op, self.domain, self.graph.opset_of(self.domain), name
+        )
         return default if schema_default is None else schema_default
 
     def is_op(self, *names: str) -> bool:
@@ -214,7 +247,11 @@ class Node(ReadOnly, gs.Node):
     def captures(self) -> list[Edge]:
         """The values of the graphs around it that its subgraphs read or hand out, each once."""
         inside = dict.fromkeys(self.subgraphs(recursive=True))
-        read = (v for body in inside for v in (*(v for n in body.nodes for v in n.inputs), *body.outputs))
+        read = (
+            v
+            for body in inside
+            for v in (*(v for n in body.nodes for v in n.inputs), *body.outputs)
+        )
         return list(dict.fromkeys(v for v in read if v is not None and v.graph not in inside))
 
     def label(self) -> str:
@@ -228,11 +265,15 @@ class Node(ReadOnly, gs.Node):
 
 @missing("Graph")
 class Graph(ReadOnly):
-    """One scope: the main graph, a subgraph in an attribute, or the body of a model-local function."""
+    """One scope: the main graph, a subgraph in an attribute, or the body of a model-local
+    function.
+    """
 
     outputs = Replaceable[Edge]()
 
-    def __init__(self, model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> None:
+    def __init__(
+        self, model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None
+    ) -> None:
         self.model = model
         self.proto = proto
         self.parent = parent
@@ -241,7 +282,9 @@ class Graph(ReadOnly):
         self.is_function = isinstance(proto, onnx.FunctionProto)
         self.in_function: bool = self.is_function or (parent is not None and parent.in_function)
         around = model.opsets if parent is None else parent.opsets
-        self.opsets: dict[str, int] = operators.opsets_of(proto) if isinstance(proto, onnx.FunctionProto) else around
+        self.opsets: dict[str, int] = (
+            operators.opsets_of(proto) if isinstance(proto, onnx.FunctionProto) else around
+        )
         self.nodes: dict[Node, None] = NodesOfGraph()
         self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
         self.values: dict[str, Edge] = {}
@@ -260,12 +303,16 @@ class Graph(ReadOnly):
 
     @property
     def function_key(self) -> tuple[str, str, str]:
-        """Under which the model has the function that this is the body of: domain, name, overload."""
+        """Under which the model has the function that this is the body of: domain, name,
+        overload.
+        """
         assert isinstance(self.proto, onnx.FunctionProto)
         return operators.canonical_domain(self.proto.domain), self.proto.name, self.proto.overload
 
     def find(self, name: str) -> Edge | None:
-        """The value that a node in this graph means by a name: one of this graph, or else of a graph around it."""
+        """The value that a node in this graph means by a name: one of this graph, or else of a
+        graph around it.
+        """
         scope = self
         while name not in scope.values and scope.parent is not None:
             scope = scope.parent

@@ -1,4 +1,6 @@
-"""What holds of a whole model, whatever its graphs are: its proto, operator sets and target, and the names in use."""
+"""What holds of a whole model, whatever its graphs are: its proto, operator sets and target, and
+the names in use.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,19 @@ GROWTH_KEY = "fusionc.folding_growth"
 
 
 class Types(Protocol):
-    """What tells the types of the values of a model: `shapes.inference`, above this room. Values and nodes are those of
-    `model.graph`."""
+    """What tells the types of the values of a model: `shapes.inference`, above this room. Values
+    and nodes are those of `model.graph`.
+    """
 
     def of(self, value: Any, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
+        """The type of a value as far as it can be known; `rank_only` says that its dimensions do
+        not matter.
+        """
 
     def elements_of(self, value: Any) -> list[Any] | None:
-        """What a vector or scalar of integers holds that is no constant, as far as it can be known."""
+        """What a vector or scalar of integers holds that is no constant, as far as it can be
+        known.
+        """
 
     def begin_pass(self) -> None:
         """A pass starts: it may have the types refreshed once."""
@@ -47,10 +54,14 @@ class ModelHeader:
         self.target = target
         self.serials = count()  # of values
         self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
-        # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
-        growth = (p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit())
+        # Bytes by which constant folding has made the model larger so far, in earlier conversions,
+        # too.
+        growth = (
+            p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()
+        )
         self.folding_growth = int(next(growth, 0))
-        self.names: dict[str, int] = {}  # of values and nodes, in any scope, as `fresh_name` has them
+        # of values and nodes, in any scope, as `fresh_name` has them
+        self.names: dict[str, int] = {}
 
     @property
     def ir_version(self) -> int:

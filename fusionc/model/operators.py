@@ -1,4 +1,6 @@
-"""Questions about operators: schemas, defaults, which ones are random, commutative, or made of others."""
+"""Questions about operators: schemas, defaults, which ones are random, commutative, or made of
+others.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +25,36 @@ _NO_BODIES: Iterator[Any] = iter(())
 _NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
 _KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = frozenset(
-    {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Max", "Min", "Sum", "Mean"}
+    {
+        "Add",
+        "Mul",
+        "And",
+        "Or",
+        "Xor",
+        "Equal",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Max",
+        "Min",
+        "Sum",
+        "Mean",
+    }
 )
-# Before opset 7 these broadcast only where an attribute says so, and may align their second operand at an axis.
-ALIGNED_BEFORE_7 = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"})
+# Before opset 7 these broadcast only where an attribute says so, and may align their second operand
+# at an axis.
+ALIGNED_BEFORE_7 = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"}
+)
 
 
 def has_legacy_axis(node: Any) -> bool:
     """Whether a node of an old opset aligns its operands in another way than numpy does."""
-    return node.op in ALIGNED_BEFORE_7 and node.graph.opset < 7 and not {"axis", "broadcast"}.isdisjoint(node.attrs)
+    return (
+        node.op in ALIGNED_BEFORE_7
+        and node.graph.opset < 7
+        and not {"axis", "broadcast"}.isdisjoint(node.attrs)
+    )
 
 
 def canonical_domain(domain: str) -> str:
@@ -40,7 +63,9 @@ def canonical_domain(domain: str) -> str:
 
 
 def qualified(op: str, domain: str) -> str:
-    """The name of an operator in lists and flags: with its domain where that is not the standard one."""
+    """The name of an operator in lists and flags: with its domain where that is not the standard
+    one.
+    """
     return f"{domain}.{op}" if domain else op
 
 
@@ -50,7 +75,9 @@ def short_name(op: str, domain: str) -> str:
 
 
 def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
-    """The imported operator sets. A model older than IR version 3 imports none and means the first one."""
+    """The imported operator sets. A model older than IR version 3 imports none and means the first
+    one.
+    """
     found: dict[str, int] = {}
     if isinstance(proto, onnx.ModelProto) and not proto.opset_import and proto.ir_version < 3:
         found[""] = 1
@@ -62,8 +89,12 @@ def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
 
 @cache
 def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
-    """The operator's schema in that version of its operator set, or None where it has none (yet, or any more)."""
-    found = onnx.defs.get_schema(op, version, domain) if onnx.defs.has(op, version, domain) else None
+    """The operator's schema in that version of its operator set, or None where it has none (yet, or
+    any more).
+    """
+    found = (
+        onnx.defs.get_schema(op, version, domain) if onnx.defs.has(op, version, domain) else None
+    )
     return None if found is None or found.deprecated else found
 
 
@@ -76,7 +107,8 @@ def is_foreign(node: Any) -> bool:
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     """The default of an attribute in the operator's schema, or None where it has none.
 
-    onnxruntime takes LayerNormalization of opsets that do not have it yet: then the newest schema says what it means.
+    onnxruntime takes LayerNormalization of opsets that do not have it yet: then the newest schema
+    says what it means.
     """
     found = schema(op, domain, version) or schema(op, domain, onnx.defs.onnx_opset_version())
     known = {} if found is None else found.attributes
@@ -84,13 +116,16 @@ def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
 
 
 def is_composite(op: str, domain: str, version: int) -> bool:
-    """Whether ONNX defines the operator by others: a runtime without a kernel for it runs those one by one."""
+    """Whether ONNX defines the operator by others: a runtime without a kernel for it runs those one
+    by one.
+    """
     found: Any = schema(op, domain, version)
     return bool(found is not None and (found.has_function or found.has_context_dependent_function))
 
 
 def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODIES) -> Any:
-    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of anything else.
+    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of
+    anything else.
 
     Subgraphs come from `bodies`, in the order of the proto.
     """
@@ -116,7 +151,8 @@ def _text(value: bytes) -> str | bytes:
 def is_pure(node: Any) -> bool:
     """Whether the node's outputs depend on its inputs alone and running it has no other effect.
 
-    Custom operators are not known to be pure. A call of a model-local function is as pure as its body.
+    Custom operators are not known to be pure. A call of a model-local function is as pure as its
+    body.
     """
     if node.op in RANDOM_OR_STATEFUL:
         return False
@@ -130,7 +166,9 @@ def is_pure(node: Any) -> bool:
 
 
 def is_known(value: Any) -> bool:
-    """Whether a value depends on constants alone. Dequantized weights do not count: their form has a meaning."""
+    """Whether a value depends on constants alone. Dequantized weights do not count: their form has
+    a meaning.
+    """
     pending, seen = [value], set()
     while pending:
         current = pending.pop()
@@ -138,14 +176,22 @@ def is_known(value: Any) -> bool:
             continue
         seen.add(current)
         node = current.producer
-        if node is None or node.domain != "" or node.op in _NEVER_KNOWN or node.bodies or not is_pure(node):
+        if (
+            node is None
+            or node.domain != ""
+            or node.op in _NEVER_KNOWN
+            or node.bodies
+            or not is_pure(node)
+        ):
             return False
         pending.extend(node.inputs)
     return True
 
 
 def drops_nothing(node: Any) -> bool:
-    """Whether a Dropout is the identity: no training mode, or a ratio of 0, in any of the operator's four versions."""
+    """Whether a Dropout is the identity: no training mode, or a ratio of 0, in any of the
+    operator's four versions.
+    """
     opset = node.graph.opset
     if opset < 7:
         return bool(node.attr("is_test", 0))

@@ -1,4 +1,6 @@
-"""TensorProto ↔ numpy, external data included; how many bytes a tensor has without reading it, and which shape."""
+"""TensorProto ↔ numpy, external data included; how many bytes a tensor has without reading it, and
+which shape.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,12 @@ from fusionc.protos import NAMELESS
 Array = np.ndarray[Any, Any]
 Shape = tuple["int | str | None", ...]
 _CONSTANT_TYPES: dict[str, type] = {
-    **{"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64},
+    **{
+        "value_float": np.float32,
+        "value_floats": np.float32,
+        "value_int": np.int64,
+        "value_ints": np.int64,
+    },
     **{"value_string": object, "value_strings": object},
 }
 _FLOAT_INFO: Any = ml_dtypes.finfo
@@ -30,7 +37,9 @@ _BITS: dict[int, int] = {
 
 
 def float_info(dtype: np.dtype[Any]) -> Any:
-    """The limits of a floating-point type (`eps`, `max`, `smallest_normal` …), also of those that numpy has not."""
+    """The limits of a floating-point type (`eps`, `max`, `smallest_normal` …), also of those that
+    numpy has not.
+    """
     return _FLOAT_INFO(dtype)
 
 
@@ -41,7 +50,11 @@ def numpy_type(elem_type: int) -> np.dtype[Any] | None:
 
 def element_type(dtype: np.dtype[Any]) -> int:
     """The TensorProto.DataType of a numpy type (ml_dtypes and strings included)."""
-    return TensorProto.STRING if dtype.kind in "OSU" else int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+    return (
+        TensorProto.STRING
+        if dtype.kind in "OSU"
+        else int(onnx.helper.np_dtype_to_tensor_dtype(dtype))
+    )
 
 
 def type_name(elem_type: int) -> str:
@@ -53,9 +66,11 @@ def type_name(elem_type: int) -> str:
 class ValueType:
     """What is known of the type of a value."""
 
-    elem_type: int = 0  # the TensorProto.DataType; 0 where it is unknown or the value is not a tensor
+    # the TensorProto.DataType; 0 where it is unknown or the value is not a tensor
+    elem_type: int = 0
     shape: Shape | None = None
-    other: onnx.TypeProto = field(default_factory=onnx.TypeProto, hash=False)  # of what is not a tensor
+    # of what is not a tensor
+    other: onnx.TypeProto = field(default_factory=onnx.TypeProto, hash=False)
 
     @classmethod
     def of(cls, proto: onnx.TypeProto) -> ValueType:
@@ -63,20 +78,29 @@ class ValueType:
         if not proto.HasField("tensor_type"):
             return cls(other=proto)
         tensor = proto.tensor_type
-        return cls(tensor.elem_type, tuple(map(dimension_of, tensor.shape.dim)) if tensor.HasField("shape") else None)
+        return cls(
+            tensor.elem_type,
+            tuple(map(dimension_of, tensor.shape.dim)) if tensor.HasField("shape") else None,
+        )
 
     @cached_property
     def proto(self) -> onnx.TypeProto:
         """The same as a TypeProto, which nobody changes."""
         is_tensor = self.elem_type or self.shape is not None
-        return onnx.helper.make_tensor_type_proto(self.elem_type, self.shape) if is_tensor else self.other
+        return (
+            onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
+            if is_tensor
+            else self.other
+        )
 
 
 UNKNOWN = ValueType()
 
 
 def dimension_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """A size, or the name of one; None where neither is declared, or a name that exporters give to any."""
+    """A size, or the name of one; None where neither is declared, or a name that exporters give to
+    any.
+    """
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return None if dim.dim_param in NAMELESS else dim.dim_param
@@ -86,7 +110,10 @@ def byte_size(tensor: TensorProto) -> int:
     """Bytes of the elements as they are stored, computed from the dimensions."""
     if tensor.data_type == TensorProto.STRING:
         return sum(len(s) for s in tensor.string_data)
-    bits = _BITS.get(tensor.data_type) or onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * 8
+    bits = (
+        _BITS.get(tensor.data_type)
+        or onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * 8
+    )
     return int(prod(tensor.dims) * bits + 7) // 8
 
 
@@ -100,20 +127,31 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     place = {entry.key: entry.value for entry in tensor.external_data}
-    path, offset, length = os.path.join(folder, place["location"]), int(place.get("offset", 0)), byte_size(tensor)
+    path, offset, length = (
+        os.path.join(folder, place["location"]),
+        int(place.get("offset", 0)),
+        byte_size(tensor),
+    )
     if tensor.data_type in _BITS or length == 0:
         raw = np.fromfile(path, np.uint8, length, offset=offset).tobytes()
-        return numpy_helper.to_array(TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw))
+        return numpy_helper.to_array(
+            TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
+        )
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    if offset % dtype.itemsize:  # numpy would compute with copies of parts, and add them up in another order
-        return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tuple(tensor.dims))
+    # numpy would compute with copies of parts, and add them up in another order
+    if offset % dtype.itemsize:
+        return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(
+            tuple(tensor.dims)
+        )
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=tuple(tensor.dims))
 
 
 def element_digest(array: Array) -> bytes:
     """What tells arrays of one type and shape apart, bit by bit: 16 bytes."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    content = repr(flat.tolist()).encode() if array.dtype.kind in "OSU" else flat.view(np.uint8).data
+    content = (
+        repr(flat.tolist()).encode() if array.dtype.kind in "OSU" else flat.view(np.uint8).data
+    )
     return blake2b(content, digest_size=16).digest()
 
 
@@ -127,7 +165,11 @@ def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:
     """The value of a Constant node, whichever attribute holds it."""
     attribute = node.attribute[0]
     value = onnx.helper.get_attribute_value(attribute)
-    return to_array(value, folder) if attribute.name == "value" else np.array(value, _CONSTANT_TYPES[attribute.name])
+    return (
+        to_array(value, folder)
+        if attribute.name == "value"
+        else np.array(value, _CONSTANT_TYPES[attribute.name])
+    )
 
 
 def to_proto(array: Array, name: str) -> TensorProto:

@@ -1,6 +1,7 @@
 """The graph in memory → the original proto: what no pass rewrote stays as it was, byte for byte.
 
-Repeated fields are sorted in place and cut, never rebuilt: weights are not copied, and kept entries keep every field.
+Repeated fields are sorted in place and cut, never rebuilt: weights are not copied, and kept entries
+keep every field.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def write_back(model: Model) -> onnx.ModelProto:
     keep(model.proto.functions, lambda function: id(function) in kept)
     scopes: list[Model | Graph] = [model, *model.functions.values()]
     for scope in scopes:
-        for domain, version in sorted(scope.opsets.items() - operators.opsets_of(scope.proto).items()):
+        for domain, version in sorted(
+            scope.opsets.items() - operators.opsets_of(scope.proto).items()
+        ):
             scope.proto.opset_import.add(domain=domain, version=version)
     if model.folding_growth:  # the budget is one for all conversions of a model
         entries = {entry.key: entry for entry in model.proto.metadata_props}
@@ -49,7 +52,8 @@ def _write_graph(graph: Graph) -> None:
 
 def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[Constant]) -> None:
     declared = {t.name for t in proto.initializer}
-    kept = graph.values.keys() - {constant.name for constant in new_constants}  # one may take the name of an old one
+    # one may take the name of an old one
+    kept = graph.values.keys() - {constant.name for constant in new_constants}
     keep(proto.initializer, lambda tensor: tensor.name in kept)
     if graph.model.ir_version < 4:
         keep(proto.input, lambda info: info.name not in declared or info.name in kept)
@@ -60,13 +64,17 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
 
 
 def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
-    """Let a tensor of the proto hold what the graph held until now: large weights are there once."""
+    """Let a tensor of the proto hold what the graph held until now: large weights are there
+    once.
+    """
     tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
     constant.data, constant._elements = tensor, None
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
-    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers: these are made anew."""
+    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers:
+    these are made anew.
+    """
     nodes = topological_order(graph, graph.ordered())
     place: dict[int, int] = {}
     fields = graph.proto.node
@@ -75,11 +83,16 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     for constant in as_nodes:
         made = fields.add(op_type="Constant", output=[constant.name])
         existing.append(made)
-        made.attribute.append(onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name)))
+        made.attribute.append(
+            onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name))
+        )
         place[id(made)] = len(place)
     new = [node for node in nodes if id(node.proto) not in known]
     if isinstance(graph.proto, onnx.GraphProto):
-        _declare_outputs([node for node in new if operators.is_foreign(node) and node.function is None], graph.proto)
+        _declare_outputs(
+            [node for node in new if operators.is_foreign(node) and node.function is None],
+            graph.proto,
+        )
     for node in nodes:
         _write_edges(node)
         if id(node.proto) not in known:
@@ -90,8 +103,9 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
 
 
 def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
-    """Declare what onnx does not infer: quantizers, say, read it there. Dimensions that only this conversion has names
-    for stay open."""
+    """Declare what onnx does not infer: quantizers, say, read it there. Dimensions that only this
+    conversion has names for stay open.
+    """
     if not nodes:
         return
     declared = {info.name for info in (*proto.value_info, *proto.output)}
@@ -110,8 +124,9 @@ def _names_of_sizes(graph: onnx.GraphProto) -> set[str]:
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:
-    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs, which it may have given
-    away: then it is no part of the model any more."""
+    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs,
+    which it may have given away: then it is no part of the model any more.
+    """
     node.proto = proto
     for body, copy in zip(node.bodies, bodies_of(proto), strict=False):
         existing = list(body.proto.node)
@@ -129,9 +144,14 @@ def _write_edges(node: Node) -> None:
             field[:] = names
 
 
-def keep(field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None) -> None:
-    """Keep the entries of a repeated field that `is_kept` accepts, in their order or in the one of `order`."""
-    entries = list(field)  # holds the entries, so that their identities stay valid while they are sorted
+def keep(
+    field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None
+) -> None:
+    """Keep the entries of a repeated field that `is_kept` accepts, in their order or in the one of
+    `order`.
+    """
+    # holds the entries, so that their identities stay valid while they are sorted
+    entries = list(field)
     kept = [entry for entry in entries if is_kept(entry)]
     if order is None and len(kept) == len(entries):
         return

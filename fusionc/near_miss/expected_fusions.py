@@ -1,4 +1,6 @@
-"""What another optimizer fused in the same model and fusionc did not, and the passes that make such operators."""
+"""What another optimizer fused in the same model and fusionc did not, and the passes that make such
+operators.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from fusionc.model.graph import Model
 from fusionc.model.operators import KERNELS, short_name
 from fusionc.rewrite import Pass
 
-_MADE = re.compile(r"^after +(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)  # in the documentation of a pass
+# in the documentation of a pass
+_MADE = re.compile(r"^after +(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ExpectedOperator:
-    """An operator of which the other result has more: `expected` there, `converted` here. `nodes` are those of the
-    given model that became it there."""
+    """An operator of which the other result has more: `expected` there, `converted` here. `nodes`
+    are those of the given model that became it there.
+    """
 
     operator: str
     converted: int
@@ -43,7 +47,9 @@ def expected_operators(given: Model, converted: Model, expected: Model) -> list[
     changes = node_changes(given, expected, Digests()).changes if made else []
     found = []
     for name in made:
-        became = [change for change in changes if any(node.operator == name for node in change.after)]
+        became = [
+            change for change in changes if any(node.operator == name for node in change.after)
+        ]
         nodes = dict.fromkeys(node.name for change in became for node in change.before)
         found.append(ExpectedOperator(name, counts[1][name], counts[2][name], tuple(nodes)))
     return found

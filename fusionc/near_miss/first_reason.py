@@ -1,4 +1,6 @@
-"""What does not fit, in words: one look at the value that stands where a part of the pattern would have to."""
+"""What does not fit, in words: one look at the value that stands where a part of the pattern would
+have to.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,22 @@ from fusionc.rewrite.pattern import (
 _NAME = re.compile("‹.*?›")
 _SAME = "the pattern has the same value in both places"
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-_OPERANDS = ("Add", "Sub", "Mul", "Div", "Pow", "MatMul", "Max", "Min", "Sum", "And", "Or", "Equal", "Less", "Greater")
+_OPERANDS = (
+    "Add",
+    "Sub",
+    "Mul",
+    "Div",
+    "Pow",
+    "MatMul",
+    "Max",
+    "Min",
+    "Sum",
+    "And",
+    "Or",
+    "Equal",
+    "Less",
+    "Greater",
+)
 
 
 def node_text(node: Node) -> str:
@@ -58,7 +75,9 @@ def first_reason(furthest: Furthest, anchor: Node) -> str:
         wanted = _wanted(unfit.formula, furthest)
         return f"{node_text(anchor)}: the pattern's {_ordinal(unfit.condition)} output, {wanted}, is not there"
     one_by_one = _reasons(furthest, unfit, unfit.owner)
-    return next(filter(None, one_by_one), "") or next(_reasons(furthest, unfit, unfit.owner, together=True))
+    return next(filter(None, one_by_one), "") or next(
+        _reasons(furthest, unfit, unfit.owner, together=True)
+    )
 
 
 def value_at(furthest: Furthest, unfit: Unfit) -> list[Edge]:
@@ -74,10 +93,13 @@ def _flat(found: Any) -> Iterator[Any]:
         yield from _flat(item) if isinstance(item, list) else [item]
 
 
-def _reasons(furthest: Furthest, unfit: Unfit, owner: OpFormula, *, together: bool = False) -> Iterator[str]:
+def _reasons(
+    furthest: Furthest, unfit: Unfit, owner: OpFormula, *, together: bool = False
+) -> Iterator[str]:
     """What does not fit, once for each node that the operator stands for: several in an `each`.
 
-    Empty where one look shows nothing; with `together` it is said then that it does not fit together with the rest.
+    Empty where one look shows nothing; with `together` it is said then that it does not fit
+    together with the rest.
     """
     assert furthest.found is not None
     captures = furthest.found.captures
@@ -96,8 +118,12 @@ def _reasons(furthest: Furthest, unfit: Unfit, owner: OpFormula, *, together: bo
         yield text and f"{node_text(node)}: {text}"
 
 
-def _of_value(furthest: Furthest, unfit: Unfit, at: int, node: Node, value: Any, together: bool) -> str:
-    """What is wrong with an input of a node, or with one of those from there on, where the formula stands for all."""
+def _of_value(
+    furthest: Furthest, unfit: Unfit, at: int, node: Node, value: Any, together: bool
+) -> str:
+    """What is wrong with an input of a node, or with one of those from there on, where the formula
+    stands for all.
+    """
     formula = unfit.formula
     if isinstance(formula, Among):
         return f"none of its {_kind(node)}s is {_wanted(formula.inner, furthest)}"
@@ -113,9 +139,16 @@ def _of_value(furthest: Furthest, unfit: Unfit, at: int, node: Node, value: Any,
 
 
 def _of_each(
-    furthest: Furthest, formula: Each, values: Sequence[Edge | None], node: Node, start: int, together: bool
+    furthest: Furthest,
+    formula: Each,
+    values: Sequence[Edge | None],
+    node: Node,
+    start: int,
+    together: bool,
 ) -> str:
-    """What is wrong with the first of these inputs of a node, all of which would have to be what the formula says."""
+    """What is wrong with the first of these inputs of a node, all of which would have to be what
+    the formula says.
+    """
     if not values:
         return f"{_input_text(node, start, None)} is left out"
     for at, value in enumerate(values, start):
@@ -133,12 +166,18 @@ def _kind(node: Node) -> str:
 
 
 def _input_text(node: Node, at: int, value: Any) -> str:
-    return f"{_ordinal(at)} {_kind(node)}{f' {named(value.name)}' if isinstance(value, Edge) else ''}"
+    return (
+        f"{_ordinal(at)} {_kind(node)}{f' {named(value.name)}' if isinstance(value, Edge) else ''}"
+    )
 
 
 def _number_of_inputs(owner: OpFormula, node: Node) -> str:
     most = "at most " if any(isinstance(arg, Maybe) for arg in owner.args) else ""
-    return "" if len(node.inputs) <= len(owner.args) else f"has {len(node.inputs)} inputs, not {most}{len(owner.args)}"
+    return (
+        ""
+        if len(node.inputs) <= len(owner.args)
+        else f"has {len(node.inputs)} inputs, not {most}{len(owner.args)}"
+    )
 
 
 def _attribute(owner: OpFormula, node: Node, name: str) -> str:
@@ -161,7 +200,9 @@ def _ordinal(at: Any) -> str:
 
 
 def _mismatch(formula: Formula | None, value: Any, furthest: Furthest, user: Node) -> str:
-    """Why a value is not what the formula stands for, as far as one look shows; empty where it could be."""
+    """Why a value is not what the formula stands for, as far as one look shows; empty where it
+    could be.
+    """
     if value is None:
         return "" if isinstance(formula, Maybe | Omitted) else "is left out"
     if formula is None:
@@ -173,7 +214,11 @@ def _mismatch(formula: Formula | None, value: Any, furthest: Furthest, user: Nod
             return _no_constant(formula, value, furthest)
         case Var(name):
             other = _captured(furthest, name)
-            return f"is not {named(other.name)}: {_SAME}" if isinstance(other, Edge) and other is not value else ""
+            return (
+                f"is not {named(other.name)}: {_SAME}"
+                if isinstance(other, Edge) and other is not value
+                else ""
+            )
         case Either(alternatives):
             if any(not _mismatch(one, value, furthest, user) for one in alternatives):
                 return ""
@@ -198,7 +243,9 @@ def _no_constant(formula: Const, value: Edge, furthest: Furthest) -> str:
     if formula.value is not None and not is_number(value.constant(), formula.value):
         array = value.constant()
         if array is None or array.size != 1:
-            return f"has the shape {list(value.shape or ())}, not the one element {formula.value:.9g}"
+            return (
+                f"has the shape {list(value.shape or ())}, not the one element {formula.value:.9g}"
+            )
         return f"is {array.reshape(())[()]!s}, not {formula.value!r}"
     other = _captured(furthest, formula.name)
     if isinstance(other, Edge) and other is not value:
@@ -224,11 +271,16 @@ def _no_output_of(formula: OpFormula | Out, value: Edge, user: Node) -> str:
 
 
 def _not_with_the_rest(formula: Formula | None, value: Any, furthest: Furthest) -> str:
-    """What to say of a value that could be what the formula stands for, were it not for the other values."""
+    """What to say of a value that could be what the formula stands for, were it not for the other
+    values.
+    """
     is_same, maker = False, formula
     while maker is not None and not isinstance(maker, OpFormula):
         is_same, maker = is_same or isinstance(maker, Same), inside(maker)
-    matched = [*furthest.part.labels, *(one for f in furthest.part.formulas for one in operators_in(f))]
+    matched = [
+        *furthest.part.labels,
+        *(one for f in furthest.part.formulas for one in operators_in(f)),
+    ]
     value = value[-1] if isinstance(value, list) else value
     if isinstance(value, Edge) and value.producer is not None and (is_same or maker in matched):
         producer = value.producer
@@ -237,7 +289,9 @@ def _not_with_the_rest(formula: Formula | None, value: Any, furthest: Furthest) 
 
 
 def _odd(node: Node) -> str:
-    """Why a node of the right operator is none that a formula could mean; empty where it could be."""
+    """Why a node of the right operator is none that a formula could mean; empty where it could
+    be.
+    """
     if node.has_references:
         return "attributes are parameters of the function that holds it"
     return "operands are aligned at an axis, as before opset 7" if has_legacy_axis(node) else ""

@@ -1,8 +1,9 @@
-"""How far a pattern gets at a node where it does not match: the largest part of it that the matcher finds there.
+"""How far a pattern gets at a node where it does not match: the largest part of it that the matcher
+finds there.
 
-What the whole pattern asks for is tried piece by piece, from its root on: what fits is kept, what does not is opened
-and its own pieces are tried, and what is left of that in the end does not fit. Nothing here knows how a formula is
-matched: each answer is the matcher's.
+What the whole pattern asks for is tried piece by piece, from its root on: what fits is kept, what
+does not is opened and its own pieces are tried, and what is left of that in the end does not fit.
+Nothing here knows how a formula is matched: each answer is the matcher's.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _LEAF = 0.5  # what a value or an attribute counts that does not fit, beside an 
 
 @dataclass(frozen=True)
 class Unfit:
-    """What does not fit: a condition of an operator, or the formula that stands for one of its arguments, or for an
-    output of the pattern."""
+    """What does not fit: a condition of an operator, or the formula that stands for one of its
+    arguments, or for an output of the pattern.
+    """
 
     owner: OpFormula | None
     condition: Condition
@@ -49,7 +51,8 @@ class Unfit:
 
 @dataclass(frozen=True)
 class Furthest:
-    """The largest part of a pattern that is there. `unfit` is in the order of the formula, what is first being first.
+    """The largest part of a pattern that is there. `unfit` is in the order of the formula, what is
+    first being first.
 
     `found` is None where not even the operator of the root is.
     """
@@ -64,12 +67,16 @@ class _Attempt:
     asked: Asked
     unfit: tuple[Unfit, ...] = ()
 
-    def without(self, owner: OpFormula | None, condition: Condition, formula: Formula | None = None) -> _Attempt:
+    def without(
+        self, owner: OpFormula | None, condition: Condition, formula: Formula | None = None
+    ) -> _Attempt:
         return replace(self, unfit=(*self.unfit, Unfit(owner, condition, formula)))
 
 
 class PatternSearch:
-    """Asks for parts of one pattern at node after node; what was written for one is there for the next."""
+    """Asks for parts of one pattern at node after node; what was written for one is there for the
+    next.
+    """
 
     def __init__(self, formulas: Sequence[Formula], absent: Mapping[str, None]) -> None:
         self.formulas, self._absent = formulas, absent
@@ -100,7 +107,8 @@ class _AtNode:
         for at, formula in enumerate(self.pattern.formulas):
             attempt = self._add(attempt, (None, at), (), formula)
             if attempt.unfit and not at:
-                break  # without the whole of the first output, nobody knows where another one would be
+                # without the whole of the first output, nobody knows where another one would be
+                break
         part = self.pattern.part(attempt.asked)
         found = matcher.match(part.formulas, self.anchor, {}) if part.formulas else None
         return Furthest(found, part, attempt.unfit)
@@ -108,14 +116,18 @@ class _AtNode:
     def _is_there(self, asked: Asked) -> bool:
         return matcher.match(self.pattern.part(asked).formulas, self.anchor, {}) is not None
 
-    def _add(self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Formula) -> _Attempt:
+    def _add(
+        self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Formula
+    ) -> _Attempt:
         """As much of `formula` at this place as fits besides what is asked for already."""
         asked = attempt.asked.with_condition(*slot)
         if self._is_there(asked):
             return replace(attempt, asked=asked)
         return self._add_parts(attempt, slot, path, formula)
 
-    def _add_parts(self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Formula) -> _Attempt:
+    def _add_parts(
+        self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Formula
+    ) -> _Attempt:
         inner = inside(formula)
         if inner is not None:
             found = self._add_parts(attempt, slot, path, inner)
@@ -131,7 +143,9 @@ class _AtNode:
                     return self._add_arguments(replace(attempt, asked=opened), formula)
         return attempt.without(*slot, formula)
 
-    def _add_alternative(self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Either) -> _Attempt:
+    def _add_alternative(
+        self, attempt: _Attempt, slot: Slot, path: tuple[int, ...], formula: Either
+    ) -> _Attempt:
         """The alternative that gets furthest; none where no operator of any is there."""
         found = []
         for at, alternative in enumerate(formula.alternatives):
@@ -140,16 +154,24 @@ class _AtNode:
         further = [one for one in found if self._size(one) > self._size(attempt)]
         if not further:
             return attempt.without(*slot, formula)
-        return max(further, key=lambda one: (self._size(one), -sum(unfit.weight for unfit in one.unfit)))
+        return max(
+            further, key=lambda one: (self._size(one), -sum(unfit.weight for unfit in one.unfit))
+        )
 
     def _size(self, attempt: _Attempt) -> int:
         return self.pattern.part(attempt.asked).size
 
     def _add_arguments(self, attempt: _Attempt, formula: OpFormula) -> _Attempt:
-        """What else is asked for of an operator that is there: all that fits as it is, then of the rest what fits."""
+        """What else is asked for of an operator that is there: all that fits as it is, then of the
+        rest what fits.
+        """
         for condition in conditions_of(formula):
             asked = attempt.asked.with_condition(formula, condition)
-            attempt = replace(attempt, asked=asked) if self._is_there(asked) else attempt.without(formula, condition)
+            attempt = (
+                replace(attempt, asked=asked)
+                if self._is_there(asked)
+                else attempt.without(formula, condition)
+            )
         left = []
         for at, arg in enumerate(formula.args):
             asked = attempt.asked.with_condition(formula, at)

@@ -11,11 +11,12 @@ from fusionc.near_miss.pass_places import Place
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it is the same.
+    """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it
+    is the same.
 
-    Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit. `is_match` is true where all
-    of it is there: the match is refused, or `would_fire`, where the pass is not to run. `is_near` is not where nothing
-    but its first operator is.
+    Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit.
+    `is_match` is true where all of it is there: the match is refused, or `would_fire`, where the
+    pass is not to run. `is_near` is not where nothing but its first operator is.
     """
 
     text: str
@@ -34,8 +35,8 @@ class Reason:
 def reasons_of(places: Sequence[Place]) -> list[Reason]:
     """Why nothing happens at these places, the nearest misses first, those that are alike together.
 
-    Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first operator is there
-    is no near miss, unless nothing is nearer.
+    Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first
+    operator is there is no near miss, unless nothing is nearer.
     """
     at_root: dict[tuple[int, str], list[Place]] = {}
     for place in places:
@@ -44,7 +45,9 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
     nearer = list(filter(_is_near, ranked))
     alike: dict[tuple[str, int, str], list[Place]] = {}
     for place in nearer or ranked:
-        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(place)
+        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(
+            place
+        )
     return [
         Reason(
             first.reason or f"{first.root}: it would take effect",
@@ -66,7 +69,8 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
 def _nearest(places: Sequence[Place]) -> Place:
     """The nearest of the patterns that begin at one node.
 
-    Where all of one is there but a condition, a larger one that lacks several things is not what the model means.
+    Where all of one is there but a condition, a larger one that lacks several things is not what
+    the model means.
     """
     if any(place.is_whole and place.size > 1 for place in places):
         places = [place for place in places if place.is_whole or place.unfit == 1]

@@ -1,7 +1,8 @@
-"""A pattern of which only a part is asked for: the rest is anything. The matcher says whether the part is there.
+"""A pattern of which only a part is asked for: the rest is anything. The matcher says whether the
+part is there.
 
-What is asked for of an operator is counted by itself: the number of its inputs, each attribute, each argument. One
-sub-formula object stays one node, whatever is asked for of it.
+What is asked for of an operator is counted by itself: the number of its inputs, each attribute,
+each argument. One sub-formula object stays one node, whatever is asked for of it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from fusionc.rewrite.pattern import Among, Each, Either, Formula, Keep, Maybe, OpFormula, Out, Rest, Same, Var
+from fusionc.rewrite.pattern import (
+    Among,
+    Each,
+    Either,
+    Formula,
+    Keep,
+    Maybe,
+    OpFormula,
+    Out,
+    Rest,
+    Same,
+    Var,
+)
 
 INPUTS = "number of inputs"
-Condition = str | int  # INPUTS, the name of an attribute with = behind it, or the place of an argument
-Slot = tuple[OpFormula | None, int]  # an argument of an operator; of none, one of the outputs of the pattern
+# INPUTS, the name of an attribute with = behind it, or the place of an argument
+Condition = str | int
+# an argument of an operator; of none, one of the outputs of the pattern
+Slot = tuple[OpFormula | None, int]
 _ONE_INSIDE = (Maybe, Keep, Same, Each, Among, Out)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for: nothing but their operators of those `opened`, but what is listed with them, and everything of
-    what is not opened. `chosen` are alternatives, by where the Either stands."""
+    """What is asked for: nothing but their operators of those `opened`, but what is listed with
+    them, and everything of what is not opened. `chosen` are alternatives, by where the Either
+    stands.
+    """
 
-    opened: Mapping[OpFormula | None, frozenset[Condition]] = field(default_factory=lambda: {None: frozenset()})
+    opened: Mapping[OpFormula | None, frozenset[Condition]] = field(
+        default_factory=lambda: {None: frozenset()}
+    )
     chosen: Mapping[tuple[Slot, tuple[int, ...]], int] = field(default_factory=dict)
 
     @property
@@ -35,7 +54,9 @@ class Asked:
         """This, and one thing more of an operator that is opened, or of the pattern."""
         return replace(self, opened={**self.opened, owner: self.opened[owner] | {condition}})
 
-    def with_opened(self, formula: OpFormula, conditions: frozenset[Condition] = frozenset()) -> Asked:
+    def with_opened(
+        self, formula: OpFormula, conditions: frozenset[Condition] = frozenset()
+    ) -> Asked:
         """This, with nothing but these conditions for an operator."""
         return replace(self, opened={**self.opened, formula: conditions})
 
@@ -48,7 +69,8 @@ class Asked:
 class PartialFormula:
     """The formulas of a pattern with anything in the place of what is not asked for.
 
-    `labels` are what the nodes of opened operators are captured as, `names` the values in the place of arguments.
+    `labels` are what the nodes of opened operators are captured as, `names` the values in the place
+    of arguments.
     """
 
     formulas: tuple[Formula, ...]
@@ -109,7 +131,9 @@ class _Writer:
                 number = self.asked.chosen.get((slot, path))
                 if number is not None:
                     return self._part(alternatives[number], slot, (*path, number))
-                parts = [self._part(part, slot, (*path, at)) for at, part in enumerate(alternatives)]
+                parts = [
+                    self._part(part, slot, (*path, at)) for at, part in enumerate(alternatives)
+                ]
                 return Either(tuple(parts)) if _differ(parts, alternatives) else formula
             case Out(node, index):
                 written = self._part(node, slot, path)
@@ -133,12 +157,18 @@ class _Writer:
         wanted = self.asked.opened[formula]
         label = self.labels.setdefault(formula, f"node {len(self.labels)}")
         args = [
-            self._part(arg, (formula, at), ()) if at in wanted else self._anything(arg, (formula, at))
+            self._part(arg, (formula, at), ())
+            if at in wanted
+            else self._anything(arg, (formula, at))
             for at, arg in enumerate(formula.args)
         ]
-        if INPUTS not in wanted and not any(isinstance(arg, Rest | Each | Among) for arg in args[-1:]):
+        if INPUTS not in wanted and not any(
+            isinstance(arg, Rest | Each | Among) for arg in args[-1:]
+        ):
             args.append(Rest(""))
-        attributes = {name: value for name, value in formula.attributes.items() if f"{name}=" in wanted}
+        attributes = {
+            name: value for name, value in formula.attributes.items() if f"{name}=" in wanted
+        }
         return OpFormula(formula.operators, tuple(args), attributes, label)
 
     def _anything(self, formula: Formula, slot: Slot) -> Formula:

@@ -1,4 +1,6 @@
-"""What there is to say of one pass in a conversion: where it fired, who was there first, and why it does not fire."""
+"""What there is to say of one pass in a conversion: where it fired, who was there first, and why it
+does not fire.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes go wher
 
 @dataclass(frozen=True)
 class Taken:
-    """A match of the pass that another rewrite took: before the pass ran, or after it had refused it for `reason`."""
+    """A match of the pass that another rewrite took: before the pass ran, or after it had refused
+    it for `reason`.
+    """
 
     nodes: tuple[str, ...]
     pattern: str
@@ -36,8 +40,9 @@ class Taken:
 
 @dataclass(frozen=True)
 class PassAnswer:
-    """What there is to say of one pass: whether it is on, where it fired, which places others took first, and why it
-    does not fire in others, the nearest misses first."""
+    """What there is to say of one pass: whether it is on, where it fired, which places others took
+    first, and why it does not fire in others, the nearest misses first.
+    """
 
     name: str
     state: str
@@ -54,14 +59,22 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
     if pass_.is_pattern_fusion and not pattern_fusion_pass:
         return "off by --pattern_fusion_pass false, which no other switch undoes; below, it is as if it were on"
     default = " by default" if pass_.default == "off" else ""
-    return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
+    return (
+        f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
+    )
 
 
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
-    """What there is to say of a pass; `near` are nodes of which a place has to have one, None for all places."""
+    """What there is to say of a pass; `near` are nodes of which a place has to have one, None for
+    all places.
+    """
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
-    places = list(places_without_area(pass_, done.fused) if isinstance(pass_, AreaPass) else places_of(model, pass_))
+    places = list(
+        places_without_area(pass_, done.fused)
+        if isinstance(pass_, AreaPass)
+        else places_of(model, pass_)
+    )
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
@@ -70,7 +83,9 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
         taken = [one for one in taken if not near.isdisjoint(one.nodes)]
         if not (places or fired or taken):
             model = done.before
-            places = [place for place in places_of(model, pass_) if not near.isdisjoint(place.nodes)]
+            places = [
+                place for place in places_of(model, pass_) if not near.isdisjoint(place.nodes)
+            ]
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
     notes += _functions(model, reasons)
@@ -78,8 +93,11 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
 
-def _taken(pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence[Place]) -> list[Taken]:
-    """What the pass would have rewritten in the given model, or what it refused, and another rewrite took.
+def _taken(
+    pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence[Place]
+) -> list[Taken]:
+    """What the pass would have rewritten in the given model, or what it refused, and another
+    rewrite took.
 
     `left` are the places in the converted model.
     """
@@ -88,10 +106,14 @@ def _taken(pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence
     for commit in done.commits:
         if commit.pass_name != pass_.name:
             others |= {
-                (commit.graph_id, node): commit for node in commit.nodes if (commit.graph_id, node) not in others
+                (commit.graph_id, node): commit
+                for node in commit.nodes
+                if (commit.graph_id, node) not in others
             }
     refused = [place for place in done.matched(pass_) if place.reason]
-    sound = [p for p in places_of(done.before, pass_, only_matches=True) if p.is_match and not p.reason]
+    sound = [
+        p for p in places_of(done.before, pass_, only_matches=True) if p.is_match and not p.reason
+    ]
     still = {(place.graph_id, place.nodes) for place in left if place.is_match}
     found: dict[tuple[int, tuple[str, ...]], Taken] = {}
     for place in (*refused, *sound):
@@ -113,7 +135,9 @@ def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
             yield f"graph {graph_id} is the function {function}, in which no types and shapes are known; {_INLINED}"
 
 
-def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool) -> Iterator[str]:
+def _notes(
+    pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool
+) -> Iterator[str]:
     """What else there is to know of a pass that has these reasons not to fire, or none."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
@@ -125,7 +149,9 @@ def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_other
     if searching:
         whose = ", ".join(pattern.name for pattern in searching)
         operators = dict.fromkeys(op for pattern in searching for op in pattern.operators)
-        counts = ", ".join(f"{op} (the converted model has {there[op] or 'none'})" for op in operators)
+        counts = ", ".join(
+            f"{op} (the converted model has {there[op] or 'none'})" for op in operators
+        )
         what = f" for {counts}" if counts else ""
         yield f"{whose}: a search of its own{what}, which says nothing of near misses"
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))

@@ -1,4 +1,6 @@
-"""The places of a model at which a pass could fire: where it would, where it is refused, and where it nearly does."""
+"""The places of a model at which a pass could fire: where it would, where it is refused, and where
+it nearly does.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,18 @@ from fusionc.target_opset.limits import newest_opset
 _MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
 _OWN = "a condition of its own"  # one of which nothing can be said
 _LOOKED_AT = 3  # nodes for each operator that is missing
-_CONDITION = 0.25  # what a condition counts that does not hold, beside an operator that is not there
+# what a condition counts that does not hold, beside an operator that is not there
+_CONDITION = 0.25
 
 
 @dataclass(frozen=True)
 class Place:
     """Where a pattern begins, and what happens there.
 
-    `reason` says why nothing does, and is empty where the pass takes effect. Of the pattern's `size` operators,
-    `fitting` are there; `unfit` things do not fit, `missing` being their weight. `beyond` of the missing operators are
-    behind what does not fit. `is_match` says whether it is a match, which is refused then. `nodes` are those that fit,
-    and those in the place of others.
+    `reason` says why nothing does, and is empty where the pass takes effect. Of the pattern's
+    `size` operators, `fitting` are there; `unfit` things do not fit, `missing` being their weight.
+    `beyond` of the missing operators are behind what does not fit. `is_match` says whether it is a
+    match, which is refused then. `nodes` are those that fit, and those in the place of others.
     """
 
     graph_id: int
@@ -64,8 +67,12 @@ class Place:
 
 
 def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Iterator[Place]:
-    """Every place of a pass, one for each node at which a pattern begins, in the order of the patterns."""
-    absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
+    """Every place of a pass, one for each node at which a pattern begins, in the order of the
+    patterns.
+    """
+    absent = dict.fromkeys(
+        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
+    )
     for graph in model.graphs:
         if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
             continue
@@ -84,7 +91,9 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
-    """The operators at which a pattern begins, or that it looks for, where it finds its places itself."""
+    """The operators at which a pattern begins, or that it looks for, where it finds its places
+    itself.
+    """
     if pattern.find is not None:
         return pattern.operators
     return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
@@ -93,13 +102,21 @@ def roots_of(pattern: Pattern) -> tuple[str, ...]:
 def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
     """The nodes at which a formula may begin, in topological order."""
     operators = makers(pattern.formulas[0]) or ()
-    return sorted((n for key in operators for n in graph.by_operator.get(key, ())), key=lambda node: node.position)
+    return sorted(
+        (n for key in operators for n in graph.by_operator.get(key, ())),
+        key=lambda node: node.position,
+    )
 
 
 def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
     furthest = search.furthest(anchor)
     nodes = [anchor, *(() if furthest.found is None else furthest.found.nodes)]
-    nodes += [value.producer for unfit in furthest.unfit for value in value_at(furthest, unfit) if value.producer]
+    nodes += [
+        value.producer
+        for unfit in furthest.unfit
+        for value in value_at(furthest, unfit)
+        if value.producer
+    ]
     fitting = furthest.part.size
     return Place(
         anchor.graph.id,
@@ -117,7 +134,9 @@ def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
 
 
 def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
-    """How many operators of what does not fit are behind it all the same, if they are most of them: one is another."""
+    """How many operators of what does not fit are behind it all the same, if they are most of them:
+    one is another.
+    """
     wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
     count, pending, seen = len(wanted), deque(values), set[Node]()
     while pending and wanted and len(seen) < _LOOKED_AT * count:
@@ -125,7 +144,10 @@ def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
         if producer is not None and producer not in seen:
             seen.add(producer)
             pending.extend(value for value in producer.inputs if value is not None)
-            fitting = next((operators for operators in wanted if (producer.domain, producer.op) in operators), None)
+            fitting = next(
+                (operators for operators in wanted if (producer.domain, producer.op) in operators),
+                None,
+            )
             if fitting is not None:
                 wanted.remove(fitting)
     found = count - len(wanted)
@@ -142,7 +164,9 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
             what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
             return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
         reason = _refusal(pass_, pattern, match)
-    except Exception as error:  # a user's pass may fail in any way where the conversion did not try it
+    except (
+        Exception
+    ) as error:  # a user's pass may fail in any way where the conversion did not try it
         reason = f"{pass_.name} fails here: {said(error)}"
     return replace(place, reason=reason and f"{root}: {reason}")
 
@@ -157,7 +181,13 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
     tape = Tape(match.graph)
     try:
         returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-        results = () if returned is None else returned if isinstance(returned, tuple | list) else (returned,)
+        results = (
+            ()
+            if returned is None
+            else returned
+            if isinstance(returned, tuple | list)
+            else (returned,)
+        )
         check(match, results, tape)
     except Refused as refusal:
         return refusal.reason + _opset_advice(match.opset, refusal.opset)
@@ -168,14 +198,23 @@ def _opset_advice(own: int, wanted: int) -> str:
     """What to do about an opset for which alone a match is refused; 0 is none."""
     if not wanted:
         return ""
-    known = f"--target_opset {wanted} would do" if wanted <= newest_opset() else "newer than this onnxruntime runs"
+    known = (
+        f"--target_opset {wanted} would do"
+        if wanted <= newest_opset()
+        else "newer than this onnxruntime runs"
+    )
     return f": {own} < {wanted}, {known}"
 
 
 def _user_inside(match: Match) -> str:
     """The value inside that is not only the match's."""
     inside = set(match.nodes)
-    for value in (value for node in match.nodes for value in node.outputs if value not in (None, *match.outputs)):
+    for value in (
+        value
+        for node in match.nodes
+        for value in node.outputs
+        if value not in (None, *match.outputs)
+    ):
         assert value is not None
         if value.is_output:
             return f"interior value {named(value.name)} is an output of the graph"
@@ -192,7 +231,11 @@ def _condition(where: Callable[[Match], bool]) -> str:
     if where.__doc__:
         sentence = " ".join(inspect.cleandoc(where.__doc__).split()).split(". ")[0].rstrip(".")
         return sentence.removeprefix("Whether ")
-    return where.__name__.strip("_").replace("_", " ") if where.__name__ != "<lambda>" else _written(where.__code__)
+    return (
+        where.__name__.strip("_").replace("_", " ")
+        if where.__name__ != "<lambda>"
+        else _written(where.__code__)
+    )
 
 
 def _written(code: CodeType) -> str:
@@ -201,7 +244,11 @@ def _written(code: CodeType) -> str:
         lines, _ = inspect.findsource(code)
     except OSError:  # the file has gone
         return _OWN
-    starts = {(line, at) for line, _, at, _ in code.co_positions() if line is not None and at is not None}
-    bodies = (node.body for node in ast.walk(ast.parse("".join(lines))) if isinstance(node, ast.Lambda))
+    starts = {
+        (line, at) for line, _, at, _ in code.co_positions() if line is not None and at is not None
+    }
+    bodies = (
+        node.body for node in ast.walk(ast.parse("".join(lines))) if isinstance(node, ast.Lambda)
+    )
     texts = (ast.unparse(body) for body in bodies if (body.lineno, body.col_offset) in starts)
     return next(texts, _OWN)

@@ -1,5 +1,6 @@
-"""A conversion of which all is kept that there is to tell: the model before and after, each rewrite, and what the
-passes that are asked for matched meanwhile."""
+"""A conversion of which all is kept that there is to tell: the model before and after, each
+rewrite, and what the passes that are asked for matched meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Converted:
-    """A model before and after its conversion, with the rewrites that took effect, and what those who are asked
-    matched meanwhile. `fused` is what became of areas, where graph kernels are on."""
+    """A model before and after its conversion, with the rewrites that took effect, and what those
+    who are asked matched meanwhile. `fused` is what became of areas, where graph kernels are on.
+    """
 
     before: Model
     after: Model
@@ -39,7 +41,9 @@ class Converted:
 
     def nodes(self) -> list[str]:
         """The names of all nodes, those before and those after."""
-        return [node.label() for model in (self.before, self.after) for node in nodes_of_graphs(model)]
+        return [
+            node.label() for model in (self.before, self.after) for node in nodes_of_graphs(model)
+        ]
 
     def matched(self, pass_: Pass) -> list[Place]:
         """What a pass matched while it ran, if it was watched."""
@@ -49,7 +53,11 @@ class Converted:
     def made_of(self, names: Collection[str]) -> set[str]:
         """These nodes, and those that passes have made of them."""
         origins = ((node.label(), origin_of(node.proto)) for node in nodes_of_graphs(self.after))
-        made = {label for label, origin in origins if origin is not None and not set(names).isdisjoint(origin.sources)}
+        made = {
+            label
+            for label, origin in origins
+            if origin is not None and not set(names).isdisjoint(origin.sources)
+        }
         return made | set(names)
 
 
@@ -57,7 +65,9 @@ def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Conv
     """The conversion of a job, in which those who are asked run, too."""
     watched = {p.name: Watched(p) for p in asked}
     wanted = {p.name for p in (*job.passes, *asked)}
-    job.passes = [watched[p.name].running if p.name in watched else p for p in registry if p.name in wanted]
+    job.passes = [
+        watched[p.name].running if p.name in watched else p for p in registry if p.name in wanted
+    ]
     if job.fusion is not None:
         job.fusion = replace(job.fusion, enabled=job.fusion.enabled | watched.keys())
     commits: list[Commit] = []
@@ -68,7 +78,9 @@ def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Conv
     done = job.optimized(job.original(), examine=[note])
     original = job.original()
     if job.options.target_opset is not None:
-        original = raise_opset(original, job.options.target_opset, os.fspath(job.options.source.parent))
+        original = raise_opset(
+            original, job.options.target_opset, os.fspath(job.options.source.parent)
+        )
     before, after = (_typed(proto, job.options) for proto in (original, done.proto))
     return Converted(before, after, commits, watched, done.fused)
 

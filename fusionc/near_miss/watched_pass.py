@@ -1,4 +1,6 @@
-"""A pass that notes its matches while it runs, so that it can be said why a place was left that others took later."""
+"""A pass that notes its matches while it runs, so that it can be said why a place was left that
+others took later.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from fusionc.rewrite import Match, Pass, Pattern
 
 @dataclass
 class Watched:
-    """What a pass matched: `places` has each with what was last said of it. `running` is the pass to convert with."""
+    """What a pass matched: `places` has each with what was last said of it. `running` is the pass
+    to convert with.
+    """
 
     pass_: Pass
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
@@ -37,7 +41,9 @@ class Watched:
 
         return replace(pattern, where=where)
 
-    def _noting(self, pattern: Pattern, find: Callable[[Graph], Iterable[Match]]) -> Callable[[Graph], Iterable[Match]]:
+    def _noting(
+        self, pattern: Pattern, find: Callable[[Graph], Iterable[Match]]
+    ) -> Callable[[Graph], Iterable[Match]]:
         def noting(graph: Graph) -> Iterable[Match]:
             for match in find(graph):
                 if not match.is_stale:

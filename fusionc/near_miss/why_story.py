@@ -1,4 +1,6 @@
-"""The story: convert as asked for, then look where the pass fired, was refused, and nearly fired."""
+"""The story: convert as asked for, then look where the pass fired, was refused, and nearly
+fired.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ _SUGGESTED = 3  # names of nodes
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """An operator that another optimizer made, the passes that took its nodes here, and what there is to say of those
-    that make it, in its places."""
+    """An operator that another optimizer made, the passes that took its nodes here, and what there
+    is to say of those that make it, in its places.
+    """
 
     operator: ExpectedOperator
     taken_by: tuple[str, ...]
@@ -39,8 +42,9 @@ class ExpectedAnswer:
 
 @dataclass(frozen=True)
 class Answer:
-    """What `fusionc why` answers: of each pass of that name, or of each operator that was expected, and of the node
-    that was asked for."""
+    """What `fusionc why` answers: of each pass of that name, or of each operator that was expected,
+    and of the node that was asked for.
+    """
 
     passes: tuple[PassAnswer, ...] = ()
     expected: tuple[ExpectedAnswer, ...] = ()
@@ -54,8 +58,8 @@ class Answer:
 def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
     """Why the passes of this name do not fire, at all or at this node.
 
-    With the result of another optimizer, why what it fused is not: the passes that make that, or those of this name.
-    Raises UsageError where there is no such pass, node or model.
+    With the result of another optimizer, why what it fused is not: the passes that make that, or
+    those of this name. Raises UsageError where there is no such pass, node or model.
     """
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
@@ -79,13 +83,17 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
 
 
 def _near(done: Converted, node: str | None) -> set[str] | None:
-    """The node that was asked for, and what passes have made of it. Raises UsageError where the model has none."""
+    """The node that was asked for, and what passes have made of it. Raises UsageError where the
+    model has none.
+    """
     if node is None:
         return None
     known = done.nodes()
     if node not in known:
         hint = advice(node, known, f"the nearest names are: {', '.join(_nearest(node, known))}")
-        raise UsageError(f"the model has no node {quote(node)}", where="--node", hint=hint, code="E10001")
+        raise UsageError(
+            f"the model has no node {quote(node)}", where="--node", hint=hint, code="E10001"
+        )
     return done.made_of([node])
 
 
@@ -103,7 +111,9 @@ def _expected_answer(
     makers = makers_of(expected.operator, asked)
     answers = [answer_of(p, done, state(p), near) for p in makers]
     told = tuple(one for one in answers if one.taken or one.reasons or one.fired)
-    taken_by = dict.fromkeys(c.pass_name for c in done.commits if not set(expected.nodes).isdisjoint(c.nodes))
+    taken_by = dict.fromkeys(
+        c.pass_name for c in done.commits if not set(expected.nodes).isdisjoint(c.nodes)
+    )
     return ExpectedAnswer(expected, tuple(taken_by), told)
 
 
@@ -114,7 +124,10 @@ def passes_called(name: str, registry: Sequence[Pass]) -> list[Pass]:
     if not found and names.is_ascend_only(name):
         hint = '"fusionc passes" lists those that do'
         raise UsageError(
-            f"{quote(name)} is Ascend only: no pass here does that", where="PASS", hint=hint, code="E10001"
+            f"{quote(name)} is Ascend only: no pass here does that",
+            where="PASS",
+            hint=hint,
+            code="E10001",
         )
     if not found:
         hint = '"fusionc passes" without a name lists all of them'
@@ -126,6 +139,13 @@ def _said_of_node(done: Converted, name: str | None) -> tuple[str, ...]:
     """Which rewrites took the node, and what it is in the result, if it is there."""
     if name is None:
         return ()
-    said = [f"{named(name)} was part of {described(commit)}" for commit in done.commits if name in commit.nodes]
+    said = [
+        f"{named(name)} was part of {described(commit)}"
+        for commit in done.commits
+        if name in commit.nodes
+    ]
     there = [node for graph in done.after.graphs for node in graph.nodes if node.label() == name]
-    return (*said, *(f"{named(name)} of the result is of the operator {node.op}" for node in there[:1]))
+    return (
+        *said,
+        *(f"{named(name)} of the result is of the operator {node.op}" for node in there[:1]),
+    )

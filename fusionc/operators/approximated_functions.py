@@ -1,4 +1,6 @@
-"""Functions of which no standard says how they round: kernels approximate them, each in its own way."""
+"""Functions of which no standard says how they round: kernels approximate them, each in its own
+way.
+"""
 
 APPROXIMATED = frozenset({
     "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cos", "Cosh", "Elu", "Erf", "Exp", "Gelu", "Log",

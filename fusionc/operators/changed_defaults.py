@@ -1,4 +1,6 @@
-"""Attributes whose absence means something else since a newer opset: what a node without them has meant before."""
+"""Attributes whose absence means something else since a newer opset: what a node without them has
+meant before.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ _UNKNOWN = TensorProto.UNDEFINED
 
 @dataclass(frozen=True)
 class ChangedDefault:
-    """Before the opset `since` a node of this operator without the attribute means `before`, from then on another one.
+    """Before the opset `since` a node of this operator without the attribute means `before`, from
+    then on another one.
 
     Where it matters for some element types of its first two inputs only, these are `of`.
     """
@@ -23,14 +26,22 @@ class ChangedDefault:
     of: tuple[int, ...] = ()
 
 
-# The axis of Softmax, LogSoftmax and Hardmax changes as well, and with it what they do: they are written anew.
+# The axis of Softmax, LogSoftmax and Hardmax changes as well, and with it what they do: they are
+# written anew.
 CHANGED_DEFAULTS = (
-    # From opset 21 on it computes in float; the definition of opset 18 does so for the smaller types only.
-    ChangedDefault("GroupNormalization", 21, "stash_type", TensorProto.DOUBLE, (TensorProto.DOUBLE,)),
-    # It divided float16 in float, whatever the type of the scale; from opset 23 on it does so in that type.
-    ChangedDefault("QuantizeLinear", 23, "precision", 1, (_UNKNOWN, TensorProto.FLOAT16, TensorProto.BFLOAT16)),
+    # From opset 21 on it computes in float; the definition of opset 18 does so for the smaller
+    # types only.
+    ChangedDefault(
+        "GroupNormalization", 21, "stash_type", TensorProto.DOUBLE, (TensorProto.DOUBLE,)
+    ),
+    # It divided float16 in float, whatever the type of the scale; from opset 23 on it does so in
+    # that type.
+    ChangedDefault(
+        "QuantizeLinear", 23, "precision", 1, (_UNKNOWN, TensorProto.FLOAT16, TensorProto.BFLOAT16)
+    ),
     ChangedDefault("Resize", 11, "coordinate_transformation_mode", "asymmetric"),
-    ChangedDefault("Upsample", 11, "coordinate_transformation_mode", "asymmetric"),  # a Resize by then
+    # a Resize by then
+    ChangedDefault("Upsample", 11, "coordinate_transformation_mode", "asymmetric"),
     ChangedDefault("RoiAlign", 16, "coordinate_transformation_mode", "output_half_pixel"),
     ChangedDefault("Selu", 6, "alpha", 1.6732),
     ChangedDefault("Selu", 6, "gamma", 1.0507),

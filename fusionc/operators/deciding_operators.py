@@ -1,8 +1,9 @@
 """Operators that decide by the last bit of a number, and those that hand a last bit on to them.
 
-On one side of a limit they give one result and on the other side another one: Round at every half, a comparison where
-both are equal, a division where the divisor changes its sign. Numbers that a quantization has made, or integers, lie
-on such limits again and again: half a step is a number like any other there.
+On one side of a limit they give one result and on the other side another one: Round at every half,
+a comparison where both are equal, a division where the divisor changes its sign. Numbers that a
+quantization has made, or integers, lie on such limits again and again: half a step is a number like
+any other there.
 """
 
 from __future__ import annotations
@@ -14,12 +15,21 @@ from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 FIRST = (0,)
 ALL = None  # at any of its inputs
 
-# The inputs at which a last bit moves the result by a whole step. NaN is such a step: Acos and its like end at a limit.
+# The inputs at which a last bit moves the result by a whole step. NaN is such a step: Acos and its
+# like end at a limit.
 _JUMPS: dict[str, tuple[int, ...] | None] = {
-    **dict.fromkeys(("Acos", "Acosh", "ArgMax", "ArgMin", "Asin", "Atanh", "Bernoulli", "Ceil"), FIRST),
-    **dict.fromkeys(("DynamicQuantizeLinear", "Floor", "Hardmax", "IsInf", "IsNaN", "Multinomial"), FIRST),
-    **dict.fromkeys(("NonZero", "OneHot", "Round", "Shrink", "Sign", "ThresholdedRelu", "TopK", "Unique"), FIRST),
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Range"), ALL),
+    **dict.fromkeys(
+        ("Acos", "Acosh", "ArgMax", "ArgMin", "Asin", "Atanh", "Bernoulli", "Ceil"), FIRST
+    ),
+    **dict.fromkeys(
+        ("DynamicQuantizeLinear", "Floor", "Hardmax", "IsInf", "IsNaN", "Multinomial"), FIRST
+    ),
+    **dict.fromkeys(
+        ("NonZero", "OneHot", "Round", "Shrink", "Sign", "ThresholdedRelu", "TopK", "Unique"), FIRST
+    ),
+    **dict.fromkeys(
+        ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod", "Range"), ALL
+    ),
     "NonMaxSuppression": ALL,
     "QuantizeLinear": (0, 1),
     "GridSample": (1,),
@@ -36,19 +46,22 @@ JUMPS: dict[tuple[str, str], tuple[int, ...] | None] = {
 }
 # Where two elements are about as large, these put them in another order, with all that follows.
 SORTS = frozenset({"NonMaxSuppression", "NonZero", "TopK", "Unique"})
-# The inputs at which the sign of a number near 0 decides. A power does so but for exponents 1, 2, 3 …
+# The inputs at which the sign of a number near 0 decides. A power does so but for exponents 1, 2, 3
+# …
 ZEROS: dict[tuple[str, str], tuple[int, ...]] = {
     ("", "Div"): (1,),
     **dict.fromkeys((("", "Reciprocal"), ("", "Log"), ("", "Sqrt"), ("", "Pow")), FIRST),
 }
 
-# The inputs at which the sign of a zero decides, as between ∞ and −∞. A power does so but for exponents of 0 and more.
+# The inputs at which the sign of a zero decides, as between ∞ and −∞. A power does so but for
+# exponents of 0 and more.
 DIVISORS: dict[tuple[str, str], tuple[int, ...]] = {
     ("", "Div"): (1,),
     **dict.fromkeys((("", "Reciprocal"), ("", "Pow")), FIRST),
 }
 
-# Behind a quotient this is an angle: where the numerator is 0, the last bit says whether it is π or −π.
+# Behind a quotient this is an angle: where the numerator is 0, the last bit says whether it is π or
+# −π.
 TURNS: dict[tuple[str, str], tuple[int, ...]] = {("", "Atan"): FIRST}
 
 # What hands elements on as they are: which ones, and where to, may depend on them.
@@ -90,5 +103,7 @@ _FLOATS = frozenset({
 
 
 def is_real(elem_type: int) -> bool:
-    """Whether elements of a type are rounded from one operation to the next; types that are unknown may be such."""
+    """Whether elements of a type are rounded from one operation to the next; types that are unknown
+    may be such.
+    """
     return elem_type in _FLOATS or elem_type == TensorProto.UNDEFINED

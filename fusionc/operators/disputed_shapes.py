@@ -1,8 +1,9 @@
-"""Where onnx's shape inference says something else than what onnxruntime computes, operator by operator.
+"""Where onnx's shape inference says something else than what onnxruntime computes, operator by
+operator.
 
-The versions of their rules differ, one counts in float32 and the other does not, or onnx infers a size from one input
-where onnxruntime takes another one without a check. `benchmarks/enforced_sizes.py` calls all operators with
-contradicting sizes and finds such places.
+The versions of their rules differ, one counts in float32 and the other does not, or onnx infers a
+size from one input where onnxruntime takes another one without a check.
+`benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such places.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Su
 _STEPS = 8  # as far as readers are looked for
 _OF_CHANNELS = """AveragePool Clip Elu Gelu GlobalAveragePool HardSigmoid HardSwish Identity LeakyRelu MaxPool Mish
     QuickGelu Relu Sigmoid Softplus Tanh"""
-_CHANNELS_AT = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}  # of the weights' axes
+# of the weights' axes
+_CHANNELS_AT = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
 _KEEPS_CHANNELS = frozenset(_OF_CHANNELS.split())
 
 
@@ -77,8 +79,8 @@ def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
     """Whether the last window of a pool is known to begin in the input.
 
-    One that begins in the padding behind it counts in onnx or in onnxruntime only. And of an input that is smaller than
-    the window onnxruntime makes one element, onnx none.
+    One that begins in the padding behind it counts in onnx or in onnxruntime only. And of an input
+    that is smaller than the window onnxruntime makes one element, onnx none.
     """
     rank = len(shape) - 2
     strides = call.attr("strides") or [1] * rank
@@ -103,22 +105,28 @@ def _resize(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     at = 2 if call.op == "Resize" and call.graph.opset >= 11 else 1
     scales = call.attr("scales") or numbers(call, at) or []
     axes = call.attr("axes") or range(len(scales))
-    return shape if is_stretched and _is_scaled(x.shape, shape, scales, axes) else (None,) * len(shape)
+    return (
+        shape if is_stretched and _is_scaled(x.shape, shape, scales, axes) else (None,) * len(shape)
+    )
 
 
 def _is_scaled(read: Shape | None, made: Shape, scales: Sequence[Any], axes: Sequence[int]) -> bool:
-    """Whether sizes that are known become those that onnx says when they are multiplied in float32."""
+    """Whether sizes that are known become those that onnx says when they are multiplied in
+    float32.
+    """
     if read is None:
         return not scales
     return all(
-        not isinstance(read[axis], int) or made[axis] == int(np.float32(read[axis]) * np.float32(scale))
+        not isinstance(read[axis], int)
+        or made[axis] == int(np.float32(read[axis]) * np.float32(scale))
         for axis, scale in zip(axes, scales, strict=False)
     )
 
 
 def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """No axes at all, written as an empty list: all that are 1, or none. Before opset 11, axes that count from the end:
-    onnx overlooks them, and onnxruntime does not."""
+    """No axes at all, written as an empty list: all that are 1, or none. Before opset 11, axes that
+    count from the end: onnx overlooks them, and onnxruntime does not.
+    """
     written = call.attr("axes")
     axes = numbers(call, 1) if written is None else written
     is_overlooked = call.graph.opset < 11 and any(axis < 0 for axis in axes or [])
@@ -126,7 +134,9 @@ def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """In opset 10, dimensions that onnx does not know stay as they are. Backwards, the largest end is the front."""
+    """In opset 10, dimensions that onnx does not know stay as they are. Backwards, the largest end
+    is the front.
+    """
     if call.graph.opset == 10:
         return tuple(dim if isinstance(dim, int) else None for dim in shape)
     pairs = zip(numbers(call, 2) or (), numbers(call, 4) or (), strict=False)
@@ -141,7 +151,10 @@ def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
         dims = None if value is None else value.shape
         if dims is None or len(term) != len(dims) or "." in term:
             return None
-        if any(dim is None or found.setdefault(label, dim) != dim for label, dim in zip(term, dims, strict=True)):
+        if any(
+            dim is None or found.setdefault(label, dim) != dim
+            for label, dim in zip(term, dims, strict=True)
+        ):
             return (None,) * len(shape)
     return shape
 
@@ -154,8 +167,8 @@ def _reduce(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
     """Whether each tensor counts along the axis of a Concat, the shapes being of one rank.
 
-    onnxruntime overlooks those without elements, whatever their other sizes are: these are known to be equal to those
-    of the others, or not to be 0.
+    onnxruntime overlooks those without elements, whatever their other sizes are: these are known to
+    be equal to those of the others, or not to be 0.
     """
     others = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]
     is_alike = None not in others[0] and all(other == others[0] for other in others)
@@ -175,17 +188,23 @@ def _channels_of(reader: NodeLike) -> int | None:
 
 
 def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _STEPS) -> bool:
-    """Whether a run that is not refused has so many channels there, since an operator behind takes no other number."""
+    """Whether a run that is not refused has so many channels there, since an operator behind takes
+    no other number.
+    """
     for reader in value.outputs if steps else ():
         if reader.graph is graph and reader.inputs[0] is value:
             made = reader.outputs[0] if reader.op in _KEEPS_CHANNELS else None
-            if _channels_of(reader) == channels or (made is not None and _is_taken(made, graph, channels, steps - 1)):
+            if _channels_of(reader) == channels or (
+                made is not None and _is_taken(made, graph, channels, steps - 1)
+            ):
                 return True
     return False
 
 
 def _other_sizes(shapes: Sequence[Shape]) -> Shape:
-    """The sizes of what is joined of these, as far as they are certain, but for the axis along which it is joined."""
+    """The sizes of what is joined of these, as far as they are certain, but for the axis along
+    which it is joined.
+    """
     # One that has elements has them all.
     full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
     alike = (a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True))
@@ -199,7 +218,9 @@ def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
         return (None,) * len(shape)
     dims = _other_sizes(shapes)
     axis %= len(shape)
-    is_certain = joins_all(shapes, axis) or (axis == 1 and _is_taken(call.outputs[0], call.graph, shape[axis]))
+    is_certain = joins_all(shapes, axis) or (
+        axis == 1 and _is_taken(call.outputs[0], call.graph, shape[axis])
+    )
     joined = shape[axis] if is_certain else None
     return tuple(joined if at == axis else dim for at, dim in enumerate(dims))
 
@@ -216,10 +237,15 @@ def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it. From opset 25 on
-    onnxruntime computes by the operator's function, in which everything is broadcast, and an empty past is overlooked.
+    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to
+    it. From opset 25 on onnxruntime computes by the operator's function, in which everything is
+    broadcast, and an empty past is overlooked.
     """
-    return None if len(call.outputs) > 3 or call.graph.opset >= 25 else tuple(dim or None for dim in shape)
+    return (
+        None
+        if len(call.outputs) > 3 or call.graph.opset >= 25
+        else tuple(dim or None for dim in shape)
+    )
 
 
 RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
@@ -232,11 +258,14 @@ RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
     "Attention": _attention,
     "Concat": _concat,
     "PRelu": _prelu,
-    "NegativeLogLikelihoodLoss": lambda call, x, shape: (None,) * len(shape),  # computed by its function
+    # computed by its function
+    "NegativeLogLikelihoodLoss": lambda call, x, shape: (None,) * len(shape),
     # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
     "Loop": lambda call, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
-    "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),  # one row for a scalar
-    "SplitToSequence": lambda call, x, shape: None,  # which may drop the axis where onnx says that it stays
+    # one row for a scalar
+    "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),
+    # which may drop the axis where onnx says that it stays
+    "SplitToSequence": lambda call, x, shape: None,
     "STFT": lambda call, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,
 }

@@ -1,6 +1,7 @@
 """Operators that onnxruntime computes in integers between DequantizeLinear and QuantizeLinear.
 
-Found with onnxruntime 1.32 by what it makes at load, for each operator, type and tail; tests hold the table to it.
+Found with onnxruntime 1.32 by what it makes at load, for each operator, type and tail; tests hold
+the table to it.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ BETWEEN: dict[str, tuple[int, ...] | None] = {
 PRODUCTS = frozenset({"MatMul", "Gemm"})
 # Those that read what is of two types: the second operand holds weights.
 WEIGHTED = PRODUCTS | {"Conv"}
-# What dequantized elements, or such that will be quantized, pass through: it is moved to the other side of them.
+# What dequantized elements, or such that will be quantized, pass through: it is moved to the other
+# side of them.
 PASSED = frozenset({"Identity", "MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 
 FLOAT_RESULT = 1  # of a product of integers
 INTEGERS = 2
 # The operators on integers that passes make, and what their results are.
-MADE = dict.fromkeys(((MICROSOFT, "DynamicQuantizeMatMul"), (MICROSOFT, "MatMulIntegerToFloat")), FLOAT_RESULT)
+MADE = dict.fromkeys(
+    ((MICROSOFT, "DynamicQuantizeMatMul"), (MICROSOFT, "MatMulIntegerToFloat")), FLOAT_RESULT
+)

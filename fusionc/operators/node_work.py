@@ -1,8 +1,8 @@
 """How much work an operator is, from shapes alone: the same number on every machine.
 
-The unit is the time that an elementwise operator takes for one element. Measured with two threads on a server, one
-multiplication and addition of a product is about a thirty-second of that, and a weight of a product, which is read at
-least once, a half.
+The unit is the time that an elementwise operator takes for one element. Measured with two threads
+on a server, one multiplication and addition of a product is about a thirty-second of that, and a
+weight of a product, which is read at least once, a half.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", 
 _WEIGHTS_AT = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}  # of others the second input
 
 
-def node_work(op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], made: int) -> int:
-    """The work of one call that makes this many elements; None is an input that is left out, or of unknown shape."""
+def node_work(
+    op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], made: int
+) -> int:
+    """The work of one call that makes this many elements; None is an input that is left out, or of
+    unknown shape.
+    """
     read = max((prod(dims) for dims in inputs[:1] if dims is not None), default=0)
     elements = max(made, read) if op.startswith(_READS_ALL) else made
     products = _products(op, attributes, inputs, made)
@@ -34,7 +38,9 @@ def _weights(op: str, inputs: Sequence[Dims | None]) -> Dims | None:
     return inputs[place] if len(inputs) > place else None
 
 
-def _products(op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], made: int) -> int:
+def _products(
+    op: str, attributes: Mapping[str, Any], inputs: Sequence[Dims | None], made: int
+) -> int:
     """Multiplications of a product; of a pool or a tree what takes about as long."""
     data = inputs[0] if inputs else None
     weights = _weights(op, inputs)
@@ -54,13 +60,17 @@ def _of_trees(attributes: Mapping[str, Any], data: Dims | None) -> int:
 
 
 def _length_of_transform(op: str, data: Dims | None, weights: Dims | None) -> int:
-    """The length of a Fourier transform: that of its step or window if it has one, else of its signal."""
+    """The length of a Fourier transform: that of its step or window if it has one, else of its
+    signal.
+    """
     if op == "STFT" and weights:
         return weights[0]
     return data[-2] if data and len(data) > 1 else 1
 
 
-def _of_weights(op: str, attributes: Mapping[str, Any], data: Dims, weights: Dims, made: int) -> int:
+def _of_weights(
+    op: str, attributes: Mapping[str, Any], data: Dims, weights: Dims, made: int
+) -> int:
     if "ConvTranspose" in op:
         return prod(data) * prod(weights[1:])
     if "Conv" in op:
@@ -70,7 +80,9 @@ def _of_weights(op: str, attributes: Mapping[str, Any], data: Dims, weights: Dim
     if "MatMul" in op:
         return made * data[-1]
     if op.endswith(_RECURRENT):
-        return prod(data[:-1]) * (prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0)))
+        return prod(data[:-1]) * (
+            prod(weights) + 4 * prod(weights[:-1]) * int(attributes.get("hidden_size", 0))
+        )
     if op == "Einsum" or "Attention" in op:  # exact for the product of two matrices
         return 2 * isqrt(prod(data) * prod(weights) * made)
     return 0

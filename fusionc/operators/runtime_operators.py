@@ -1,8 +1,10 @@
-"""What onnxruntime's own operators make, and the few of onnx's for which onnx infers nothing: types and shapes.
+"""What onnxruntime's own operators make, and the few of onnx's for which onnx infers nothing: types
+and shapes.
 
-The element types are those of onnxruntime's definitions: each output has that of an input, or always the same one.
-A shape is said only where onnxruntime refuses all inputs for which it would be another one, or where it follows from an
-attribute; `benchmarks/enforced_sizes.py` contradicts these, too.
+The element types are those of onnxruntime's definitions: each output has that of an input, or
+always the same one. A shape is said only where onnxruntime refuses all inputs for which it would be
+another one, or where it follows from an attribute; `benchmarks/enforced_sizes.py` contradicts
+these, too.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from onnx import TensorProto
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Shape = tuple["int | str | None", ...]
-Made = list[tuple[int, Shape | None]]  # element type, 0 for an unknown one, and shape of each output
+# element type, 0 for an unknown one, and shape of each output
+Made = list[tuple[int, Shape | None]]
 
 
 class TypedLike(Protocol):
@@ -43,7 +46,8 @@ class CallLike(Protocol):
     def attr(self, name: str, default: Any = None) -> Any: ...
 
 
-# Of which input each output has the element type, or which type it always has; "-" for what is not that simple.
+# Of which input each output has the element type, or which type it always has; "-" for what is not
+# that simple.
 _FIRST = """
     BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj ConvTransposeWithDynamicPads
     CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul FusedMatMulActivation
@@ -66,9 +70,12 @@ _OTHERS = """
     Unique 0 int64 int64 / WordConvEmbedding 1
 """
 _STANDARD = (
-    "SimplifiedLayerNormalization 1 - / GroupNormalization 0 / LayerNormalization 0 / MeanVarianceNormalization 0"
+    "SimplifiedLayerNormalization 1 - / GroupNormalization 0 / LayerNormalization 0 / "
+    "MeanVarianceNormalization 0"
 )
-_TRADITIONAL = "Normalizer float / Scaler float / LinearRegressor float / SVMRegressor float / Imputer 0"
+_TRADITIONAL = (
+    "Normalizer float / Scaler float / LinearRegressor float / SVMRegressor float / Imputer 0"
+)
 
 
 def _read(rows: str, domain: str) -> dict[tuple[str, str], tuple[str, ...]]:
@@ -92,10 +99,16 @@ def runtime_types(call: CallLike) -> Made | None:
     rule = _SHAPES.get(call.operator)
     try:
         shapes = list(rule(call)) if rule is not None else []
-    except (IndexError, TypeError, AttributeError):  # an input is left out, of another rank or unknown
+    except (
+        IndexError,
+        TypeError,
+        AttributeError,
+    ):  # an input is left out, of another rank or unknown
         shapes = []
     shapes += [None] * len(types)
-    return [(_element_type(call, source), shape) for source, shape in zip(types, shapes, strict=False)]
+    return [
+        (_element_type(call, source), shape) for source, shape in zip(types, shapes, strict=False)
+    ]
 
 
 def _element_type(call: CallLike, source: str) -> int:
@@ -129,7 +142,15 @@ def broadcast(*shapes: Shape) -> Shape:
 def _widest(dims: Sequence[int | str | None]) -> int | str | None:
     number = next((dim for dim in dims if isinstance(dim, int) and dim != 1), None)
     others = {dim for dim in dims if dim != 1}
-    return number if number is not None else 1 if not others else others.pop() if len(others) == 1 else None
+    return (
+        number
+        if number is not None
+        else 1
+        if not others
+        else others.pop()
+        if len(others) == 1
+        else None
+    )
 
 
 def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
@@ -153,7 +174,8 @@ def _gathered(call: CallLike) -> list[Shape | None]:
     axis = call.attr("gather_axis", 0)
     axis %= len(data)
     last = data[-1]
-    if call.inputs[0].elem_type == TensorProto.UINT8 and call.attr("bits", 4) == 4:  # two in each byte
+    # two in each byte
+    if call.inputs[0].elem_type == TensorProto.UINT8 and call.attr("bits", 4) == 4:
         last = 2 * last if isinstance(last, int) else None
     data = (*data[:-1], last)
     return [(*data[:axis], *indices, *data[axis + 1 :])]
@@ -178,13 +200,24 @@ def _like_first(*ops: str) -> dict[tuple[str, str], Callable[[CallLike], list[Sh
 
 
 _SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
-    **_like_first("BiasGelu", "FastGelu", "Gelu", "Inverse", "QMoE", "QuickGelu", "RotaryEmbedding", "Trilu"),
-    **_like_first("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
-    **dict.fromkeys(((MICROSOFT, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping),
+    **_like_first(
+        "BiasGelu", "FastGelu", "Gelu", "Inverse", "QMoE", "QuickGelu", "RotaryEmbedding", "Trilu"
+    ),
+    **_like_first(
+        "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"
+    ),
+    **dict.fromkeys(
+        ((MICROSOFT, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping
+    ),
     **dict.fromkeys(
         (
             (MICROSOFT, op)
-            for op in ("DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat")
+            for op in (
+                "DynamicQuantizeMatMul",
+                "FusedMatMul",
+                "FusedMatMulActivation",
+                "MatMulIntegerToFloat",
+            )
         ),
         _matrices,
     ),
@@ -199,8 +232,13 @@ _SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
         ((MICROSOFT, op) for op in ("QLinearAdd", "QLinearMul")),
         lambda call: [broadcast(_shape(call, 0), _shape(call, 3))],
     ),
-    (MICROSOFT, "QLinearWhere"): lambda call: [broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))],
+    (MICROSOFT, "QLinearWhere"): lambda call: [
+        broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))
+    ],
     **{(TRADITIONAL, op): _as_first for op in ("Normalizer", "Scaler", "Imputer")},
-    **{("", op): _as_first for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")},
+    **{
+        ("", op): _as_first
+        for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")
+    },
     ("", "SimplifiedLayerNormalization"): _as_first,
 }

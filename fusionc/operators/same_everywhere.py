@@ -1,9 +1,11 @@
-"""Elementwise operators of which a result depends on its operands alone, not on where the element lies.
+"""Elementwise operators of which a result depends on its operands alone, not on where the element
+lies.
 
-onnxruntime computes Log, Softplus, Pow and others as polynomials: one for elements that fill a vector, another for the
-rest of a row; or, as Pow does, one for a scalar operand and another for a tensor. Which operators these are depends on
-the processor. Arithmetic is the same everywhere: each result is the number nearest to the exact one. Max and Min are
-not: of two zeros they take the first or the second one, by which of them is repeated.
+onnxruntime computes Log, Softplus, Pow and others as polynomials: one for elements that fill a
+vector, another for the rest of a row; or, as Pow does, one for a scalar operand and another for a
+tensor. Which operators these are depends on the processor. Arithmetic is the same everywhere: each
+result is the number nearest to the exact one. Max and Min are not: of two zeros they take the first
+or the second one, by which of them is repeated.
 """
 
 from __future__ import annotations
@@ -19,5 +21,7 @@ _OPERATORS = frozenset({
 
 
 def is_same_everywhere(operator: str, elem_type: int) -> bool:
-    """Whether an operator computes elements of a type in the same way wherever they lie; integers always are."""
+    """Whether an operator computes elements of a type in the same way wherever they lie; integers
+    always are.
+    """
     return operator in _OPERATORS or not is_real(elem_type)

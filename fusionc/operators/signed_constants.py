@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fusionc.operators.domains import MICROSOFT
 
-# By domain and operator, the inputs. The new tensor is called after the old one: what two operators share is made
-# twice, and onnxruntime then refuses the model ("Attempt to replace the existing tensor").
+# By domain and operator, the inputs. The new tensor is called after the old one: what two operators
+# share is made twice, and onnxruntime then refuses the model ("Attempt to replace the existing
+# tensor").
 CHANGED_TO_UNSIGNED: dict[tuple[str, str], tuple[int, ...]] = {
     ("", "QuantizeLinear"): (2,),
     ("", "DequantizeLinear"): (0, 2),

@@ -1,7 +1,7 @@
 """The registry of passes, and the order in which they run: one line a pass.
 
-A pass is a module named after its class; the switch file, the command line, the documentation, the templates and
-the tests all read it from here.
+A pass is a module named after its class; the switch file, the command line, the documentation, the
+templates and the tests all read it from here.
 """
 
 from importlib import import_module
@@ -26,7 +26,8 @@ _ORDER = (
     "cleanup.dimension_compute",
     "cleanup.shape_of_input",  # after the one that makes constants: it takes what is none
     "cleanup.constant_folding",  # after the removals, which make more values constant
-    "cleanup.common_subexpression_elimination",  # after folding: equal constants have been folded away
+    # after folding: equal constants have been folded away
+    "cleanup.common_subexpression_elimination",
     "cleanup.subnormal_to_zero",  # after folding, which makes weights
     "cleanup.remove_same_const",
     "cleanup.prune",
@@ -35,7 +36,8 @@ _ORDER = (
     "activations.stable_softmax_fusion",
     "activations.gelu_fusion",
     # normalization: as well
-    "normalization.instance_norm_fusion",  # before LayerNorm, which would take the same over two trailing axes
+    # before LayerNorm, which would take the same over two trailing axes
+    "normalization.instance_norm_fusion",
     "normalization.layer_norm_fusion",
     "normalization.rms_norm_fusion",
     "normalization.l2_norm_fusion",
@@ -56,9 +58,11 @@ _ORDER = (
     # signal: transforms, which become products and convolutions
     "signal.stft_to_conv",
     "signal.dft_to_mat_mul",
-    # convolution: what hides a Conv or its padding first; then what is behind a Conv goes into it, before what is in
-    # front of the next one, which would have to be exact at its borders; then what joins Convs.
-    "convolution.space_to_batch_conv2d_batch_to_space",  # before Pad: it leaves one in front of the Conv
+    # convolution: what hides a Conv or its padding first; then what is behind a Conv goes into it,
+    # before what is in front of the next one, which would have to be exact at its borders; then
+    # what joins Convs.
+    # before Pad: it leaves one in front of the Conv
+    "convolution.space_to_batch_conv2d_batch_to_space",
     "convolution.pad_conv2d_fusion",
     "convolution.pooling_fusion",
     "convolution.conv_batchnorm_fusion",
@@ -91,7 +95,8 @@ _ORDER = (
     "data_movement.concat_ext2_fusion",  # after the merge: it wants all pieces in one Concat
     "data_movement.split_vd_fusion",
     "data_movement.split_vd_fusion_pass_v2",
-    "data_movement.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
+    # after the merges: it wants all pieces of one Split in one Concat
+    "data_movement.split_concat_fusion",
     "data_movement.concat_tile_fusion",
     "data_movement.gather_fusion",  # after the Slices that become a Split
     "data_movement.upstream_gather",
@@ -101,7 +106,8 @@ _ORDER = (
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",
     "data_movement.flat_batch_elimination",  # before attention, which wants batch and heads apart
-    # attention: when the shapes of heads are constants, repeated transpositions are one, and Slices are Splits
+    # attention: when the shapes of heads are constants, repeated transpositions are one, and Slices
+    # are Splits
     "attention.rotary_embedding_fusion",
     "attention.flash_attention_fusion_v2",
     "attention.flash_attention_fusion_v1",  # the one with a mask
@@ -177,7 +183,9 @@ _ORDER = (
 
 def _load(name: str) -> Pass:
     module = import_module(f"{__name__}.{name}")
-    found = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    found = [
+        c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__
+    ]
     (only,) = (c for c in found if issubclass(c, Pass))
     return only()
 

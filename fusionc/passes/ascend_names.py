@@ -1,7 +1,9 @@
-"""Pass names of CANN and MindSpore: a switch file that names them loads, whether fusionc has the pass or not.
+"""Pass names of CANN and MindSpore: a switch file that names them loads, whether fusionc has the
+pass or not.
 
-The lists are those of CANN's documents "Graph Fusion and UB Fusion Patterns", of its passes that cannot be switched
-off, and of MindSpore's appendix of fusion passes. A name that the registry has too is the registry's.
+The lists are those of CANN's documents "Graph Fusion and UB Fusion Patterns", of its passes that
+cannot be switched off, and of MindSpore's appendix of fusion passes. A name that the registry has
+too is the registry's.
 """
 
 from __future__ import annotations
@@ -122,4 +124,6 @@ inference_matmul_split_fusion inference_qbmm_add_fusion inference_qbmm_allreduce
 matmul_elemwise_fusion MatMulAllReduce rms_norm_quant_fusion shape_reshape split_concat_fusion
 """
 
-ASCEND_NAMES = frozenset((_GRAPH_FUSION + _KEPT_ON + _UB_FUSION + _GE + _OTHER + _MINDSPORE).split())
+ASCEND_NAMES = frozenset(
+    (_GRAPH_FUSION + _KEPT_ON + _UB_FUSION + _GE + _OTHER + _MINDSPORE).split()
+)

@@ -13,32 +13,44 @@ from fusionc.runtime.cpu_kernels import has_operator
 
 
 def operators_of(pattern: Pattern) -> set[str]:
-    """What the pattern looks for, `Slice` or `com.microsoft.Gelu`; nothing where that may be any operator."""
+    """What the pattern looks for, `Slice` or `com.microsoft.Gelu`; nothing where that may be any
+    operator.
+    """
     parts = [part for formula in pattern.formulas for part in walk(formula)]
     named = [pair for part in parts if isinstance(part, OpFormula) for pair in part.operators]
     return {*pattern.operators, *(qualified(name, domain) for domain, name in named)}
 
 
 def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, list[Pattern]]]:
-    """The passes that look for an operator, each with the patterns that do, in the order of `passes`.
+    """The passes that look for an operator, each with the patterns that do, in the order of
+    `passes`.
 
     Without a domain in front, it is the operator of that name in any domain.
     """
     wanted = _plain(operator)
-    found = [(p, [pattern for pattern in p.patterns if wanted in _spellings(operators_of(pattern))]) for p in passes]
+    found = [
+        (p, [pattern for pattern in p.patterns if wanted in _spellings(operators_of(pattern))])
+        for p in passes
+    ]
     return [(p, patterns) for p, patterns in found if patterns]
 
 
 def operator_names(passes: Iterable[Pass]) -> set[str]:
     """The operators of ONNX, and what else these passes look for."""
     standard = {qualified(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
-    return _spellings(standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns)))
+    return _spellings(
+        standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns))
+    )
 
 
 def is_operator(name: str, passes: Iterable[Pass]) -> bool:
-    """Whether there is such an operator: one of these names, or one that the installed onnxruntime has beside them."""
+    """Whether there is such an operator: one of these names, or one that the installed onnxruntime
+    has beside them.
+    """
     plain = _plain(name)
-    return plain in operator_names(passes) or has_operator(plain.removeprefix(f"{MICROSOFT}."), MICROSOFT, 1)
+    return plain in operator_names(passes) or has_operator(
+        plain.removeprefix(f"{MICROSOFT}."), MICROSOFT, 1
+    )
 
 
 def _plain(operator: str) -> str:

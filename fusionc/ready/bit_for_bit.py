@@ -1,8 +1,9 @@
-"""Does the ready form of a model compute what the model does in onnxruntime at its default level, to the last bit?
+"""Does the ready form of a model compute what the model does in onnxruntime at its default level,
+to the last bit?
 
-It is the same graph with the same kernels, so that nothing is rounded otherwise. Where onnxruntime does not give the
-same twice for the model itself (random numbers, memory that nobody wrote), there is nothing to compare. There is one
-session at a time: of what the model gives a hash is kept.
+It is the same graph with the same kernels, so that nothing is rounded otherwise. Where onnxruntime
+does not give the same twice for the model itself (random numbers, memory that nobody wrote), there
+is nothing to compare. There is one session at a time: of what the model gives a hash is kept.
 """
 
 from __future__ import annotations
@@ -27,12 +28,16 @@ _SEEDS = (0, 1)  # two sizes of each dynamic dimension
 
 @closes_runners
 def bit_for_bit(
-    model: Path, ready: Path, kernels: Path | None, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None
+    model: Path,
+    ready: Path,
+    kernels: Path | None,
+    shapes: Mapping[str, tuple[int, ...]],
+    inputs: Path | None,
 ) -> tuple[int, str]:
     """On how many samples they were the same, and what was different; empty where nothing was.
 
-    The samples are those of verification: of `inputs`, and drawn ones with these shapes. Raises RunError where
-    onnxruntime cannot load the model.
+    The samples are those of verification: of `inputs`, and drawn ones with these shapes. Raises
+    RunError where onnxruntime cannot load the model.
     """
     proto = onnx.load(model, load_external_data=False)
     reference = Runner(model, kernels=kernels, level="all")
@@ -45,7 +50,9 @@ def bit_for_bit(
     runs = 0
     try:
         other = Runner(ready, kernels=kernels)
-        unlike = [(label, feeds, bits) for label, feeds, bits in wanted if _bits(other.run(feeds)) != bits]
+        unlike = [
+            (label, feeds, bits) for label, feeds, bits in wanted if _bits(other.run(feeds)) != bits
+        ]
         other.close()
         runs = len(wanted) - len(unlike)
         for label, feeds, bits in unlike:

@@ -1,4 +1,6 @@
-"""Whether the ready form that lies beside a model is one that `fusionc.session` would use, and right."""
+"""Whether the ready form that lies beside a model is one that `fusionc.session` would use, and
+right.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,11 @@ class ReadyCheck:
     summary: str
 
 
-def check_ready(model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None) -> ReadyCheck | None:
-    """Run the ready form that a session file says of a model, in the process for it, beside the model itself.
+def check_ready(
+    model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None
+) -> ReadyCheck | None:
+    """Run the ready form that a session file says of a model, in the process for it, beside the
+    model itself.
 
     None where the file says of none.
     """
@@ -40,7 +45,9 @@ def check_ready(model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path
     try:
         runs, different = bit_for_bit(model, ready, kernels, shapes, inputs)
     except RunError as error:
-        return ReadyCheck(True, f"its ready form was not run: onnxruntime cannot run the model: {error}")
+        return ReadyCheck(
+            True, f"its ready form was not run: onnxruntime cannot run the model: {error}"
+        )
     if different:
         return ReadyCheck(False, f"its ready form is wrong: {different}")
     return ReadyCheck(True, f"its ready form is equal to it, to the bit, in {runs} runs")

@@ -1,7 +1,8 @@
 """What a ready form is tied to: the build of onnxruntime, and what the processor has.
 
-onnxruntime says neither in a model that it has optimized, and does not look at either when it loads one: weights in
-the blocks of another processor would be read as if they were in its own, and the answers would be wrong.
+onnxruntime says neither in a model that it has optimized, and does not look at either when it loads
+one: weights in the blocks of another processor would be read as if they were in its own, and the
+answers would be wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _SHOWN = 3  # of these names
 
 @dataclass(frozen=True)
 class Machine:
-    """A build of onnxruntime on a system, and the vector and matrix instructions of the processor."""
+    """A build of onnxruntime on a system, and the vector and matrix instructions of the
+    processor.
+    """
 
     onnxruntime: str
     build: str
@@ -47,7 +50,9 @@ class Machine:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_SHOWN]) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
 
 
 def this_machine() -> Machine:

@@ -1,8 +1,10 @@
-"""The ready form of a model as files: what onnxruntime makes of it, with all weights where they can be mapped.
+"""The ready form of a model as files: what onnxruntime makes of it, with all weights where they can
+be mapped.
 
-onnxruntime optimizes the model, and writes the result with its weights, and with what its kernels make of these, in a
-file beside it. There they begin at any byte. Here they are moved to page boundaries: a mapped weight begins where its
-page does, and code that loads whole vectors finds them aligned.
+onnxruntime optimizes the model, and writes the result with its weights, and with what its kernels
+make of these, in a file beside it. There they begin at any byte. Here they are moved to page
+boundaries: a mapped weight begins where its page does, and code that loads whole vectors finds them
+aligned.
 """
 
 from __future__ import annotations
@@ -25,14 +27,17 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import insist, request
 
 _MODEL, _DATA = "optimized.onnx", "optimized.data"
-_PACKED = "prepacked_"  # begins the keys of what a kernel has made of a weight: "operator+hash|offset;length;0|…"
+# begins the keys of what a kernel has made of a weight: "operator+hash|offset;length;0|…"
+_PACKED = "prepacked_"
 _LINE = 64  # bytes; what is smaller than a page begins with a line of the processor's cache
 _CHUNK = 16 << 20
 
 
 @dataclass(frozen=True)
 class ReadyFiles:
-    """A ready form that can be run; `weights` is None where no weight is large enough to lie in a file."""
+    """A ready form that can be run; `weights` is None where no weight is large enough to lie in a
+    file.
+    """
 
     model: Path
     weights: Path | None
@@ -41,19 +46,26 @@ class ReadyFiles:
 def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
     """Write the ready form of a saved model, with these kernels, into a folder of its workshop.
 
-    Raises RunError where onnxruntime cannot load the model, OSError where the files cannot be written.
+    Raises RunError where onnxruntime cannot load the model, OSError where the files cannot be
+    written.
     """
     libraries = (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),)))
 
     def optimized() -> Path:
         folder = Path(tempfile.mkdtemp(dir=saved.workshop.absolute()))
-        request("write_optimized", os.path.abspath(saved.model), libraries, str(folder / _MODEL), _DATA)
+        request(
+            "write_optimized", os.path.abspath(saved.model), libraries, str(folder / _MODEL), _DATA
+        )
         return folder
 
     folder = insist(optimized)
     proto = onnx.load(folder / _MODEL, load_external_data=False)
     _forget_unused_domains(proto)
-    external = [tensor for tensor in protos.tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL]
+    external = [
+        tensor
+        for tensor in protos.tensors_of(proto)
+        if tensor.data_location == TensorProto.EXTERNAL
+    ]
     weights = None
     if external:
         aligned = folder / "aligned.data"
@@ -63,7 +75,9 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
                 _move(tensor, source, file)
         weights = aligned.rename(data_of(folder / saved.output.name, short(file.hash.hexdigest())))
         for tensor in external:
-            next(entry for entry in tensor.external_data if entry.key == "location").value = weights.name
+            next(
+                entry for entry in tensor.external_data if entry.key == "location"
+            ).value = weights.name
         (folder / _DATA).unlink()
     model = folder / _MODEL
     model.write_bytes(proto.SerializeToString())
@@ -71,7 +85,9 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
 
 
 def _forget_unused_domains(proto: onnx.ModelProto) -> None:
-    """onnxruntime imports every domain that its process knows, also those of kernels of models before this one."""
+    """onnxruntime imports every domain that its process knows, also those of kernels of models
+    before this one.
+    """
     used = {"", *(node.domain for node in protos.nodes_of(proto))}
     imports = [entry for entry in proto.opset_import if entry.domain in used]
     del proto.opset_import[:]
@@ -79,7 +95,9 @@ def _forget_unused_domains(proto: onnx.ModelProto) -> None:
 
 
 def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
-    """Append a weight, and what kernels have made of it, to a file, and say in the tensor where they are there."""
+    """Append a weight, and what kernels have made of it, to a file, and say in the tensor where
+    they are there.
+    """
     entries = external_entries(tensor)
     begin = _append(file, source, int(entries["offset"]), int(entries["length"]))
     for entry in tensor.external_data:

@@ -29,35 +29,49 @@ def session(
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[Any] = _PROVIDERS,
 ) -> onnxruntime.InferenceSession:
-    """A session of onnxruntime for a model, with its kernels, and in its ready form where it has one that fits.
+    """A session of onnxruntime for a model, with its kernels, and in its ready form where it has
+    one that fits.
 
-    model         the model file; what belongs to it is found beside it, as a conversion has written it
-    options       how many threads, what is logged and so on; without them onnxruntime's defaults. They get the kernels
-                  of the model, as `register_kernels` has it, and their level is another one meanwhile: give each
-                  session its own
-    providers     those of onnxruntime; with others than the CPU's the model runs as it is, without its ready form
+    model         the model file; what belongs to it is found beside it, as a conversion has written
+                  it
+    options       how many threads, what is logged and so on; without them onnxruntime's defaults.
+                  They get the kernels of the model, as `register_kernels` has it, and their level
+                  is another one meanwhile: give each session its own
+    providers     those of onnxruntime; with others than the CPU's the model runs as it is, without
+                  its ready form
 
-    A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
-    model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that says
-    why; the same where kernels are missing or cannot be loaded. A ready form is what onnxruntime's optimizers make of
-    the model at their default level: with options of another level, the model runs as it is. Settings that `fusionc
-    tune` has found to pay on a machine like this one hold where `options` say nothing else. Kernels are machine code:
-    call this for models that you trust. Raises UsageError where there is no model, else what onnxruntime raises.
+    A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as
+    its files and the model are those that were written together. Where it does not, the model runs
+    as it is, with a UserWarning that says why; the same where kernels are missing or cannot be
+    loaded. A ready form is what onnxruntime's optimizers make of the model at their default level:
+    with options of another level, the model runs as it is. Settings that `fusionc tune` has found
+    to pay on a machine like this one hold where `options` say nothing else. Kernels are machine
+    code: call this for models that you trust. Raises UsageError where there is no model, else what
+    onnxruntime raises.
     """
     import onnxruntime
 
-    path = path_of(model, "model", "give the path of an .onnx file; onnxruntime.InferenceSession takes bytes")
+    path = path_of(
+        model, "model", "give the path of an .onnx file; onnxruntime.InferenceSession takes bytes"
+    )
     require_path(path, "model")
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"
-        raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
+        raise UsageError(
+            f"the model {problem}",
+            where=str(path),
+            hint="give the path of an .onnx file",
+            code="E10410",
+        )
     options = onnxruntime.SessionOptions() if options is None else options
     require_session_options(options)
     if session_file_of(path).exists():
         try:
             tuned_settings(path).apply(options)
         except NotTuned as error:
-            warnings.warn(f"{path}: its settings {error}; it runs with those of onnxruntime", stacklevel=2)
+            warnings.warn(
+                f"{path}: its settings {error}; it runs with those of onnxruntime", stacklevel=2
+            )
     library = library_for(path)
     if library.is_file():
         try:
@@ -65,17 +79,27 @@ def session(
         except UsageError:
             raise
         except FusioncError as error:
-            warnings.warn(f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2)
+            warnings.warn(
+                f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2
+            )
     elif has_areas(path):
-        warnings.warn(f"{path}: there is no {library.name} beside it. Its areas run without kernels", stacklevel=2)
+        warnings.warn(
+            f"{path}: there is no {library.name} beside it. Its areas run without kernels",
+            stacklevel=2,
+        )
     every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     is_for_cpu = list(providers) == _PROVIDERS
     if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:
         try:
             if (ready := ready_model(path, library)) is not None:
-                options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
+                # that is done
+                options.graph_optimization_level = (
+                    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+                )
                 try:
-                    return onnxruntime.InferenceSession(os.fspath(ready), options, providers=providers)
+                    return onnxruntime.InferenceSession(
+                        os.fspath(ready), options, providers=providers
+                    )
                 finally:
                     options.graph_optimization_level = every
         except Exception as error:  # NotReady, and whatever onnxruntime raises
@@ -89,7 +113,8 @@ class NotReady(Exception):
 
 
 def ready_model(model: Path, library: Path) -> Path | None:
-    """The model of the ready form of `model`, whose kernels are in `library`; None where its session file knows none.
+    """The model of the ready form of `model`, whose kernels are in `library`; None where its
+    session file knows none.
 
     Raises NotReady where it does not fit.
     """

@@ -1,4 +1,6 @@
-"""`out.session.json`: what `fusionc.session("out.onnx")` should know of the model that lies beside it."""
+"""`out.session.json`: what `fusionc.session("out.onnx")` should know of the model that lies beside
+it.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _Part = TypeVar("_Part")
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """A file in the folder of the model: by its content, and by what can be seen of that without reading it."""
+    """A file in the folder of the model: by its content, and by what can be seen of that without
+    reading it.
+    """
 
     name: str
     bytes: int
@@ -28,11 +32,17 @@ class FileIdentity:
     sha256: str
 
     def fits(self, folder: Path) -> bool:
-        """Whether the file is still there and the same. It is read only where it was written or copied since."""
+        """Whether the file is still there and the same. It is read only where it was written or
+        copied since.
+        """
         path = folder / self.name
         try:
             status = path.stat()
-            if Path(self.name).is_absolute() or ".." in path.parts[len(folder.parts) :] or status.st_size != self.bytes:
+            if (
+                Path(self.name).is_absolute()
+                or ".." in path.parts[len(folder.parts) :]
+                or status.st_size != self.bytes
+            ):
                 return False
             return status.st_mtime_ns == self.modified or content_of(path) == self.sha256
         except OSError:
@@ -41,7 +51,9 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class ReadyForm:
-    """Files that onnxruntime loads fast in place of the model, and where. `kernels` is the content of their library."""
+    """Files that onnxruntime loads fast in place of the model, and where. `kernels` is the content
+    of their library.
+    """
 
     model: FileIdentity
     weights: FileIdentity | None
@@ -60,10 +72,12 @@ class TunedSettings:
 
 @dataclass(frozen=True)
 class SessionFile:
-    """What the file holds: the model that it is about, with weights that lie in files of others, its ready form and
-    the settings of its sessions, where it has these.
+    """What the file holds: the model that it is about, with weights that lie in files of others,
+    its ready form and the settings of its sessions, where it has these.
 
-    The weights that fusionc writes are in files that are named after their content, and are not among these."""
+    The weights that fusionc writes are in files that are named after their content, and are not
+    among these.
+    """
 
     model: FileIdentity
     weights: tuple[FileIdentity, ...]
@@ -81,7 +95,9 @@ def session_file_of(model: Path) -> Path:
 
 
 def read_session_file(path: Path) -> SessionFile:
-    """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where it is not there."""
+    """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where
+    it is not there.
+    """
     content = _content(path)
     return SessionFile(
         _identity(content, "model"),
@@ -93,7 +109,9 @@ def read_session_file(path: Path) -> SessionFile:
 
 def _ready(content: Mapping[str, Any]) -> ReadyForm:
     weights = None if content.get("weights") is None else _identity(content, "weights")
-    return ReadyForm(_identity(content, "model"), weights, _part(content, "kernels", str), _machine(content))
+    return ReadyForm(
+        _identity(content, "model"), weights, _part(content, "kernels", str), _machine(content)
+    )
 
 
 def _tuned(content: Mapping[str, Any]) -> TunedSettings:
@@ -111,7 +129,10 @@ def _machine(content: Mapping[str, Any]) -> Machine:
 def _identity(content: Mapping[str, Any], name: str) -> FileIdentity:
     file = _part(content, name, dict)
     return FileIdentity(
-        _part(file, "name", str), _part(file, "bytes", int), _part(file, "modified", int), _part(file, "sha256", str)
+        _part(file, "name", str),
+        _part(file, "bytes", int),
+        _part(file, "modified", int),
+        _part(file, "sha256", str),
     )
 
 
@@ -131,21 +152,29 @@ def is_session_file(path: Path) -> bool:
 
 
 def of_lost_settings(place: Path) -> list[str]:
-    """What is said of a session file that is about to go, with the settings that a tuning has found for the result that
-    goes, too."""
+    """What is said of a session file that is about to go, with the settings that a tuning has found
+    for the result that goes, too.
+    """
     with suppress(OSError, ValueError):
         if is_session_file(place) and read_session_file(place).tuned is not None:
-            gone = "is gone with the result that was there: its settings were measured with that one"
+            gone = (
+                "is gone with the result that was there: its settings were measured with that one"
+            )
             return [f"{place.name} {gone}. `fusionc tune` finds those of the new one"]
     return []
 
 
 def require_session_place(model: Path) -> None:
-    """Raise FusioncError where something lies at the place of a model's session file that fusionc did not make."""
+    """Raise FusioncError where something lies at the place of a model's session file that fusionc
+    did not make.
+    """
     place = session_file_of(model)
     if place.exists() and not is_session_file(place):
         raise FusioncError(
-            "the session file of the result would be written over something that fusionc did not make",
+            (
+                "the session file of the result would be written over something that fusionc did "
+                "not make"
+            ),
             where=str(place),
             hint="move it away, or give another --output",
             code="E13004",

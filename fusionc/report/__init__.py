@@ -1,4 +1,6 @@
-"""What a run has to say: the report object, the log, fusion_result.json. Tables and progress are for terminals only."""
+"""What a run has to say: the report object, the log, fusion_result.json. Tables and progress are
+for terminals only.
+"""
 
 from fusionc.report.fusion_result import write_fusion_result
 from fusionc.report.plog import Plog

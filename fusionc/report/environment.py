@@ -12,7 +12,9 @@ def variable(name: str) -> str:
 
 
 def checked(name: str, pattern: str, right: str, notices: list[str]) -> str:
-    """The value of a variable in small letters, if it matches; if not, "", and the notices say what is `right`."""
+    """The value of a variable in small letters, if it matches; if not, "", and the notices say what
+    is `right`.
+    """
     value = variable(name)
     if not value or re.fullmatch(pattern, value.lower()):
         return value.lower()

@@ -1,8 +1,10 @@
-"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent.
+"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched
+passes are absent.
 
-Passes of which rewrites were left out, because the result was wrong with them, have a counter more: left_out_times;
-beside the graphs, `verification` has the errors of each output, by the level of onnxruntime's optimizers, and
-`verification_budget` what verifying has cost: "verified in part" says that inputs were left out for that.
+Passes of which rewrites were left out, because the result was wrong with them, have a counter more:
+left_out_times; beside the graphs, `verification` has the errors of each output, by the level of
+onnxruntime's optimizers, and `verification_budget` what verifying has cost: "verified in part" says
+that inputs were left out for that.
 """
 
 from __future__ import annotations
@@ -35,20 +37,24 @@ def write_fusion_result(
     outputs: Sequence[OutputErrors] = (),
     budget: Budget | None = None,
 ) -> Path | None:
-    """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
+    """Write what matched, and return the file; None if nothing matched or nothing is wanted
+    (`export_compile_stat` 0).
 
-    `left_out` are the rewrites that were left out; `outputs` say how far each output was off; `budget` has what the
-    verification has cost.
+    `left_out` are the rewrites that were left out; `outputs` say how far each output was off;
+    `budget` has what the verification has cost.
 
-    The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
-    An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
+    The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
+    $ASCEND_WORK_PATH. An older file is removed. Statistics are not worth failing for: what goes
+    wrong is added to `notices`.
     """
     if export_compile_stat == 0:
         return None
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    content: dict[str, Any] = {**_content(counts, Counter((c.graph_id, c.pass_name) for c in left_out))}
+    content: dict[str, Any] = {
+        **_content(counts, Counter((c.graph_id, c.pass_name) for c in left_out))
+    }
     if content and outputs:
         content["verification"] = _verification(outputs)
     if content and budget:
@@ -82,7 +88,9 @@ def _content(
             if times := left_out[graph_id, total.name]:
                 counters["left_out_times"] = str(times)
             if total.kind == "UBFusion":
-                graph.setdefault("ub_fusion", {})[total.name] = counters | {"repository_hit_times": "0"}
+                graph.setdefault("ub_fusion", {})[total.name] = counters | {
+                    "repository_hit_times": "0"
+                }
             else:
                 graph.setdefault("graph_fusion", {})[total.name] = counters
     return content

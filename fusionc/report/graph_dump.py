@@ -21,17 +21,21 @@ _NAME = re.compile(r"\d{4,}_\w+\.(onnx|txt)")
 
 
 class GraphDump:
-    """Writes <4 digits>_<pass>.onnx and .txt into a folder, where they replace a former dump, and nothing else.
+    """Writes <4 digits>_<pass>.onnx and .txt into a folder, where they replace a former dump, and
+    nothing else.
 
-    External weights stay where they are. Raises UsageError where one of the files that are `used`, the model and the
-    result, might be written over.
+    External weights stay where they are. Raises UsageError where one of the files that are `used`,
+    the model and the result, might be written over.
     """
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
         for path in used:
             file = Path(os.path.realpath(path))
             if file.parent == Path(os.path.realpath(folder)) and _NAME.fullmatch(file.name):
-                what, hint = "the graph is dumped into files of such names", "give another folder with --dump_graph"
+                what, hint = (
+                    "the graph is dumped into files of such names",
+                    "give another folder with --dump_graph",
+                )
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder
         self._count = 0
@@ -39,7 +43,9 @@ class GraphDump:
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
-        """Write the next two files, after the pass `name`; the text has no large tensors. Raises FusioncError."""
+        """Write the next two files, after the pass `name`; the text has no large tensors. Raises
+        FusioncError.
+        """
         if self._count == 0:
             self._remove_former()
         path = self.folder / f"{self._count:04}_{name}"
@@ -57,8 +63,16 @@ class GraphDump:
         for number in count():
             name = "*" if number else "input"
             with self._guarded():
-                models = [p for p in self.folder.glob(f"{number:04}_{name}.onnx") if _NAME.fullmatch(p.name)]
-                pairs = [(p, p.with_suffix(".txt")) for p in models if p.is_file() and p.with_suffix(".txt").is_file()]
+                models = [
+                    p
+                    for p in self.folder.glob(f"{number:04}_{name}.onnx")
+                    if _NAME.fullmatch(p.name)
+                ]
+                pairs = [
+                    (p, p.with_suffix(".txt"))
+                    for p in models
+                    if p.is_file() and p.with_suffix(".txt").is_file()
+                ]
                 for file in (file for pair in pairs for file in pair):
                     file.unlink()
             if not pairs:

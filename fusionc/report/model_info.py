@@ -1,4 +1,6 @@
-"""What a model file holds, without running or changing it: ATC's modes 1 (model to JSON) and 6 (model information)."""
+"""What a model file holds, without running or changing it: ATC's modes 1 (model to JSON) and 6
+(model information).
+"""
 
 from __future__ import annotations
 
@@ -18,36 +20,64 @@ from fusionc.report.table import size_text
 SMALL_TENSOR_BYTES = 1024
 _LONGEST_NAME = 40  # characters of a dimension
 
-_DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+_DATA_FIELDS = (
+    "raw_data",
+    "float_data",
+    "int32_data",
+    "string_data",
+    "int64_data",
+    "double_data",
+    "uint64_data",
+)
 
 
 def information(model: ModelProto) -> list[tuple[str, str]]:
     """Names and values to print: versions, interface, operators, parameters, size."""
     nodes = list(nodes_of(model))
-    operators = Counter(f"{node.domain}.{node.op_type}".removeprefix("ai.onnx.").lstrip(".") for node in nodes)
+    operators = Counter(
+        f"{node.domain}.{node.op_type}".removeprefix("ai.onnx.").lstrip(".") for node in nodes
+    )
     tensors = list(tensors_of(model))
     parameters = sum(math.prod(tensor.dims) for tensor in tensors)
     external = sum(map(byte_size, filter(is_external, tensors)))
     size = model.ByteSize()
     return [
         ("IR version", str(model.ir_version)),
-        ("opsets", ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import)),
+        (
+            "opsets",
+            ", ".join(
+                f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import
+            ),
+        ),
         ("producer", f"{model.producer_name} {model.producer_version}".strip() or "not given"),
         ("graph", model.graph.name or "not named"),
-        *(("input", f"{value.name}  {_type_text(value.type)}") for value in inputs_to_feed(model.graph)),
+        *(
+            ("input", f"{value.name}  {_type_text(value.type)}")
+            for value in inputs_to_feed(model.graph)
+        ),
         *(("output", f"{value.name}  {_type_text(value.type)}") for value in model.graph.output),
         ("nodes", str(len(nodes))),
-        ("operators", ", ".join(f"{name} {count}" for name, count in sorted(operators.items())) or "none"),
+        (
+            "operators",
+            ", ".join(f"{name} {count}" for name, count in sorted(operators.items())) or "none",
+        ),
         ("parameters", f"{parameters:,}"),
-        ("size", f"{size_text(size + external)} (model {size_text(size)}, external data {size_text(external)})"),
+        (
+            "size",
+            (
+                f"{size_text(size + external)} (model {size_text(size)}, external data "
+                f"{size_text(external)})"
+            ),
+        ),
     ]
 
 
 def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
     """The model in protobuf's JSON form, under the field names of onnx.proto.
 
-    The data of tensors above SMALL_TENSOR_BYTES are left out: they are removed from `model` itself, so that weights
-    are never in memory twice. `shapes` adds the types and shapes of inner values, as far as they can be inferred.
+    The data of tensors above SMALL_TENSOR_BYTES are left out: they are removed from `model` itself,
+    so that weights are never in memory twice. `shapes` adds the types and shapes of inner values,
+    as far as they can be inferred.
     """
     drop_large_data(model)
     if shapes:
@@ -56,7 +86,9 @@ def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
 
 
 def drop_large_data(model: ModelProto) -> None:
-    """Remove the data of tensors above SMALL_TENSOR_BYTES from the model; their types and dimensions stay."""
+    """Remove the data of tensors above SMALL_TENSOR_BYTES from the model; their types and
+    dimensions stay.
+    """
     for tensor in tensors_of(model):
         if tensor.ByteSize() > SMALL_TENSOR_BYTES:
             for name in _DATA_FIELDS:
@@ -64,8 +96,12 @@ def drop_large_data(model: ModelProto) -> None:
 
 
 def operator_counts(model: ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has, those in subgraphs and functions too; an area counts as one."""
-    inside = Counter(node.op_type for f in model.functions if f.domain == KERNELS for node in f.node)
+    """How many nodes of each operator a model has, those in subgraphs and functions too; an area
+    counts as one.
+    """
+    inside = Counter(
+        node.op_type for f in model.functions if f.domain == KERNELS for node in f.node
+    )
     return dict(Counter(node.op_type for node in nodes_of(model)) - inside)
 
 
@@ -105,6 +141,8 @@ def _tensor_text(tensor: TypeProto.Tensor | TypeProto.SparseTensor) -> str:
 
 
 def dimension_text(dim: TensorShapeProto.Dimension) -> str:
-    """A dimension as people write it: its size, its name, ? without one; of a long formula the beginning."""
+    """A dimension as people write it: its size, its name, ? without one; of a long formula the
+    beginning.
+    """
     text = str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"

@@ -1,9 +1,11 @@
 """The log of a run by Ascend's plog conventions: levels, folder, file names, line form, rotation.
 
-    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [conversion.py:84]4711 RunOnePattern:GraphId[0], \
+    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [conversion.py:84]4711
+    RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
-Unlike plog the level is info unless something else is asked for, so that the lines of the patterns are there.
+Unlike plog the level is info unless something else is asked for, so that the lines of the patterns
+are there.
 """
 
 from __future__ import annotations
@@ -35,24 +37,32 @@ _DEFAULT_FILES = 10
 class Plog:
     """The log of one run. A log that cannot be written is a notice, never an error.
 
-    `level` (the --log option) beats FUSIONC_GLOBAL_LOG_LEVEL, which beats ASCEND_GLOBAL_LOG_LEVEL; the default is
-    info. Raises UsageError E10010 if `level` is none of LEVELS.
+    `level` (the --log option) beats FUSIONC_GLOBAL_LOG_LEVEL, which beats ASCEND_GLOBAL_LOG_LEVEL;
+    the default is info. Raises UsageError E10010 if `level` is none of LEVELS.
 
-    `file` is the file last written to, None as long as there was nothing to write. `notices` are for the user.
+    `file` is the file last written to, None as long as there was nothing to write. `notices` are
+    for the user.
     """
 
     def __init__(self, level: str | None = None) -> None:
         if level is not None and level not in LEVELS:
             raise UsageError(
-                f'the log level is "{level}"', where="--log", hint=f"use one of {', '.join(LEVELS)}", code="E10010"
+                f'the log level is "{level}"',
+                where="--log",
+                hint=f"use one of {', '.join(LEVELS)}",
+                code="E10010",
             )
         self.file: Path | None = None
         self.notices: list[str] = []
         self._is_quiet = level is not None and level in LEVELS[LEVELS.index("warning") :]
         self.level = level or _level_of_environment(self.notices)
-        stdout = "LOG_PRINT_TO_STDOUT" if variable("LOG_PRINT_TO_STDOUT") else "SLOG_PRINT_TO_STDOUT"
+        stdout = (
+            "LOG_PRINT_TO_STDOUT" if variable("LOG_PRINT_TO_STDOUT") else "SLOG_PRINT_TO_STDOUT"
+        )
         self._to_stdout = checked(stdout, "[01]", "0 or 1", self.notices) == "1"
-        kept = checked("HOST_LOG_FILE_NUM", "[1-9][0-9]{0,5}", "a number from 1 to 999999", self.notices)
+        kept = checked(
+            "HOST_LOG_FILE_NUM", "[1-9][0-9]{0,5}", "a number from 1 to 999999", self.notices
+        )
         self._kept_files = int(kept or _DEFAULT_FILES)
         self._stream: FileIO | None = None
         self._size = 0
@@ -62,7 +72,10 @@ class Plog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -89,23 +102,32 @@ class Plog:
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
-        """Log a line for each pattern that matched, in the order given, and at level debug each reason for a refusal.
+        """Log a line for each pattern that matched, in the order given, and at level debug each
+        reason for a refusal.
 
-        Returns the lines of the patterns that are not on stdout already: a command whose output is not a terminal
-        prints them. A level of the environment does not keep them back, as it holds for every run; `level` does.
+        Returns the lines of the patterns that are not on stdout already: a command whose output is
+        not a terminal prints them. A level of the environment does not keep them back, as it holds
+        for every run; `level` does.
         """
         frame = sys._getframe(1)
         not_on_stdout = []
         for count in counts:
             place = f"GraphId[{count.graph_id}], {count.kind}Pass[{count.pass_name}]: pattern={count.pattern}"
             if count.matched:
-                message = f"{place}, matched_times={count.matched}, effected_times={count.effected}."
+                message = (
+                    f"{place}, matched_times={count.matched}, effected_times={count.effected}."
+                )
                 line = self._write("info", "RunOnePattern", message, frame)
                 if not self._is_quiet and not (self._to_stdout and self._shows("info")):
                     not_on_stdout.append(line)
             for reason, times in count.refused.items():
                 what = " ".join(reason.split())
-                self._write("debug", "RunOnePattern", f"{place}, refused_times={times}, reason: {what}.", frame)
+                self._write(
+                    "debug",
+                    "RunOnePattern",
+                    f"{place}, refused_times={times}, reason: {what}.",
+                    frame,
+                )
         return not_on_stdout
 
     def _shows(self, level: str) -> bool:
@@ -117,7 +139,8 @@ class Plog:
         now = datetime.now()
         stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
         line = (
-            f"[{level.upper()}] FUSIONC({os.getpid()},fusionc):{stamp} [{source}]{threading.get_native_id()} "
+            f"[{level.upper()}] FUSIONC({os.getpid()},fusionc):{stamp} "
+            f"[{source}]{threading.get_native_id()} "
             f"{function}:{printable(message)}"
         )
         if self._shows(level):
@@ -169,7 +192,9 @@ class Plog:
 
 def _level_of_environment(notices: list[str]) -> str:
     right = f"0 to 4, or one of {', '.join(LEVELS)}"
-    value = checked("GLOBAL_LOG_LEVEL", "|".join(("[0-4]", *LEVELS)), right, notices) or _DEFAULT_LEVEL
+    value = (
+        checked("GLOBAL_LOG_LEVEL", "|".join(("[0-4]", *LEVELS)), right, notices) or _DEFAULT_LEVEL
+    )
     return LEVELS[int(value)] if value.isdigit() else value
 
 

@@ -16,7 +16,9 @@ _PATIENCE = 2.0  # seconds
 
 
 class Progress:
-    """Call it with what is being done now. Used as a context manager; leaves nothing on the screen."""
+    """Call it with what is being done now. Used as a context manager; leaves nothing on the
+    screen.
+    """
 
     def __init__(self) -> None:
         self._message = ""
@@ -38,7 +40,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,6 @@
-"""The result of a conversion as an object: what the Python API returns and what the terminal shows."""
+"""The result of a conversion as an object: what the Python API returns and what the terminal
+shows.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,15 @@ class PassTotal:
 class Report:
     """What a conversion did.
 
-    `model` and `output` are None where they are in memory. `patterns` are in execution order. `operators_*` count
-    nodes by operator type, `bytes_*` are the sizes of model and weights on disk. `verification` is one sentence, None
-    where it was skipped; `outputs` say how far each output was off, and `budget` what it cost. `left_out` counts the
-    rewrites that were taken back, so that the result is right; the notices name them. `pattern_lines` are the log
-    lines of the patterns that matched, as far as they are not on stdout already. `stages` are the seconds of each
-    stage. `kernels` is the library of the result, if there is one, `page` the page for people, if one was asked for,
-    `ready` the session file, which says what the form of the result is that loads fast, if there is one.
+    `model` and `output` are None where they are in memory. `patterns` are in execution order.
+    `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and weights on
+    disk. `verification` is one sentence, None where it was skipped; `outputs` say how far each
+    output was off, and `budget` what it cost. `left_out` counts the rewrites that were taken back,
+    so that the result is right; the notices name them. `pattern_lines` are the log lines of the
+    patterns that matched, as far as they are not on stdout already. `stages` are the seconds of
+    each stage. `kernels` is the library of the result, if there is one, `page` the page for people,
+    if one was asked for, `ready` the session file, which says what the form of the result is that
+    loads fast, if there is one.
     """
 
     model: Path | None = None

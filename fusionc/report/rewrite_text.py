@@ -1,4 +1,6 @@
-"""A rewrite in words: which one it is and where, and for the log and the user those that were left out."""
+"""A rewrite in words: which one it is and where, and for the log and the user those that were left
+out.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,23 @@ def described(commit: Commit) -> str:
 
 
 def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
-    """A rewrite as an error says where it is: one of `total`, if so many are known, of a pass with this place."""
+    """A rewrite as an error says where it is: one of `total`, if so many are known, of a pass with
+    this place.
+    """
     number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
-    words = (commit.pass_name, place, f"pattern {commit.pattern}", f"at {_nodes(commit, _MOST_IN_ERROR)} {number}")
+    words = (
+        commit.pass_name,
+        place,
+        f"pattern {commit.pattern}",
+        f"at {_nodes(commit, _MOST_IN_ERROR)} {number}",
+    )
     return ", ".join(filter(None, words))
 
 
 def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
-    """What the user should know of the rewrites that were left out, for these reasons, so that the result is right;
-    the log gets a line for each."""
+    """What the user should know of the rewrites that were left out, for these reasons, so that the
+    result is right; the log gets a line for each.
+    """
     notices = []
     for commit, reason in left_out.items():
         nodes = _nodes(commit)

@@ -1,4 +1,6 @@
-"""Tables for people: fitted to the terminal there, plain columns of any width where the output is not a terminal."""
+"""Tables for people: fitted to the terminal there, plain columns of any width where the output is
+not a terminal.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +24,38 @@ OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosin
 
 
 def show_report(report: Report, stream: TextIO) -> None:
-    """The whole story of a conversion: passes that matched, what changed, verification, notices, files."""
+    """The whole story of a conversion: passes that matched, what changed, verification, notices,
+    files.
+    """
     matched = [total for total in report.passes() if total.matched]
     if not matched:
         print("no pass matched", file=stream)
     else:
         rows = [
-            [t.kind, t.name, str(t.matched), str(t.effected), str(t.matched - t.effected), f"{t.seconds * 1000:.1f}"]
+            [
+                t.kind,
+                t.name,
+                str(t.matched),
+                str(t.effected),
+                str(t.matched - t.effected),
+                f"{t.seconds * 1000:.1f}",
+            ]
             for t in matched
         ]
         show_table(["kind", "pass", ">matched", ">effected", ">refused", ">ms"], rows, stream)
-    refused = [[t.name, str(times), " ".join(reason.split())] for t in matched for reason, times in t.refused.items()]
+    refused = [
+        [t.name, str(times), " ".join(reason.split())]
+        for t in matched
+        for reason, times in t.refused.items()
+    ]
     if refused:
         print(file=stream)
         show_table(["pass", ">refused", "because"], refused, stream)
     types = sorted(report.operators_before.keys() | report.operators_after.keys())
-    counts = [(name, report.operators_before.get(name, 0), report.operators_after.get(name, 0)) for name in types]
+    counts = [
+        (name, report.operators_before.get(name, 0), report.operators_after.get(name, 0))
+        for name in types
+    ]
     changed = [[name, str(before), str(after)] for name, before, after in counts if before != after]
     if changed:
         print(file=stream)
@@ -50,7 +68,9 @@ def show_report(report: Report, stream: TextIO) -> None:
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
-    """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those that are worst."""
+    """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those
+    that are worst.
+    """
     rows = output_rows(outputs)
     show_table(OUTPUT_HEADERS, rows, stream)
     if len(rows) < len(outputs):
@@ -59,7 +79,11 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
     """The cells under OUTPUT_HEADERS, for as many outputs as somebody reads."""
-    shown = sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS] if len(outputs) > _MOST_OUTPUTS else outputs
+    shown = (
+        sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS]
+        if len(outputs) > _MOST_OUTPUTS
+        else outputs
+    )
     return [
         [
             row.output,
@@ -91,7 +115,9 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: Te
 
 
 def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
-    """Print names and values, one a line, the values aligned; in a terminal long ones go on below themselves."""
+    """Print names and values, one a line, the values aligned; in a terminal long ones go on below
+    themselves.
+    """
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         first = f"{name.ljust(width)}  "
@@ -99,11 +125,15 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
 
 
 def show_text(text: str, stream: TextIO) -> None:
-    """Print lines as they are; in a terminal long ones go on below what stands behind their first word."""
+    """Print lines as they are; in a terminal long ones go on below what stands behind their first
+    word.
+    """
     for line in text.splitlines():
         label = re.match(r"\S*\s{2,}|", line)
         first = label.group() if label is not None else ""
-        print(_wrapped(first, line.removeprefix(first), " " * len(first), _width(stream)), file=stream)
+        print(
+            _wrapped(first, line.removeprefix(first), " " * len(first), _width(stream)), file=stream
+        )
 
 
 def size_text(count: int) -> str:
@@ -139,10 +169,13 @@ def _facts(report: Report) -> list[tuple[str, str]]:
     return facts
 
 
-def _show_in_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
+def _show_in_terminal(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
+) -> None:
     """A table of columns where the screen has room for them, else a paragraph for each row.
 
-    Only the last column, if it holds text, is broken, between words: a name that is broken in two cannot be copied.
+    Only the last column, if it holds text, is broken, between words: a name that is broken in two
+    cannot be copied.
     """
     from rich import box
     from rich.console import Console
@@ -164,7 +197,10 @@ def _show_in_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], str
             )
         for row in rows:
             table.add_row(*row)
-        if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum <= console.width:
+        if (
+            Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum
+            <= console.width
+        ):
             console.print(table)
             return
     for row in rows:
@@ -185,11 +221,18 @@ def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterat
 
 
 def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
-    """Text behind `first`, in lines of this width, the others behind `further`; words stay whole."""
+    """Text behind `first`, in lines of this width, the others behind `further`; words stay
+    whole.
+    """
     if width is None:
         return f"{first}{text}".rstrip()
     lines = textwrap.wrap(
-        text, width, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
     return "\n".join(lines) or first.rstrip()
 

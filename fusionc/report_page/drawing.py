@@ -18,19 +18,36 @@ _LONGEST = {OPERATOR: 34, VALUE: 24, CONSTANT: 24}  # characters
 _MARGIN = 8.0
 _GAP = 26.0  # between components, and between layers
 _COLOURS = {  # by what operators are for
-    **dict.fromkeys(("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger"), "product"),
     **dict.fromkeys(
-        ("MatMul", "Gemm", "FusedMatMul", "FusedGemm", "Einsum", "MatMulInteger", "QLinearMatMul"), "product"
+        ("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger"), "product"
+    ),
+    **dict.fromkeys(
+        ("MatMul", "Gemm", "FusedMatMul", "FusedGemm", "Einsum", "MatMulInteger", "QLinearMatMul"),
+        "product",
     ),
     **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), "product"),
-    **dict.fromkeys(("Relu", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Sigmoid", "Tanh", "Erf"), "activation"),
-    **dict.fromkeys(("Clip", "LeakyRelu", "Softmax", "HardSwish", "HardSigmoid", "Mish", "Elu"), "activation"),
+    **dict.fromkeys(
+        ("Relu", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Sigmoid", "Tanh", "Erf"),
+        "activation",
+    ),
+    **dict.fromkeys(
+        ("Clip", "LeakyRelu", "Softmax", "HardSwish", "HardSigmoid", "Mish", "Elu"), "activation"
+    ),
     **dict.fromkeys(("BatchNormalization", "LayerNormalization", "SkipLayerNormalization"), "norm"),
     **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization", "GroupNorm"), "norm"),
-    **dict.fromkeys(("InstanceNormalization", "GroupNormalization", "SkipSimplifiedLayerNormalization"), "norm"),
-    **dict.fromkeys(("Reshape", "Transpose", "Slice", "Concat", "Split", "Gather", "Squeeze", "Unsqueeze"), "movement"),
-    **dict.fromkeys(("Expand", "Tile", "Pad", "Cast", "Shape", "Identity", "Flatten", "Constant"), "movement"),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), "quantization"),
+    **dict.fromkeys(
+        ("InstanceNormalization", "GroupNormalization", "SkipSimplifiedLayerNormalization"), "norm"
+    ),
+    **dict.fromkeys(
+        ("Reshape", "Transpose", "Slice", "Concat", "Split", "Gather", "Squeeze", "Unsqueeze"),
+        "movement",
+    ),
+    **dict.fromkeys(
+        ("Expand", "Tile", "Pad", "Cast", "Shape", "Identity", "Flatten", "Constant"), "movement"
+    ),
+    **dict.fromkeys(
+        ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), "quantization"
+    ),
 }
 
 
@@ -43,8 +60,9 @@ def require_layout() -> None:
 
 
 def svg(sketch: Sketch, label: str) -> tuple[str, float]:
-    """The drawing as an element of a page, and its width in pixels; `label` says to those who cannot see it what it
-    shows."""
+    """The drawing as an element of a page, and its width in pixels; `label` says to those who
+    cannot see it what it shows.
+    """
     boxes = [_Box(item) for item in sketch.items]
     paths, width, height = _laid_out(boxes, sketch.links)
     note = []
@@ -68,14 +86,21 @@ class _Box:
         self.item = item
         self.title = _shortened(item.text, _LONGEST[item.kind])
         self.details = [_shortened(text, 30) for text in item.details if text]
-        longest = max([len(self.title) * _CHARACTER[item.kind], *(len(d) * _SMALL_CHARACTER for d in self.details)])
+        longest = max(
+            [
+                len(self.title) * _CHARACTER[item.kind],
+                *(len(d) * _SMALL_CHARACTER for d in self.details),
+            ]
+        )
         self.w = longest + (20 if item.kind == OPERATOR else 10)
         self.h = _LINE * (1 + len(self.details)) + (11 if item.kind == OPERATOR else 3)
         self.xy = (0.0, 0.0)
 
     def drawn(self) -> Iterator[str]:
         (x, y), kind = self.xy, self.item.kind
-        colour = _COLOURS.get(self.item.text.rpartition(".")[2], "other") if kind == OPERATOR else kind
+        colour = (
+            _COLOURS.get(self.item.text.rpartition(".")[2], "other") if kind == OPERATOR else kind
+        )
         top = y - self.h / 2
         full = f"<title>{html_text(self.item.text)}</title>" if self.title != self.item.text else ""
         yield f'<g class="{colour}">{full}'
@@ -97,8 +122,12 @@ class _Path:
         self.points = points
 
 
-def _laid_out(boxes: Sequence[_Box], links: Sequence[tuple[int, int]]) -> tuple[list[_Path], float, float]:
-    """Place the boxes, components side by side; the paths of the links, the width and the height of it all."""
+def _laid_out(
+    boxes: Sequence[_Box], links: Sequence[tuple[int, int]]
+) -> tuple[list[_Path], float, float]:
+    """Place the boxes, components side by side; the paths of the links, the width and the height of
+    it all.
+    """
     from grandalf.graphs import Edge, Graph, Vertex
     from grandalf.layouts import SugiyamaLayout
 
@@ -124,7 +153,12 @@ def _laid_out(boxes: Sequence[_Box], links: Sequence[tuple[int, int]]) -> tuple[
         top = min(box.xy[1] - box.h / 2 for box in own)
         for item in (*own, *own_paths):
             _shift(item, right - left, _MARGIN - top)
-        right = max([box.xy[0] + box.w / 2 for box in own] + [x for p in own_paths for x, _ in p.points]) + _GAP
+        right = (
+            max(
+                [box.xy[0] + box.w / 2 for box in own] + [x for p in own_paths for x, _ in p.points]
+            )
+            + _GAP
+        )
         bottom = max(bottom, *(box.xy[1] + box.h / 2 for box in own))
     return paths, right - _GAP + _MARGIN, bottom + _MARGIN
 
@@ -137,7 +171,9 @@ def _shift(item: Any, x: float, y: float) -> None:
 
 
 def _line(path: _Path, start: _Box, end: _Box) -> str:
-    """A link from the lower edge of a box through the points of the layout to the upper edge of another."""
+    """A link from the lower edge of a box through the points of the layout to the upper edge of
+    another.
+    """
     points = [
         (start.xy[0], start.xy[1] + start.h / 2), *path.points[1:-1], (end.xy[0], end.xy[1] - end.h / 2 - 2)
     ]  # fmt: skip
@@ -149,5 +185,7 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """The end of a text that is too long: names of values differ there, and the names of modules stand before it."""
+    """The end of a text that is too long: names of values differ there, and the names of modules
+    stand before it.
+    """
     return text if len(text) <= most else f"…{text[1 - most :]}"

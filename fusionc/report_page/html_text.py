@@ -8,5 +8,7 @@ from fusionc.errors import printable
 
 
 def html_text(text: object) -> str:
-    """The text with nothing left that a browser takes for anything but letters, in attributes, too."""
+    """The text with nothing left that a browser takes for anything but letters, in attributes,
+    too.
+    """
     return escape(printable(str(text)))

@@ -23,9 +23,11 @@ _ENOUGH = 15.0  # seconds, after which one round has to do
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """Profiles of both models on the same inputs, `label` says which; None with `failure`, which says why.
+    """Profiles of both models on the same inputs, `label` says which; None with `failure`, which
+    says why.
 
-    `noise` is by how much two measurements of the same model differed, as a part of it; 0 where there was one.
+    `noise` is by how much two measurements of the same model differed, as a part of it; 0 where
+    there was one.
     """
 
     before: Profile | None = None
@@ -43,7 +45,9 @@ def measured_times(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> MeasuredTimes:
-    """Run both model files, the second one with its library of kernels, on the first of `inputs`, or on drawn ones."""
+    """Run both model files, the second one with its library of kernels, on the first of `inputs`,
+    or on drawn ones.
+    """
     model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
     try:
         sample = first_sample(before, input_shape, inputs)
@@ -53,8 +57,13 @@ def measured_times(
         while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _ENOUGH):
             first = insist(lambda: profile(before, sample.feeds, sizes[0]))
             rounds.append((first, insist(lambda: profile(after, sample.feeds, sizes[1], kernels))))
-    except (RunError, UsageError) as error:  # inputs that were given and do not fit, where nothing was verified
+    except (
+        RunError,
+        UsageError,
+    ) as error:  # inputs that were given and do not fit, where nothing was verified
         return MeasuredTimes(failure=error.what if isinstance(error, UsageError) else str(error))
-    ours, theirs = (sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True))
+    ours, theirs = (
+        sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True)
+    )
     noise = max(found[-1].seconds / found[0].seconds - 1 for found in (ours, theirs))
     return MeasuredTimes(ours[0], theirs[0], sample.label, noise=noise)

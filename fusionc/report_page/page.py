@@ -1,4 +1,6 @@
-"""The page as text: the template, filled in. All text of others is escaped: names of nodes may hold anything."""
+"""The page as text: the template, filled in. All text of others is escaped: names of nodes may hold
+anything.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +26,26 @@ _MOST_DRAWN = 900_000  # characters of drawings; a page that is larger opens slo
 _MOST_NAMES = 500_000  # characters of names of nodes
 _MOST_PLACES = 200  # of a group
 _COLUMN = 430  # pixels of drawings that fit into one of two columns
-_TimesRow = tuple[str, tuple[float, float], tuple[float, float]]  # an operator, its nodes and seconds in both models
+# an operator, its nodes and seconds in both models
+_TimesRow = tuple[str, tuple[float, float], tuple[float, float]]
 _NOISE = 0.03  # of a time, at least
 
 
 def page_text(
-    report: Report, passes: Sequence[Pass], groups: Sequence[Alike], times: MeasuredTimes, failure: str = ""
+    report: Report,
+    passes: Sequence[Pass],
+    groups: Sequence[Alike],
+    times: MeasuredTimes,
+    failure: str = "",
 ) -> str:
-    """The page on one conversion, with the passes that ran, the rewrites that are alike, and the times; `failure` is
-    what to say of one whose result is wrong."""
+    """The page on one conversion, with the passes that ran, the rewrites that are alike, and the
+    times; `failure` is what to say of one whose result is wrong.
+    """
     template = Template((files("fusionc.report_page") / "page.html").read_text(encoding="utf-8"))
     script = (files("fusionc.report_page") / "search.js").read_text(encoding="utf-8")
-    names = [html_text(path.name if path is not None else "") for path in (report.model, report.output)]
+    names = [
+        html_text(path.name if path is not None else "") for path in (report.model, report.output)
+    ]
     known = {p.name: p for p in passes} | {group.pass_.name: group.pass_ for group in groups}
     idle = [total.name for total in report.passes() if not total.matched]
     return template.substitute(
@@ -47,8 +57,13 @@ def page_text(
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         cards="".join(_cards(report, times)),
         verdict=_verdict(report.verification, failure) + _outputs(report, is_open=bool(failure)),
-        notices="".join(f'<p class="soft">Notice: {html_text(notice)}</p>' for notice in report.notices),
-        passes_text="In the order in which they ran. What was found was rewritten, or refused for the reason below it.",
+        notices="".join(
+            f'<p class="soft">Notice: {html_text(notice)}</p>' for notice in report.notices
+        ),
+        passes_text=(
+            "In the order in which they ran. What was found was rewritten, or refused for the "
+            "reason below it."
+        ),
         passes=_passes(report, known, groups) + _list_of(f"{len(idle)} passes found nothing", idle),
         rewrites_text=_rewrites_text(report, groups),
         rewrites="".join(_articles(groups)),
@@ -60,13 +75,18 @@ def page_text(
 
 def _table(headers: Sequence[str], rows: Iterable[str]) -> str:
     """Headers that begin with ">" are those of numbers."""
-    cells = [f'<th class="n">{h[1:]}</th>' if h.startswith(">") else f"<th>{h}</th>" for h in headers]
+    cells = [
+        f'<th class="n">{h[1:]}</th>' if h.startswith(">") else f"<th>{h}</th>" for h in headers
+    ]
     return f'<div class="scroll"><table><tr>{"".join(cells)}</tr>{"".join(rows)}</table></div>'
 
 
 def _row(cells: Sequence[str]) -> str:
     """A row that can be found; cells that begin with ">" are numbers."""
-    row = [f'<td class="n">{cell[1:]}</td>' if cell.startswith(">") else f"<td>{cell}</td>" for cell in cells]
+    row = [
+        f'<td class="n">{cell[1:]}</td>' if cell.startswith(">") else f"<td>{cell}</td>"
+        for cell in cells
+    ]
     return f"<tr data-item>{''.join(row)}</tr>"
 
 
@@ -78,7 +98,10 @@ def _list_of(summary: str, names: Sequence[str]) -> str:
 
 
 def _cards(report: Report, times: MeasuredTimes) -> Iterator[str]:
-    nodes, sizes = (report.nodes_before, report.nodes_after), (report.bytes_before, report.bytes_after)
+    nodes, sizes = (
+        (report.nodes_before, report.nodes_after),
+        (report.bytes_before, report.bytes_after),
+    )
     yield _card("Nodes", f"{nodes[0]:,} <i>→</i> {nodes[1]:,}", _change(*nodes))
     if times.before is not None and times.after is not None:
         seconds = (times.before.seconds, times.after.seconds)
@@ -136,13 +159,19 @@ def _outputs(report: Report, *, is_open: bool) -> str:
     ]
     if not rows:
         return ""
-    summary = "how far each output was off" if len(rows) == len(report.outputs) else "the outputs that were off most"
+    summary = (
+        "how far each output was off"
+        if len(rows) == len(report.outputs)
+        else "the outputs that were off most"
+    )
     return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{_table(OUTPUT_HEADERS, rows)}</details>"
 
 
 def _passes(report: Report, known: Mapping[str, Pass], groups: Sequence[Alike]) -> str:
     first = {group.pass_.name: at for at, group in reversed(list(enumerate(groups)))}
-    rows = [_pass_row(total, known, first.get(total.name)) for total in report.passes() if total.matched]
+    rows = [
+        _pass_row(total, known, first.get(total.name)) for total in report.passes() if total.matched
+    ]
     if not rows:
         return '<p class="soft">No pass found anything.</p>'
     return _table(["pass", "kind", ">found", ">rewritten", ">refused", ">ms"], rows)
@@ -153,9 +182,13 @@ def _pass_row(total: PassTotal, known: Mapping[str, Pass], place: int | None) ->
     if place is not None:
         name = f'<a href="#g{place}">{name}</a>'
     summary = f"<br>{html_text(known[total.name].summary)}" if total.name in known else ""
-    reasons = "".join(f"<li>{times} refused: {html_text(reason)}</li>" for reason, times in total.refused.items())
+    reasons = "".join(
+        f"<li>{times} refused: {html_text(reason)}</li>" for reason, times in total.refused.items()
+    )
     listed = f'<ul class="soft">{reasons}</ul>' if reasons else ""
-    numbers = [f">{count:,}" for count in (total.matched, total.effected, total.matched - total.effected)]
+    numbers = [
+        f">{count:,}" for count in (total.matched, total.effected, total.matched - total.effected)
+    ]
     kind = f'<span class="tag">{html_text(total.kind)}</span>'
     return _row([name + summary + listed, kind, *numbers, f">{total.seconds * 1000:.1f}"])
 
@@ -164,8 +197,10 @@ def _rewrites_text(report: Report, groups: Sequence[Alike]) -> str:
     if not groups:
         return "Nothing."
     return (
-        f"{report.effected:,} rewrites of {len(groups)} forms, in the order of the first of each. Left is what was in "
-        "the model then, right what took its place; rewrites that differ in names and sizes alone are drawn once."
+        f"{report.effected:,} rewrites of {len(groups)} forms, in the order of the first of "
+        "each. Left is what was in "
+        "the model then, right what took its place; rewrites that differ in names and sizes "
+        "alone are drawn once."
     )
 
 
@@ -198,7 +233,9 @@ def _pictures(group: Alike) -> tuple[str, float]:
 
 
 def _in_words(group: Alike) -> str:
-    return f"<p>{html_text(_operators_of(group.before))} → {html_text(_operators_of(group.after))}</p>"
+    return (
+        f"<p>{html_text(_operators_of(group.before))} → {html_text(_operators_of(group.after))}</p>"
+    )
 
 
 def _operators_of(sketch: Sketch) -> str:
@@ -208,7 +245,9 @@ def _operators_of(sketch: Sketch) -> str:
 def _numbers(group: Alike) -> str:
     """The numbers of the rewrites, those that follow one another as 3–7."""
     runs = []
-    for _, run in groupby(enumerate(commit.number for commit in group.commits), lambda pair: pair[1] - pair[0]):
+    for _, run in groupby(
+        enumerate(commit.number for commit in group.commits), lambda pair: pair[1] - pair[0]
+    ):
         numbers = [number for _, number in run]
         runs.append(f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}")
     return ", ".join(runs[:6]) + (f" and {len(runs) - 6} more" if len(runs) > 6 else "")
@@ -217,7 +256,10 @@ def _numbers(group: Alike) -> str:
 def _places(group: Alike) -> str:
     rows = []
     for commit, made in list(zip(group.commits, group.made, strict=True))[:_MOST_PLACES]:
-        sides = [", ".join(names) or "nothing" for names in (commit.nodes, [node.label() for node in made])]
+        sides = [
+            ", ".join(names) or "nothing"
+            for names in (commit.nodes, [node.label() for node in made])
+        ]
         rows.append(
             f'<li value="{commit.number}"><span class="name">{html_text(sides[0])} → {html_text(sides[1])}</span></li>'
         )
@@ -229,13 +271,25 @@ def _places(group: Alike) -> str:
 
 def _operators(report: Report) -> str:
     before, after = report.operators_before, report.operators_after
-    names = sorted(before.keys() | after.keys(), key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))
+    names = sorted(
+        before.keys() | after.keys(), key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n)
+    )
     most = max([*before.values(), *after.values(), 1])
     rows = []
     for name in names:
         counts = before.get(name, 0), after.get(name, 0)
         change = f">{counts[1] - counts[0]:+,}" if counts[0] != counts[1] else ">"
-        rows.append(_row([html_text(name), f">{counts[0]:,}", f">{counts[1]:,}", change, _bars(*counts, most)]))
+        rows.append(
+            _row(
+                [
+                    html_text(name),
+                    f">{counts[0]:,}",
+                    f">{counts[1]:,}",
+                    change,
+                    _bars(*counts, most),
+                ]
+            )
+        )
     return _table(["operator", ">before", ">after", ">change", _KEY], rows)
 
 
@@ -245,7 +299,8 @@ _KEY = '<span class="key before"></span>before<span class="key after"></span>aft
 def _bars(before: float, after: float, most: float) -> str:
     widths = [100 * value / most if most else 0.0 for value in (before, after)]
     bars = [
-        f'<span class="{kind}" style="width:{width:.1f}%"></span>' for kind, width in zip("ba", widths, strict=True)
+        f'<span class="{kind}" style="width:{width:.1f}%"></span>'
+        for kind, width in zip("ba", widths, strict=True)
     ]
     return f'<div class="bar">{"".join(bars)}</div>'
 
@@ -254,11 +309,18 @@ def _times_text(times: MeasuredTimes) -> str:
     if times.before is None or times.after is None:
         return f"Not measured: {html_text(times.failure)}."
     runs = f"{times.before.runs} and {times.after.runs} runs, the faster half of all"
-    noise = f" Two measurements of the same model differed by {100 * times.noise:.0f} %." if times.noise else ""
+    noise = (
+        f" Two measurements of the same model differed by {100 * times.noise:.0f} %."
+        if times.noise
+        else ""
+    )
     return (
-        f"Of one run, on average of {runs}, in onnxruntime at its default settings on this machine, with inputs that "
-        f"fusionc has drawn or was given ({html_text(times.label)}). onnxruntime optimizes both models itself first: "
-        "these are the operators that it runs then. What is left between them is its own; the sum is the whole run."
+        f"Of one run, on average of {runs}, in onnxruntime at its default settings on this "
+        "machine, with inputs that "
+        f"fusionc has drawn or was given ({html_text(times.label)}). onnxruntime optimizes both "
+        "models itself first: "
+        "these are the operators that it runs then. What is left between them is its own; the "
+        "sum is the whole run."
         f"{noise}"
     )
 
@@ -277,7 +339,9 @@ def _times(times: MeasuredTimes) -> str:
         (html_text(name), one.get(name, (0.0, 0.0)), other.get(name, (0.0, 0.0))) for name in names
     ]
     rows.sort(key=_longest, reverse=True)
-    rows.append(("<i>between operators</i>", (0.0, times.before.between), (0.0, times.after.between)))
+    rows.append(
+        ("<i>between operators</i>", (0.0, times.before.between), (0.0, times.after.between))
+    )
     most = max(map(_longest, rows))
     lines = []
     for name, before, after in rows:

@@ -15,7 +15,8 @@ from fusionc.report_page.page import page_text
 from fusionc.report_page.rewrites import RewriteNotes
 from fusionc.rewrite.definition import Pass
 
-_MARK, _HEAD = b'<meta name="generator" content="fusionc', 300  # what is in the first bytes of every page
+# what is in the first bytes of every page
+_MARK, _HEAD = b'<meta name="generator" content="fusionc', 300
 
 
 class ReportPage:
@@ -27,11 +28,20 @@ class ReportPage:
     def __init__(self, file: Path) -> None:
         require_layout()
         if file.is_dir() or not file.parent.is_dir():
-            what = "the page of the report is a folder" if file.is_dir() else "the folder of the page does not exist"
-            raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
+            what = (
+                "the page of the report is a folder"
+                if file.is_dir()
+                else "the folder of the page does not exist"
+            )
+            raise UsageError(
+                what, where=f"--report {file}", hint="give the name of a file", code="E10410"
+            )
         stream = stream_at(file)
         if file.exists() and stream not in (PIPE, DEVICE) and (stream or not _is_page(file)):
-            what, hint = "a file is in the way that is not a page of fusionc", "remove it, or give another name"
+            what, hint = (
+                "a file is in the way that is not a page of fusionc",
+                "remove it, or give another name",
+            )
             raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
         self.notes = RewriteNotes()
@@ -50,11 +60,14 @@ class ReportPage:
         input_shape: Mapping[str, tuple[int, ...]] | None,
         inputs: Path | None,
     ) -> None:
-        """Measure how long the operators of both model files take; the second has that library of kernels."""
+        """Measure how long the operators of both model files take; the second has that library of
+        kernels.
+        """
         self.times = measured_times(before, after, kernels, input_shape, inputs)
 
     def write(self, report: Report, passes: Sequence[Pass], failure: str = "") -> None:
-        """Write the page on a conversion that is done, or whose result is wrong for the reason that `failure` gives.
+        """Write the page on a conversion that is done, or whose result is wrong for the reason that
+        `failure` gives.
 
         That it cannot be written is a notice: the model is there.
         """

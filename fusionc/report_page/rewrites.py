@@ -1,4 +1,6 @@
-"""What each rewrite did, grouped where they are alike: noted before it takes effect, told after the conversion."""
+"""What each rewrite did, grouped where they are alike: noted before it takes effect, told after the
+conversion.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,13 @@ class RewriteNotes:
         """What was noted so far."""
         return list(self._groups.values())
 
-    def examine(self, commit: Commit, pass_: Pass, match: Match, new: Replacement, _tape: Tape) -> None:
+    def examine(
+        self, commit: Commit, pass_: Pass, match: Match, new: Replacement, _tape: Tape
+    ) -> None:
         """What `RewriteLog.examine` is: called with each rewrite that is about to take effect."""
         before = sketch_of(
-            sorted(match.nodes, key=lambda node: node.position), [(value, value.name) for value in match.outputs]
+            sorted(match.nodes, key=lambda node: node.position),
+            [(value, value.name) for value in match.outputs],
         )
         after = sketch_of(new.nodes, [(value, old.name) for old, value in new.pairs])
         key = (pass_.name, commit.pattern, before.form, after.form)

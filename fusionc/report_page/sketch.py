@@ -1,4 +1,6 @@
-"""A few operators as a graph that can be drawn: boxes for operators, names for the values that go in and come out."""
+"""A few operators as a graph that can be drawn: boxes for operators, names for the values that go
+in and come out.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _LONGEST_DETAIL = 26  # characters
 
 @dataclass(frozen=True)
 class Item:
-    """What is drawn: an operator with its constants and attributes as `details`, a value, or a constant."""
+    """What is drawn: an operator with its constants and attributes as `details`, a value, or a
+    constant.
+    """
 
     kind: str
     text: str
@@ -37,7 +41,9 @@ class Sketch:
     @property
     def form(self) -> object:
         """What two sketches have in common that differ in names, sizes and attributes alone."""
-        kinds = tuple((item.kind, item.text if item.kind == OPERATOR else "") for item in self.items)
+        kinds = tuple(
+            (item.kind, item.text if item.kind == OPERATOR else "") for item in self.items
+        )
         return kinds, self.links, self.left_out
 
 
@@ -48,7 +54,9 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
     """
     drawn = nodes[:_MOST_NODES]
     items = [_operator(node) for node in drawn]
-    place: dict[Edge, int] = {value: at for at, n in enumerate(drawn) for value in n.outputs if value is not None}
+    place: dict[Edge, int] = {
+        value: at for at, n in enumerate(drawn) for value in n.outputs if value is not None
+    }
     hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
     links = []
     for at, node in enumerate(drawn):
@@ -66,7 +74,9 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
             place[value] = len(items)
             is_new = value.graph.values.get(value.name) is not value
             text = "new constant" if is_new and value.is_constant else value.name
-            items.append(Item(CONSTANT if value.is_constant else VALUE, text, (_shape_text(value),)))
+            items.append(
+                Item(CONSTANT if value.is_constant else VALUE, text, (_shape_text(value),))
+            )
         links.append((place[value], len(items)))
         items.append(Item(VALUE, name, (_shape_text(value),)))
     return Sketch(tuple(items), tuple(dict.fromkeys(links)), len(nodes) - len(drawn))
@@ -75,7 +85,9 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
 def _operator(node: Node) -> Item:
     details = [*_attributes(node), *_constants(node)]
     more = [f"and {len(details) - _MOST_DETAILS + 1} more"] if len(details) > _MOST_DETAILS else []
-    return Item(OPERATOR, short_name(node.op, node.domain), (*details[: _MOST_DETAILS - len(more)], *more))
+    return Item(
+        OPERATOR, short_name(node.op, node.domain), (*details[: _MOST_DETAILS - len(more)], *more)
+    )
 
 
 def _constants(node: Node) -> Iterator[str]:
@@ -89,7 +101,9 @@ def _attributes(node: Node) -> Iterator[str]:
         if attribute.ref_attr_name or attribute.type not in _SHOWN:
             continue
         shown = decode_attribute(attribute)
-        if shown == attribute_default(node.op, node.domain, node.graph.opset_of(node.domain), attribute.name):
+        if shown == attribute_default(
+            node.op, node.domain, node.graph.opset_of(node.domain), attribute.name
+        ):
             continue
         if isinstance(shown, float):
             shown = f"{shown:.4g}"
@@ -100,7 +114,12 @@ def _attributes(node: Node) -> Iterator[str]:
             yield text
 
 
-_SHOWN = (onnx.AttributeProto.FLOAT, onnx.AttributeProto.INT, onnx.AttributeProto.INTS, onnx.AttributeProto.STRING)
+_SHOWN = (
+    onnx.AttributeProto.FLOAT,
+    onnx.AttributeProto.INT,
+    onnx.AttributeProto.INTS,
+    onnx.AttributeProto.STRING,
+)
 
 
 def _shape_text(value: Edge) -> str:

@@ -16,7 +16,8 @@ _TRIALS = (64, 96)  # sizes for all dimensions that are open already
 
 
 class DimensionNames:
-    """The names that a `model` gives to dimensions, of which `found` has the shapes when `sizes` are symbolic.
+    """The names that a `model` gives to dimensions, of which `found` has the shapes when `sizes`
+    are symbolic.
 
     `light` is what `shapes_only` makes of the model, whose initializers are the `weights`.
     """
@@ -36,7 +37,9 @@ class DimensionNames:
         self._found = found
 
     def still_true(self, graph: int, info: ValueInfoProto) -> set[int]:
-        """The axes of a value whose names say of any size what they have said of the one that the model has."""
+        """The axes of a value whose names say of any size what they have said of the one that the
+        model has.
+        """
         found = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
         unclear = {axis: name for axis, name in _names(info).items() if found[axis] != name}
         return {
@@ -52,7 +55,9 @@ class DimensionNames:
 
     @cached_property
     def _trials(self) -> list[tuple[Model, Model]]:
-        """The model at the sizes that it has, and at twice these, for some sizes of all that is open already."""
+        """The model at the sizes that it has, and at twice these, for some sizes of all that is
+        open already.
+        """
         return [(self._with(1, size), self._with(2, size)) for size in _TRIALS]
 
     def _with(self, times: int, size: int) -> Model:
@@ -68,13 +73,16 @@ class DimensionNames:
 
     @cached_property
     def _uses(self) -> dict[str, set[object]]:
-        """By name what inference says of the dimensions that have it, one by one where it says nothing. A name in a
-        formula is used there, too."""
+        """By name what inference says of the dimensions that have it, one by one where it says
+        nothing. A name in a formula is used there, too.
+        """
         uses: dict[str, set[object]] = {}
         for number, graph in enumerate(graphs_in(self._model.graph)):
             for info in (*graph.input, *graph.value_info, *graph.output):
                 for axis, name in _names(info).items():
-                    uses.setdefault(name, set()).add(_use(self._found.after, number, info.name, axis))
+                    uses.setdefault(name, set()).add(
+                        _use(self._found.after, number, info.name, axis)
+                    )
                     for part in re.findall(r"\w+", name):
                         if part != name or info.name not in self._found.reached:
                             uses.setdefault(part, set()).add(None)

@@ -1,7 +1,8 @@
-"""Options that name several values of a model in one text, "conv1:0;logits" or "x:1,3,224,224;ids:1,5".
+"""Options that name several values of a model in one text, "conv1:0;logits" or
+"x:1,3,224,224;ids:1,5".
 
-Names may have the signs in them that part a text, as TFLite's have: what a model calls so is one name, and is not
-parted. Of two readings that is the one with the longer names.
+Names may have the signs in them that part a text, as TFLite's have: what a model calls so is one
+name, and is not parted. Of two readings that is the one with the longer names.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ def name_in_front(part: str) -> str:
 
 
 def names_of_values(model: ModelProto) -> set[str]:
-    """The names that values of the main graph go by: their own, and those of their nodes with a number."""
+    """The names that values of the main graph go by: their own, and those of their nodes with a
+    number.
+    """
     made = {output for node in model.graph.node for output in node.output if output}
-    numbered = {f"{node.name}:{index}" for node in model.graph.node for index in range(len(node.output)) if node.name}
+    numbered = {
+        f"{node.name}:{index}"
+        for node in model.graph.node
+        for index in range(len(node.output))
+        if node.name
+    }
     return made | numbered | {value.name for value in model.graph.output}

@@ -1,8 +1,10 @@
-"""--free_dim "x:0;mask:0": sizes of inputs that are fixed become symbolic, where nothing in the model depends on them.
+"""--free_dim "x:0;mask:0": sizes of inputs that are fixed become symbolic, where nothing in the
+model depends on them.
 
-What follows from them becomes symbolic, too, in the outputs and in what the model declares of other values. A Reshape
-to a constant shape follows its input from then on where the sizes leave one reading of that shape. Where something else
-holds a size, the model stays as it is, and the error says what that is.
+What follows from them becomes symbolic, too, in the outputs and in what the model declares of other
+values. A Reshape to a constant shape follows its input from then on where the sizes leave one
+reading of that shape. Where something else holds a size, the model stays as it is, and the error
+says what that is.
 """
 
 from __future__ import annotations
@@ -24,15 +26,19 @@ from fusionc.runtime.run_errors import RunError
 _OPTION = "--free_dim"
 _OPEN = 2  # the size with which other open dimensions run
 
-FreeDims = Mapping[str, Mapping[int, str]]  # by input name and axis the symbol, "" for one that is found
+# by input name and axis the symbol, "" for one that is found
+FreeDims = Mapping[str, Mapping[int, str]]
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
 class Freed:
-    """What became symbolic in a model: the `sizes` that it had, by input name and axis, what it declares now, and the
-    constant shapes that Reshapes have now."""
+    """What became symbolic in a model: the `sizes` that it had, by input name and axis, what it
+    declares now, and the constant shapes that Reshapes have now.
+    """
 
-    def __init__(self, model: ModelProto, sizes: Mapping[str, Mapping[int, int]], shapes: Shapes) -> None:
+    def __init__(
+        self, model: ModelProto, sizes: Mapping[str, Mapping[int, int]], shapes: Shapes
+    ) -> None:
         self.sizes = sizes
         self._shapes = shapes
         self._declared = [
@@ -41,7 +47,9 @@ class Freed:
         ]
 
     def again(self, model: ModelProto) -> None:
-        """Let the same model, read once more, declare the same, without looking for what holds its sizes."""
+        """Let the same model, read once more, declare the same, without looking for what holds its
+        sizes.
+        """
         for graph, declared in zip(graphs_in(model.graph), self._declared, strict=True):
             for name in ("input", "output", "value_info"):
                 graph.ClearField(name)
@@ -50,17 +58,23 @@ class Freed:
         _forget_in_functions(model)
 
 
-def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})) -> Freed:
-    """Make these dimensions symbolic, and those that are to have `others` as sizes; return what they were.
+def free_sizes(
+    model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})
+) -> Freed:
+    """Make these dimensions symbolic, and those that are to have `others` as sizes; return what
+    they were.
 
-    Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a name, or is given for
-    several sizes, and where something holds a size: it says what.
+    Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a
+    name, or is given for several sizes, and where something holds a size: it says what.
     """
     given = {
-        name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})} for name in {**free_dim, **others}
+        name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}
+        for name in {**free_dim, **others}
     }
     dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
-    sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
+    sizes = {
+        name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()
+    }
     _require_names(given)
     _require_one_size_each(given, sizes)
     light = shapes_only(model)
@@ -76,7 +90,9 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
     _require_nothing_held(held, sizes, "--input_shape" if others else _OPTION)
     symbols = _symbols(model, given, sizes, others)
     found = TwoSizes(light, weights, symbols)
-    former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
+    former = {
+        symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()
+    }
     names = DimensionNames(model, light, weights, sizes, found)
     _open_all(model, found, twice, former, names)
     _forget_in_functions(model)
@@ -87,23 +103,36 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
     return Freed(model, sizes, holders.shapes)
 
 
-def _require_nothing_held(held: Sequence[str], sizes: Mapping[str, Mapping[int, int]], option: str) -> None:
+def _require_nothing_held(
+    held: Sequence[str], sizes: Mapping[str, Mapping[int, int]], option: str
+) -> None:
     """Raise UsageError where the model holds a size in these places."""
     if held:
         count = "one place" if len(held) == 1 else f"{len(held)} places"
-        places = ", ".join(f"{name}[{axis}] = {size}" for name, axes in sizes.items() for axis, size in axes.items())
+        places = ", ".join(
+            f"{name}[{axis}] = {size}"
+            for name, axes in sizes.items()
+            for axis, size in axes.items()
+        )
         what = f"{places} cannot become another size: the model holds it in {count}"
         hint = "export the model with this dimension dynamic, or correct these places; there may be others behind them"
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
 
 def _open_all(
-    model: ModelProto, found: TwoSizes, twice: TwoSizes, former: Mapping[str, int], names: DimensionNames
+    model: ModelProto,
+    found: TwoSizes,
+    twice: TwoSizes,
+    former: Mapping[str, int],
+    names: DimensionNames,
 ) -> None:
-    """Take out of all declarations what held for the former sizes only. `found` has the shapes with symbols, `twice`
-    those at twice the sizes."""
+    """Take out of all declarations what held for the former sizes only. `found` has the shapes with
+    symbols, `twice` those at twice the sizes.
+    """
     for number, graph in enumerate(graphs_in(model.graph)):
-        before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
+        before, after, doubled = (
+            at.graphs[number].values for at in (found.before, found.after, twice.after)
+        )
         for info in (*graph.value_info, *graph.output):
             if info.name in found.reached and info.name in before:
                 kept = names.still_true(number, info)
@@ -117,7 +146,9 @@ def _forget_in_functions(model: ModelProto) -> None:
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError where the changed model runs with the sizes that it had, and not with twice these."""
+    """Raise UsageError where the changed model runs with the sizes that it had, and not with twice
+    these.
+    """
     failed = failure(file, _doubled(sizes))
     if failed and not failure(file, sizes):
         what = f"the model does not run with another size: {failed}"
@@ -126,8 +157,9 @@ def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
 
 
 def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
-    """Why a model does not run with these sizes of open dimensions, by input name and axis; empty where it does, and
-    where there are no values to run it with."""
+    """Why a model does not run with these sizes of open dimensions, by input name and axis; empty
+    where it does, and where there are no values to run it with.
+    """
     from fusionc.verify.inputs.search import InputSearch  # few conversions need them
     from fusionc.verify.model_file import ModelFile
 
@@ -136,11 +168,22 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         model, runner = source.proto(), source.runner()
     except RunError as error:
         return str(error)
-    dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name in sizes}
-    symbols = {dims[name][axis].dim_param: size for name, axes in sizes.items() for axis, size in axes.items()}
+    dims = {
+        value.name: value.type.tensor_type.shape.dim
+        for value in model.graph.input
+        if value.name in sizes
+    }
+    symbols = {
+        dims[name][axis].dim_param: size
+        for name, axes in sizes.items()
+        for axis, size in axes.items()
+    }
     symbols.pop("", None)  # of a dimension that another one of that symbol has fixed
     shapes = {
-        name: tuple(dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN) for dim in found)
+        name: tuple(
+            dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN)
+            for dim in found
+        )
         for name, found in dims.items()
     }
     search = InputSearch(runner, model, source.folder, shapes)
@@ -153,7 +196,9 @@ def _doubled(sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]
     return {name: {axis: 2 * size for axis, size in axes.items()} for name, axes in sizes.items()}
 
 
-def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int, TensorShapeProto.Dimension]:
+def _dims_of(
+    model: ModelProto, name: str, axes: Mapping[int, str]
+) -> dict[int, TensorShapeProto.Dimension]:
     inputs = {value.name: value.type.tensor_type.shape.dim for value in inputs_to_feed(model.graph)}
     if name not in inputs:
         hint = advice(name, inputs, f"its inputs are: {', '.join(inputs)}")
@@ -162,11 +207,15 @@ def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int,
     for axis in axes:
         if not 0 <= axis < len(inputs[name]):
             hint = f"it has {len(inputs[name])} dimensions, which count from 0"
-            raise UsageError(f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001")
+            raise UsageError(
+                f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001"
+            )
         found[axis] = inputs[name][axis]
         if found[axis].dim_value < 1:
             hint = "leave it out; --input_shape fixes one"
-            raise UsageError(f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001")
+            raise UsageError(
+                f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001"
+            )
     return found
 
 
@@ -176,7 +225,12 @@ def _require_names(given: FreeDims) -> None:
         for axis, symbol in axes.items():
             if symbol and not symbol.isidentifier():
                 hint = "give a name, as in x:0=batch; --input_shape gives sizes"
-                raise UsageError(f"{name}[{axis}] cannot be called {symbol}", where=_OPTION, hint=hint, code="E10001")
+                raise UsageError(
+                    f"{name}[{axis}] cannot be called {symbol}",
+                    where=_OPTION,
+                    hint=hint,
+                    code="E10001",
+                )
 
 
 def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
@@ -194,13 +248,16 @@ def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int
 def _symbols(
     model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
 ) -> dict[str, dict[int, str]]:
-    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one, if they become
-    equal ones."""
+    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one,
+    if they become equal ones.
+    """
 
     def kind(name: str, axis: int) -> tuple[int, int, str]:
         return axis, sizes[name][axis], str(others.get(name, {}).get(axis, ""))
 
-    taken = dict.fromkeys((dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1)
+    taken = dict.fromkeys(
+        (dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1
+    )
     taken |= dict.fromkeys((symbol for axes in given.values() for symbol in axes.values()), 1)
     kinds = sorted({kind(name, axis) for name, axes in given.items() for axis in axes})
     chosen = {one: fresh_name("batch" if one[0] == 0 else f"dim_{one[0]}", taken) for one in kinds}
@@ -218,10 +275,11 @@ def _open(
     former: Mapping[str, int],
     kept: Collection[int],
 ) -> None:
-    """Take out of a declaration what held for the former sizes only: a symbol stands there, or nothing.
+    """Take out of a declaration what held for the former sizes only: a symbol stands there, or
+    nothing.
 
-    Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new size with it, too.
-    `kept` are the axes whose names hold for any size.
+    Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new
+    size with it, too. `kept` are the axes whose names hold for any size.
     """
     if not info.type.HasField("tensor_type"):  # a sequence, say, of which no sizes are known
         info.type.CopyFrom(shapeless(info.type))
@@ -237,5 +295,9 @@ def _open(
         alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
         if is_now in former or len(alike) == 1:
             dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif axis not in kept and is_now != dim.dim_param and (is_now != was or not isinstance(was, int)):
+        elif (
+            axis not in kept
+            and is_now != dim.dim_param
+            and (is_now != was or not isinstance(was, int))
+        ):
             dim.Clear()

@@ -1,10 +1,11 @@
-"""Which nodes hold a size of an input, so that it cannot be another one: a Reshape to a constant shape, a constant that
-is added, weights of a product.
+"""Which nodes hold a size of an input, so that it cannot be another one: a Reshape to a constant
+shape, a constant that is added, weights of a product.
 
-Shapes are inferred for the sizes that the model has and for twice these. A Reshape should keep the axis where it was;
-every other operator says itself whether it takes its inputs. Behind a Reshape that holds a size the search goes on with
-the shape that it should have made, so that all are found. Where the sizes of a Reshape leave one reading of which
-dimension holds the size, its constant shape can have -1 or 0 there instead.
+Shapes are inferred for the sizes that the model has and for twice these. A Reshape should keep the
+axis where it was; every other operator says itself whether it takes its inputs. Behind a Reshape
+that holds a size the search goes on with the shape that it should have made, so that all are found.
+Where the sizes of a Reshape leave one reading of which dimension holds the size, its constant shape
+can have -1 or 0 there instead.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ from fusionc.shapes.onnx_inference import ask
 
 _MOST_ROUNDS = 30  # each finds what lies behind the Reshapes of the one before
 _BROADCASTING = ("Max", "Mean", "Min", "Sum")
-_CHANNELS = ("BatchNormalization", "Conv", "ConvTranspose", "InstanceNormalization", "LayerNormalization")
+_CHANNELS = (
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "InstanceNormalization",
+    "LayerNormalization",
+)
 _TAKING = ("Gather", "Resize", "Slice", "TopK")
 _Array = np.ndarray[Any, Any]
 _Place = tuple[int, str]  # of a node: the number of its graph, and a name there
@@ -41,7 +48,8 @@ Shapes = Mapping[_Place, _Array]  # of Reshapes
 class Holders(NamedTuple):
     """The nodes that hold a size, in order, and what each has of a constant size.
 
-    `correctable` are Reshapes that would not hold it any more with the shape that `shapes` has for them.
+    `correctable` are Reshapes that would not hold it any more with the shape that `shapes` has for
+    them.
     """
 
     fixed: list[str]
@@ -50,7 +58,9 @@ class Holders(NamedTuple):
 
 
 def shapes_only(model: ModelProto) -> ModelProto:
-    """A copy for the inference of shapes: without large weights, and with what constants alone make computed."""
+    """A copy for the inference of shapes: without large weights, and with what constants alone make
+    computed.
+    """
     built = typed_model(without_large_weights(model), "")
     run(built, [p for p in PASSES if p.name == "ConstantFoldingPass"], RewriteLog())
     return write_back(built)
@@ -59,13 +69,16 @@ def shapes_only(model: ModelProto) -> ModelProto:
 class TwoSizes:
     """A model at its sizes (`before`) and at others (`after`), with the shapes of its values.
 
-    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`; `sizes` are those of the
-    inputs that change, by input name and axis: numbers, or symbols that stand for any. `reached` are the values that
-    depend on these inputs.
+    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`; `sizes`
+    are those of the inputs that change, by input name and axis: numbers, or symbols that stand for
+    any. `reached` are the values that depend on these inputs.
     """
 
     def __init__(
-        self, light: ModelProto, weights: Collection[str], sizes: Mapping[str, Mapping[int, int | str]]
+        self,
+        light: ModelProto,
+        weights: Collection[str],
+        sizes: Mapping[str, Mapping[int, int | str]],
     ) -> None:
         self._weights = weights
         self.before = typed_model(light, "")
@@ -102,12 +115,18 @@ class TwoSizes:
         correctable = [text for place, text in found.items() if place in readings]
         return Holders(fixed, correctable, readings)
 
-    def _found(self, right: dict[_Place, _Array], readings: dict[_Place, _Array]) -> Iterator[tuple[_Place, str]]:
-        """The nodes that hold a size, with what to say of them; `right` and `readings` as in `_holder`."""
+    def _found(
+        self, right: dict[_Place, _Array], readings: dict[_Place, _Array]
+    ) -> Iterator[tuple[_Place, str]]:
+        """The nodes that hold a size, with what to say of them; `right` and `readings` as in
+        `_holder`.
+        """
         behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
         for node in _with_those_inside(self.after.main):
             handed = (value for body in node.subgraphs() for value in body.outputs)
-            is_behind = not behind.isdisjoint((*filter(None, node.inputs), *node.captures(), *handed))
+            is_behind = not behind.isdisjoint(
+                (*filter(None, node.inputs), *node.captures(), *handed)
+            )
             holder = "" if is_behind else self._holder(node, right, readings)
             if holder:
                 yield _place_of(node), holder
@@ -124,10 +143,13 @@ class TwoSizes:
         former = self.before.graphs[value.graph.id].values.get(value.name)
         return None if former is None else former.shape, value.shape
 
-    def _holder(self, node: Node, right: dict[_Place, _Array], readings: dict[_Place, _Array]) -> str:
+    def _holder(
+        self, node: Node, right: dict[_Place, _Array], readings: dict[_Place, _Array]
+    ) -> str:
         """What to say of a node that holds a size; empty where it does not.
 
-        `right` gets the shape that a Reshape should have, `readings` the one that does not hold the size.
+        `right` gets the shape that a Reshape should have, `readings` the one that does not hold the
+        size.
         """
         inputs = [value for value in node.inputs if value is not None]
         if is_foreign(node) or not (self._fails(node) or any(map(self._is_other, inputs))):
@@ -144,7 +166,9 @@ class TwoSizes:
     def _shape_that_holds(
         self, node: Node, given: _Array, right: dict[_Place, _Array], readings: dict[_Place, _Array]
     ) -> str:
-        """What to say of the constant shape of a Reshape; `right` and `readings` as in `_holder`."""
+        """What to say of the constant shape of a Reshape; `right` and `readings` as in
+        `_holder`.
+        """
         shape = self._shape_it_should_have(node, given)
         if shape is None:
             return ""
@@ -156,7 +180,9 @@ class TwoSizes:
 
     def _fails(self, node: Node) -> bool:
         """Whether nothing is known any more of a shape that a node makes."""
-        return any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
+        return any(
+            former is not None and now is None for former, now in map(self._shapes_of, node.outputs)
+        )
 
     def _takes(self, node: Node) -> bool:
         """Whether an operator takes the sizes that its inputs have now."""
@@ -167,24 +193,34 @@ class TwoSizes:
         return not self._is_at_odds(node)
 
     def _operands_that_hold(self, node: Node, inputs: Sequence[Edge], given: _Array | None) -> str:
-        """What to say of the inputs of an operator whose sizes have not changed with those of the others."""
+        """What to say of the inputs of an operator whose sizes have not changed with those of the
+        others.
+        """
         if node.is_op("Expand") and given is not None:
             return _constant_shape(given)
-        same = [f"{self._kind(v)}{v.name} is {_text(v.shape)}" for v in inputs if v.shape and not self._is_other(v)]
+        same = [
+            f"{self._kind(v)}{v.name} is {_text(v.shape)}"
+            for v in inputs
+            if v.shape and not self._is_other(v)
+        ]
         return ", ".join(same) or ("its attributes have the size" if len(inputs) == 1 else "")
 
     def _kind(self, value: Edge) -> str:
         return "the constant " if value.is_constant or value.name in self._weights else ""
 
     def _moved_axes(self, node: Node) -> list[_MovedAxis]:
-        """The axes of the input of a Reshape that change; none where the dimensions are not known."""
+        """The axes of the input of a Reshape that change; none where the dimensions are not
+        known.
+        """
         (former, now), (made, _) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
         given, changed, result = _numbers(former), _numbers(now), _numbers(made)
         if given is None or changed is None or result is None:
             return []
         places = [_places(given, axis, result) for axis in range(len(given))]
         ones = {place for place, size in enumerate(result) if size == 1}
-        ones -= {found[0] for found, size in zip(places, given, strict=True) if size == 1 == len(found)}
+        ones -= {
+            found[0] for found, size in zip(places, given, strict=True) if size == 1 == len(found)
+        }
         return [
             _MovedAxis(axis, size, other, places[axis], result, bool(ones))
             for axis, (size, other) in enumerate(zip(given, changed, strict=True))
@@ -201,9 +237,11 @@ class TwoSizes:
         return None if np.array_equal(shape, target) else shape
 
     def _only_reading(self, node: Node, target: _Array) -> _Array | None:
-        """A constant shape that follows the input wherever this one holds a size; None where several would.
+        """A constant shape that follows the input wherever this one holds a size; None where
+        several would.
 
-        -1 stands where one dimension has to follow. 0 copies those that stay at their axis, if there are several.
+        -1 stands where one dimension has to follow. 0 copies those that stay at their axis, if
+        there are several.
         """
         moved = self._moved_axes(node)
         held = [axis for axis in moved if not axis.follows(node, target)]
@@ -212,18 +250,23 @@ class TwoSizes:
             return None
         copied = set[int]() if node.attr("allowzero", 0) else _copied(held, target)
         left = _all_places(held) - copied
-        if len(left) > 1 or any(not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied):
+        if len(left) > 1 or any(
+            not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied
+        ):
             return None
         shape = target.copy()
         shape[list(copied)] = 0
         return _with_following(shape, left, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
-        """Whether a size has changed that another input, which has not, has to have, too; of these operators onnx's
-        inference does not say so."""
+        """Whether a size has changed that another input, which has not, has to have, too; of these
+        operators onnx's inference does not say so.
+        """
         shapes = [v.shape for v in node.inputs if v is not None]
         if node.is_op(*_BROADCASTING):
-            sizes = [{d for d in dims if isinstance(d, int) and d != 1} for dims in _aligned(shapes)]
+            sizes = [
+                {d for d in dims if isinstance(d, int) and d != 1} for dims in _aligned(shapes)
+            ]
             return any(len(found) > 1 for found in sizes)
         former, now = self._shapes_of(node.inputs[0])
         if not node.is_op(*_CHANNELS) or former is None or now is None or len(now) < 2:
@@ -234,18 +277,26 @@ class TwoSizes:
 
     def _took_all(self, node: Node, given: _Array) -> bool:
         """Whether an operator took all of an axis, and takes no longer all of it."""
-        (former, now), (made, makes) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
+        (former, now), (made, makes) = (
+            self._shapes_of(node.inputs[0]),
+            self._shapes_of(node.outputs[0]),
+        )
         if former is None or now is None or made is None or makes is None:
             return False
         if node.is_op("Gather"):
             axis = node.attr("axis", 0)
             return _grows(former[axis], now[axis]) and former[axis] == given.size
-        return any(a == b == c and _grows(a, d) for a, b, c, d in zip(former, made, makes, now, strict=True))
+        return any(
+            a == b == c and _grows(a, d)
+            for a, b, c, d in zip(former, made, makes, now, strict=True)
+        )
 
 
 class _MovedAxis(NamedTuple):
-    """An axis of the input of a Reshape that has another size than before, and the `places` in what is `made` where it
-    lies. `has_new_ones` says that there is a size of 1 that no axis of the input has there."""
+    """An axis of the input of a Reshape that has another size than before, and the `places` in what
+    is `made` where it lies. `has_new_ones` says that there is a size of 1 that no axis of the input
+    has there.
+    """
 
     axis: int
     size: int
@@ -266,9 +317,10 @@ class _MovedAxis(NamedTuple):
     def is_ambiguous(self, may_hold_one: bool) -> bool:
         """Whether the size that changes may lie in several places.
 
-        `may_hold_one` says that it may be 1. An axis of size 1 that is joined to another one may as well be moved to
-        any place of size 1: a Transpose that moves only such axes is often written as a Reshape. And from an axis
-        that it was joined to, it may part again, to a place of size 1.
+        `may_hold_one` says that it may be 1. An axis of size 1 that is joined to another one may as
+        well be moved to any place of size 1: a Transpose that moves only such axes is often written
+        as a Reshape. And from an axis that it was joined to, it may part again, to a place of size
+        1.
         """
         is_joined = self.size == 1 and any(self.made[place] != 1 for place in self.places)
         may_part = may_hold_one and self.size > 1
@@ -281,12 +333,16 @@ def give_shapes(model: ModelProto, shapes: Shapes) -> None:
     taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
     for number, graph in enumerate(graphs):
         at = {node.output[0]: index for index, node in enumerate(graph.node) if node.output}
-        found = [(at[output], shape) for (place, output), shape in shapes.items() if place == number]
+        found = [
+            (at[output], shape) for (place, output), shape in shapes.items() if place == number
+        ]
         for index, shape in sorted(found, key=lambda one: one[0], reverse=True):
             node = graph.node[index]
             name = fresh_name(f"{node.output[0]}/shape", taken)
             node.input[1] = name
-            constant = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(shape))
+            constant = helper.make_node(
+                "Constant", [], [name], value=numpy_helper.from_array(shape)
+            )
             graph.node.insert(index, constant)
 
 
@@ -300,9 +356,12 @@ def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
     return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
 
 
-def _with_following(shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]) -> _Array | None:
-    """The shape with -1 at the place, if there is one, and the size that is `made` in place of the -1 that was there;
-    None where that one is among those that are `moved`."""
+def _with_following(
+    shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]
+) -> _Array | None:
+    """The shape with -1 at the place, if there is one, and the size that is `made` in place of the
+    -1 that was there; None where that one is among those that are `moved`.
+    """
     for place in places:
         former = np.flatnonzero(shape == -1).tolist()
         if not moved.isdisjoint(former):
@@ -332,7 +391,9 @@ def _reached(model: Model, inputs: Iterable[str]) -> set[str]:
     """What depends on these inputs; of a node with subgraphs all that is in these."""
     found = set(inputs)
     for node in model.main.ordered():
-        if any(value is not None and value.name in found for value in (*node.inputs, *node.captures())):
+        if any(
+            value is not None and value.name in found for value in (*node.inputs, *node.captures())
+        ):
             found.update(value.name for value in node.outputs if value is not None)
             found.update(name for body in node.subgraphs(recursive=True) for name in body.values)
     return found
@@ -355,8 +416,8 @@ def _aligned(shapes: Sequence[Shape | None]) -> Iterator[tuple[int | str | None,
 
 
 def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
-    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it, if there are some,
-    else the one that it is a part of, or its parts.
+    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it,
+    if there are some, else the one that it is a part of, or its parts.
 
     In memory an axis goes from the product of the dimensions behind it to that with its own.
     """
@@ -365,7 +426,11 @@ def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
     ranges = [(start, start * size) for start, size in zip(_behind(made), made, strict=True)]
     same = [at for at, (start, end) in enumerate(ranges) if (start, end) == (low, high)]
     around = [at for at, (start, end) in enumerate(ranges) if start <= low and high <= end]
-    return same or around or [at for at, (start, end) in enumerate(ranges) if low <= start and end <= high]
+    return (
+        same
+        or around
+        or [at for at, (start, end) in enumerate(ranges) if low <= start and end <= high]
+    )
 
 
 def _behind(shape: Sequence[int]) -> list[int]:
@@ -373,8 +438,12 @@ def _behind(shape: Sequence[int]) -> list[int]:
 
 
 def _follows(node: Node, target: _Array, place: int, axis: int) -> bool:
-    """Whether the size at a place of a constant shape is that of an axis of the input, or what is left over."""
-    return bool(target[place] == -1) or bool(target[place] == 0 and place == axis and not node.attr("allowzero", 0))
+    """Whether the size at a place of a constant shape is that of an axis of the input, or what is
+    left over.
+    """
+    return bool(target[place] == -1) or bool(
+        target[place] == 0 and place == axis and not node.attr("allowzero", 0)
+    )
 
 
 def _text(shape: Shape | None) -> str:

@@ -1,9 +1,11 @@
-"""--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows from them.
+"""--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows
+from them.
 
-A number fixes a dimension; -1 leaves it as it is, and so does a range of sizes. Where the model fixes it to
-another size, it becomes symbolic first. A dimension that has a name is fixed wherever the model declares it,
-in formulas over it, too: equal names are equal sizes. Where the model left a size of another value open, that
-is inferred anew, so that what it declares is true of the fixed sizes.
+A number fixes a dimension; -1 leaves it as it is, and so does a range of sizes. Where the model
+fixes it to another size, it becomes symbolic first. A dimension that has a name is fixed wherever
+the model declares it, in formulas over it, too: equal names are equal sizes. Where the model left a
+size of another value open, that is inferred anew, so that what it declares is true of the fixed
+sizes.
 """
 
 from __future__ import annotations
@@ -24,18 +26,29 @@ _LARGEST = 2**63 - 1
 _OPTION = "--input_shape"
 
 
-def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], folder: str) -> None:
+def fix_sizes(
+    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], folder: str
+) -> None:
     """Give the inputs of a model, whose external data lies in `folder`, these shapes.
 
-    Raises UsageError where an input is not there, has another rank or another size, or a name would mean two sizes.
+    Raises UsageError where an input is not there, has another rank or another size, or a name would
+    mean two sizes.
     """
     inputs = _resizable(model)
     given = _Given()
     for name, shape in shapes.items():
         if name not in inputs:
-            hint = f"its inputs are: {', '.join(inputs)}" if inputs else "it has no input whose shape could change"
-            raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")
-        for axis, (dim, size) in enumerate(zip(_dims_of(inputs[name], name, shape), shape, strict=True)):
+            hint = (
+                f"its inputs are: {', '.join(inputs)}"
+                if inputs
+                else "it has no input whose shape could change"
+            )
+            raise UsageError(
+                f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016"
+            )
+        for axis, (dim, size) in enumerate(
+            zip(_dims_of(inputs[name], name, shape), shape, strict=True)
+        ):
             given.fix(dim, size, f"{name}[{axis}]")
     given.require_consistency()
     if not given.is_change:
@@ -57,20 +70,31 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], 
         value = built.graphs[number].values.get(info.name)
         found = None if value is None else value.shape
         dims = info.type.tensor_type.shape.dim
-        if found is not None and len(found) == len(dims) and isinstance(inferred := found[axis], int):
+        if (
+            found is not None
+            and len(found) == len(dims)
+            and isinstance(inferred := found[axis], int)
+        ):
             dims[axis].dim_value = inferred
 
 
 def other_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, dict[int, DimensionSize]]:
-    """The sizes that dimensions are to have which the model fixes to others, by input name and axis."""
+    """The sizes that dimensions are to have which the model fixes to others, by input name and
+    axis.
+    """
     found: dict[str, dict[int, DimensionSize]] = {}
     for name, type_ in _resizable(model).items():
         shape = shapes.get(name, ())
         for axis, (dim, size) in enumerate(zip(type_.tensor_type.shape.dim, shape, strict=False)):
             lower, upper = _limits(size)
-            if size != OPEN and _is_fixed(dim) and dim.dim_value and not lower <= dim.dim_value <= upper:
+            if (
+                size != OPEN
+                and _is_fixed(dim)
+                and dim.dim_value
+                and not lower <= dim.dim_value <= upper
+            ):
                 found.setdefault(name, {})[axis] = size
     return found
 
@@ -79,7 +103,9 @@ def _require_defaults(graph: GraphProto) -> None:
     """Raises UsageError where the default of an input has other sizes than the input has got."""
     declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
     for tensor in graph.initializer:
-        for axis, (dim, size) in enumerate(zip(declared.get(tensor.name, ()), tensor.dims, strict=False)):
+        for axis, (dim, size) in enumerate(
+            zip(declared.get(tensor.name, ()), tensor.dims, strict=False)
+        ):
             if _is_fixed(dim) and dim.dim_value != size:
                 what = f"{tensor.name}[{axis}] would be {dim.dim_value}, and its default in the model has {size} there"
                 hint = f"give the dimension the size {size}, or make {tensor.name} an input without a default"
@@ -87,14 +113,22 @@ def _require_defaults(graph: GraphProto) -> None:
 
 
 def sizes_to_run(
-    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], chosen: Mapping[str, Sequence[int]]
+    model: ModelProto,
+    shapes: Mapping[str, Sequence[DimensionSize]],
+    chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2 for what is open.
+    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2
+    for what is open.
 
-    What has the name of a dimension in the shapes that are `chosen` already has its size; formulas follow from names.
+    What has the name of a dimension in the shapes that are `chosen` already has its size; formulas
+    follow from names.
     """
     inputs = _resizable(model)
-    ranged = {name: shape for name, shape in shapes.items() if any(isinstance(size, tuple) for size in shape)}
+    ranged = {
+        name: shape
+        for name, shape in shapes.items()
+        if any(isinstance(size, tuple) for size in shape)
+    }
     most: dict[str, int] = {}  # by the names of dimensions
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
@@ -102,7 +136,9 @@ def sizes_to_run(
             if is_name and isinstance(size, tuple):
                 most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, _LARGEST))
     for name, sizes in chosen.items():
-        for dim, size in zip(inputs[name].tensor_type.shape.dim if name in inputs else (), sizes, strict=False):
+        for dim, size in zip(
+            inputs[name].tensor_type.shape.dim if name in inputs else (), sizes, strict=False
+        ):
             if dim.dim_param not in NAMELESS:
                 most[dim.dim_param] = size
     return {
@@ -119,33 +155,47 @@ def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> 
     if symbol in known:
         return known[symbol]
     tree = None if symbol in NAMELESS else formula_of(symbol)
-    value = None if tree is None else evaluate(tree, dict.fromkeys(symbols_of(tree), size_to_run(OPEN)) | dict(known))
+    value = (
+        None
+        if tree is None
+        else evaluate(tree, dict.fromkeys(symbols_of(tree), size_to_run(OPEN)) | dict(known))
+    )
     return value if value is not None and value > 0 else size_to_run(size)
 
 
 def sizes_left(
-    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], freed: Mapping[str, Mapping[int, object]]
+    model: ModelProto,
+    shapes: Mapping[str, Sequence[DimensionSize]],
+    freed: Mapping[str, Mapping[int, object]],
 ) -> list[str]:
-    """The dimensions that are to be open, and are not: the model fixes them, which -1 does not change, nor a range in
-    which they are. Those that are `freed` become open all the same."""
+    """The dimensions that are to be open, and are not: the model fixes them, which -1 does not
+    change, nor a range in which they are. Those that are `freed` become open all the same.
+    """
     inputs = _resizable(model)
     others = other_sizes(model, shapes)
     return [
         f'{name}[{axis}] stays {dim.dim_value}, as the model has it; --free_dim "{name}:{axis}" makes it symbolic'
         for name, shape in shapes.items()
         if name in inputs
-        for axis, (dim, size) in enumerate(zip(inputs[name].tensor_type.shape.dim, shape, strict=False))
+        for axis, (dim, size) in enumerate(
+            zip(inputs[name].tensor_type.shape.dim, shape, strict=False)
+        )
         if _is_fixed(dim) and (size == OPEN or isinstance(size, tuple))
         if axis not in {**freed.get(name, {}), **others.get(name, {})}
     ]
 
 
-def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:
-    """The sizes to run with that are none of those that were asked for, each with its place: "x[1] is 9, not 1~8"."""
+def sizes_outside(
+    run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
+) -> list[str]:
+    """The sizes to run with that are none of those that were asked for, each with its place: "x[1]
+    is 9, not 1~8".
+    """
     return [
         f"{name}[{axis}] is {size}, not {_text(asked)}"
         for name, shape in shapes.items()
-        for axis, (size, asked) in enumerate(zip(run.get(name, ()), shape, strict=False))  # ranks are checked elsewhere
+        # ranks are checked elsewhere
+        for axis, (size, asked) in enumerate(zip(run.get(name, ()), shape, strict=False))
         if asked != OPEN and not _limits(asked)[0] <= size <= _limits(asked)[1]
     ]
 
@@ -154,7 +204,8 @@ def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequenc
 class _Given:
     """What the dimensions of the inputs become. A place is written as x[0]."""
 
-    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # of names, and the place where each was given
+    # of names, and the place where each was given
+    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)
     ranges: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
     is_change: bool = False
 
@@ -165,11 +216,15 @@ class _Given:
         lower, upper = _limits(size)
         if not 0 <= lower <= _LARGEST or upper < lower:
             hint = "a size is 0 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
-            raise UsageError(f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001")
+            raise UsageError(
+                f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001"
+            )
         if _is_fixed(dim):
             if not lower <= dim.dim_value <= upper:
                 what = f"{place} is {dim.dim_value} in the model, and cannot become {_text(size)}"
-                hint = f"give {dim.dim_value} or -1, or export the model with this dimension dynamic"
+                hint = (
+                    f"give {dim.dim_value} or -1, or export the model with this dimension dynamic"
+                )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))
@@ -179,7 +234,9 @@ class _Given:
             first, other = self.sizes.setdefault(dim.dim_param, (size, place))
             self.is_change = True
             if first != size:
-                raise _contradiction(f"{other} and {place} are both {dim.dim_param}", f"{first} and {size}")
+                raise _contradiction(
+                    f"{other} and {place} are both {dim.dim_param}", f"{first} and {size}"
+                )
 
     def require_consistency(self) -> None:
         """Raises UsageError where a range or a formula says another size than the names do."""
@@ -188,17 +245,23 @@ class _Given:
             lower, upper = _limits(given)
             size = with_sizes(symbol, known) if symbol not in NAMELESS else lower
             if isinstance(size, int) and not lower <= size <= upper:
-                raise _contradiction(f"{place} is {symbol}, which is {size}", f"{size} and {_text(given)}")
+                raise _contradiction(
+                    f"{place} is {symbol}, which is {size}", f"{size} and {_text(given)}"
+                )
         for symbol, (size, place) in self.sizes.items():
             tree = formula_of(symbol)
             value = None if tree is None else evaluate(tree, known)
             if value not in (None, size):
-                raise _contradiction(f"{place} is {symbol}, which is {value}", f"{value} and {size}")
+                raise _contradiction(
+                    f"{place} is {symbol}, which is {value}", f"{value} and {size}"
+                )
 
 
 def _contradiction(reason: str, sizes: str) -> UsageError:
     what = f"the sizes contradict each other: {reason} in the model, and it would be {sizes}"
-    return UsageError(what, where=_OPTION, hint="equal names mean equal sizes; give equal ones", code="E10001")
+    return UsageError(
+        what, where=_OPTION, hint="equal names mean equal sizes; give equal ones", code="E10001"
+    )
 
 
 def _limits(size: DimensionSize) -> tuple[int, float]:
@@ -211,7 +274,8 @@ def _text(size: DimensionSize) -> str:
 
 
 def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    return dim.HasField("dim_value") and dim.dim_value >= 0  # negative: some exporters' way to say that it is open
+    # negative: some exporters' way to say that it is open
+    return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def _resizable(model: ModelProto) -> dict[str, TypeProto]:
@@ -219,23 +283,35 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
     return {value.name: value.type for value in inputs_to_feed(model.graph)}
 
 
-def _dims_of(type_: TypeProto, name: str, shape: Sequence[DimensionSize]) -> list[TensorShapeProto.Dimension]:
-    """The dimensions that an input declares; as many open ones as the new shape has where it declares no shape."""
+def _dims_of(
+    type_: TypeProto, name: str, shape: Sequence[DimensionSize]
+) -> list[TensorShapeProto.Dimension]:
+    """The dimensions that an input declares; as many open ones as the new shape has where it
+    declares no shape.
+    """
     if not type_.HasField("tensor_type"):
-        raise UsageError(f"the input {name} is not a tensor", where=_OPTION, hint="leave it out", code="E10001")
+        raise UsageError(
+            f"the input {name} is not a tensor", where=_OPTION, hint="leave it out", code="E10001"
+        )
     declared = type_.tensor_type.shape
     if not type_.tensor_type.HasField("shape"):
         declared.SetInParent()
         declared.dim.extend(TensorShapeProto.Dimension() for _ in shape)
     if len(declared.dim) != len(shape):
-        dims = ",".join(str(dim.dim_value) if _is_fixed(dim) else dim.dim_param or "?" for dim in declared.dim)
+        dims = ",".join(
+            str(dim.dim_value) if _is_fixed(dim) else dim.dim_param or "?" for dim in declared.dim
+        )
         what = f"{name} has {len(declared.dim)} dimensions in the model, not {len(shape)}"
-        raise UsageError(what, where=_OPTION, hint=f"the model declares {name}:{dims}", code="E10001")
+        raise UsageError(
+            what, where=_OPTION, hint=f"the model declares {name}:{dims}", code="E10001"
+        )
     return list(declared.dim)
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    """What a graph and the branches inside it declare. In a loop a name may stand for another size each time."""
+    """What a graph and the branches inside it declare. In a loop a name may stand for another size
+    each time.
+    """
     yield from [*graph.input, *graph.value_info, *graph.output]
     for node in graph.node:
         for attribute in node.attribute if node.op_type == "If" else ():

@@ -1,4 +1,5 @@
-"""--out_nodes "conv1:0;relu2:1": the outputs of a model become those, in that order, and what only others need goes.
+"""--out_nodes "conv1:0;relu2:1": the outputs of a model become those, in that order, and what only
+others need goes.
 
 The inputs stay, those that nothing needs any more, too: whoever feeds the model feeds it as before.
 """
@@ -19,18 +20,27 @@ from fusionc.requested.value_names import declarations_of, value_named
 _OPTION = "--out_nodes"
 
 
-def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str, ran: TypesOfARun | None = None) -> None:
-    """Make these values of the main graph its outputs. The external data of the model lies in `folder`.
+def set_outputs(
+    model: ModelProto, out_nodes: str | Sequence[str], folder: str, ran: TypesOfARun | None = None
+) -> None:
+    """Make these values of the main graph its outputs. The external data of the model lies in
+    `folder`.
 
-    A text may name several, a sequence has one name each. Where inference finds no type, that of a run is taken.
+    A text may name several, a sequence has one name each. Where inference finds no type, that of a
+    run is taken.
 
-    Raises UsageError where one is not there or is named twice, FusioncError where nothing is known of its type.
+    Raises UsageError where one is not there or is named twice, FusioncError where nothing is known
+    of its type.
     """
     graph = model.graph
     if model.training_info:
         what = "the model has information for training, which needs its outputs"
-        raise UsageError(what, where=_OPTION, hint="leave the option out, or export without it", code="E10001")
-    parts = parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+        raise UsageError(
+            what, where=_OPTION, hint="leave the option out, or export without it", code="E10001"
+        )
+    parts = (
+        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+    )
     names = [value_named(model, part, _OPTION) for part in parts]
     if not names or len(set(names)) < len(names):
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -38,7 +48,8 @@ def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str, 
         hint = "name each value once" if twice else 'write it as "conv1:0;relu2:1"'
         raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
     outputs = declarations_of(model, names, folder, ran or TypesOfARun())
-    graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
+    # an inner value, from now on
+    graph.value_info.extend(value for value in graph.output if value.name not in names)
     del graph.output[:]
     graph.output.extend(outputs)
     _drop_unused(model, set(names))
@@ -49,8 +60,12 @@ def _drop_unused(model: ModelProto, names: Set[str]) -> None:
     graph = model.graph
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
     kept = needed_for(nodes, names)
-    unused = {name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]}
-    unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | names
+    unused = {
+        name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]
+    }
+    unused -= {
+        name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]
+    } | names
     if model.ir_version >= 4:
         unused -= {value.name for value in graph.input}
     stored = initialized(graph)

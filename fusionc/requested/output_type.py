@@ -1,8 +1,9 @@
 """--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast behind outputs that have another type.
 
-The outputs keep their names. What the model computes before the Cast gets a new one. The Cast comes last, behind a
-model that is verified without it: a number that is rounded in another way may be another integer, 2 for 2.9999999, or
-be infinite as a float16, and neither says anything about the passes.
+The outputs keep their names. What the model computes before the Cast gets a new one. The Cast comes
+last, behind a model that is verified without it: a number that is rounded in another way may be
+another integer, 2 for 2.9999999, or be infinite as a float16, and neither says anything about the
+passes.
 """
 
 from __future__ import annotations
@@ -24,9 +25,18 @@ _TYPES: dict[str, int] = {
     "FP16": TensorProto.FLOAT16,
     "DOUBLE": TensorProto.DOUBLE,
     "BOOL": TensorProto.BOOL,
-    **{name: TensorProto.DataType.Value(name) for bits in (8, 16, 32, 64) for name in (f"UINT{bits}", f"INT{bits}")},
+    **{
+        name: TensorProto.DataType.Value(name)
+        for bits in (8, 16, 32, 64)
+        for name in (f"UINT{bits}", f"INT{bits}")
+    },
 }
-_NOT_NUMBERS = (TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+_NOT_NUMBERS = (
+    TensorProto.UNDEFINED,
+    TensorProto.STRING,
+    TensorProto.COMPLEX64,
+    TensorProto.COMPLEX128,
+)
 
 
 def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
@@ -34,19 +44,29 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
 
     A text may name several, a mapping has types by name.
 
-    Raises UsageError for a type that there is not, and for an output that is not there or cannot be converted.
+    Raises UsageError for a type that there is not, and for an output that is not there or cannot be
+    converted.
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
         what = f"a Cast needs version 6 of the standard operators or newer, the model has {opset or 'none'}"
-        raise UsageError(what, where=_OPTION, hint="raise the model with onnx.version_converter first", code="E10001")
+        raise UsageError(
+            what,
+            where=_OPTION,
+            hint="raise the model with onnx.version_converter first",
+            code="E10001",
+        )
     wanted = _wanted(model, output_type)
     stored = {value.name for value in (*model.graph.input, *model.graph.initializer)}
     types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
     wanted = {name: type_ for name, type_ in wanted.items() if types[name] != type_}
     for name in wanted:
         if types[name] in _NOT_NUMBERS or name in stored:
-            reason = "is an input, or a weight, itself" if name in stored else "is not a tensor of numbers"
+            reason = (
+                "is an input, or a weight, itself"
+                if name in stored
+                else "is not a tensor of numbers"
+            )
             hint = "name the other outputs only, each with its type"
             raise UsageError(f"the output {name} {reason}", where=_OPTION, hint=hint, code="E10001")
     return wanted
@@ -55,8 +75,17 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
     """Put a Cast behind each of these outputs."""
     taken = {name for node in nodes_of(model) for name in [node.name, *node.input, *node.output]}
-    bodies = [body for node in nodes_of(model) for attribute in node.attribute for body in graphs_of(attribute)]
-    taken |= {value.name for graph in (model.graph, *bodies) for value in (*graph.input, *graph.value_info)}
+    bodies = [
+        body
+        for node in nodes_of(model)
+        for attribute in node.attribute
+        for body in graphs_of(attribute)
+    ]
+    taken |= {
+        value.name
+        for graph in (model.graph, *bodies)
+        for value in (*graph.input, *graph.value_info)
+    }
     taken |= {tensor.name for tensor in tensors_of(model)}
     names = dict.fromkeys(taken, 1)
     outputs = {output.name: output for output in model.graph.output}
@@ -69,7 +98,11 @@ def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
 
 def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
     """The type of each output that shall have one."""
-    if isinstance(output_type, str) and (only := output_type.strip("; ")) and not set(only) & {":", ";"}:
+    if (
+        isinstance(output_type, str)
+        and (only := output_type.strip("; "))
+        and not set(only) & {":", ";"}
+    ):
         return dict.fromkeys((value.name for value in model.graph.output), _type_called(only))
     wanted: dict[str, int] = {}
     given = _types_in(model, output_type) if isinstance(output_type, str) else output_type.items()
@@ -77,11 +110,20 @@ def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str
         name = value_named(model, place, _OPTION)
         if name not in {value.name for value in model.graph.output}:
             hint = "name it in --out_nodes, too"
-            raise UsageError(f"{place} is not an output of the model", where=_OPTION, hint=hint, code="E10001")
+            raise UsageError(
+                f"{place} is not an output of the model", where=_OPTION, hint=hint, code="E10001"
+            )
         if wanted.setdefault(name, _type_called(type_)) != _type_called(type_):
-            raise UsageError(f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001")
+            raise UsageError(
+                f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001"
+            )
     if not wanted:
-        raise UsageError("no type is given", where=_OPTION, hint=f"give one of {', '.join(_TYPES)}", code="E10001")
+        raise UsageError(
+            "no type is given",
+            where=_OPTION,
+            hint=f"give one of {', '.join(_TYPES)}",
+            code="E10001",
+        )
     return wanted
 
 
@@ -98,7 +140,9 @@ def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
 def _type_called(name: str) -> int:
     if name.upper() not in _TYPES:
         hint = f"give one of {', '.join(_TYPES)}"
-        raise UsageError(f"{name!r} is not a type of outputs", where=_OPTION, hint=hint, code="E10001")
+        raise UsageError(
+            f"{name!r} is not a type of outputs", where=_OPTION, hint=hint, code="E10001"
+        )
     return _TYPES[name.upper()]
 
 
@@ -119,7 +163,9 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value where it is made and read, in the graphs inside that do not call something else so, too."""
+    """Rename a value where it is made and read, in the graphs inside that do not call something
+    else so, too.
+    """
     for node in nodes:
         for names in (node.input, node.output):
             if old in names:

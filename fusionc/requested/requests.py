@@ -11,7 +11,13 @@ from onnx import ModelProto
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import OPEN, DimensionSize
 from fusionc.requested.free_dim import Freed, FreeDims, failure, free_sizes, require_runs
-from fusionc.requested.input_shape import fix_sizes, other_sizes, sizes_left, sizes_outside, sizes_to_run
+from fusionc.requested.input_shape import (
+    fix_sizes,
+    other_sizes,
+    sizes_left,
+    sizes_outside,
+    sizes_to_run,
+)
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
 from fusionc.requested.types_of_a_run import TypesOfARun
@@ -19,7 +25,9 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 
 @dataclass(frozen=True)
 class Requests:
-    """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it is."""
+    """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it
+    is.
+    """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
     out_nodes: str | Sequence[str] | None = None
@@ -32,9 +40,11 @@ class Requests:
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
-        """Change the model, whose external data lies in `folder`; return what became symbolic in it first.
+        """Change the model, whose external data lies in `folder`; return what became symbolic in it
+        first.
 
-        `freed` is what an earlier call returned for the same model. Raises UsageError for what does not fit the model.
+        `freed` is what an earlier call returned for the same model. Raises UsageError for what does
+        not fit the model.
         """
         others = other_sizes(model, self.input_shape or {})
         if freed is not None:
@@ -54,15 +64,20 @@ class Requests:
         """
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
-    def sizes_to_run(self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these, which fits
-        the shapes that are chosen."""
+    def sizes_to_run(
+        self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]
+    ) -> dict[str, tuple[int, ...]]:
+        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of
+        these, which fits the shapes that are chosen.
+        """
         return sizes_to_run(changed, self.input_shape or {}, chosen)
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
         """Which sizes to verify with are not among those that were asked for."""
         outside = sizes_outside(verify_shape or {}, self.input_shape or {})
-        return [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
+        return (
+            [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
+        )
 
     def left_alone(self, model: ModelProto) -> list[str]:
         """What of the model, as it is in its file, stays although other sizes were allowed."""
@@ -70,8 +85,9 @@ class Requests:
         return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
-        """Raise UsageError where the changed model, in this file, does not run with another size than it had, and the
-        one that it was made of, `source`, runs."""
+        """Raise UsageError where the changed model, in this file, does not run with another size
+        than it had, and the one that it was made of, `source`, runs.
+        """
         freed_only = {
             name: {axis: size for axis, size in axes.items() if self._is_open(name, axis)}
             for name, axes in freed.sizes.items()
@@ -86,8 +102,9 @@ class Requests:
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
-        """What to say where the model is right, and the one that was asked for is not, unless the values of these
-        inputs are at fault."""
+        """What to say where the model is right, and the one that was asked for is not, unless the
+        values of these inputs are at fault.
+        """
         what = f"the model does not work with what was asked to change of it: {reason}"
         hint = "ask for other sizes or outputs"
         if unknown:
@@ -95,5 +112,9 @@ class Requests:
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:
-        given = {"input_shape": self.input_shape, "free_dim": self.free_dim, "out_nodes": self.out_nodes}
+        given = {
+            "input_shape": self.input_shape,
+            "free_dim": self.free_dim,
+            "out_nodes": self.out_nodes,
+        }
         return ", ".join(f"--{name}" for name, value in given.items() if value is not None)

@@ -1,5 +1,6 @@
-"""Types of values of which inference says nothing, as onnxruntime knows them: of the elements when it has loaded the
-model, and how many dimensions there are once it has run."""
+"""Types of values of which inference says nothing, as onnxruntime knows them: of the elements when
+it has loaded the model, and how many dimensions there are once it has run.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +20,17 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass
 class TypesOfARun:
-    """Runs a model on the first of these `inputs`, or of these shapes, if they are given; once for each value."""
+    """Runs a model on the first of these `inputs`, or of these shapes, if they are given; once for
+    each value.
+    """
 
     inputs: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] | None = None
     _known: dict[str, TypeProto] = field(default_factory=dict)
 
     def of(self, model: ModelProto, names: Sequence[str], folder: str) -> dict[str, TypeProto]:
-        """The types of these values of the main graph, as far as onnxruntime computes them, and they are tensors.
+        """The types of these values of the main graph, as far as onnxruntime computes them, and
+        they are tensors.
 
         The sizes of their dimensions stay open: those of a run say nothing of others.
         """

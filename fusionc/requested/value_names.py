@@ -1,4 +1,6 @@
-"""The values that ATC's options name: by their own names, or "conv1:0" for output 0 of the node conv1."""
+"""The values that ATC's options name: by their own names, or "conv1:0" for output 0 of the node
+conv1.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from fusionc.shapes.inference import typed_model
 
 
 def value_named(model: ModelProto, name: str, option: str) -> str:
-    """The name of the value of the main graph that `name` means: its own, or what a node of a model and a number mean.
+    """The name of the value of the main graph that `name` means: its own, or what a node of a model
+    and a number mean.
 
     Raises UsageError where it means none, or two.
     """
@@ -21,13 +24,19 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     if name in made | outputs:
         return name
     node_name, colon, index = name.rpartition(":")
-    nodes = [node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name]
-    found: set[str] = {node.output[int(index)] for node in nodes if int(index) < len(node.output)} - {""}
+    nodes = [
+        node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name
+    ]
+    found: set[str] = {
+        node.output[int(index)] for node in nodes if int(index) < len(node.output)
+    } - {""}
     if len(found) == 1:
         return found.pop()
     if found:
         what = f"{name} means several values: {', '.join(sorted(found))}"
-        raise UsageError(what, where=option, hint="give the name of the value itself", code="E10016")
+        raise UsageError(
+            what, where=option, hint="give the name of the value itself", code="E10016"
+        )
     if nodes:
         what = f"the node {node_name} has no output {index}"
         hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
@@ -35,16 +44,25 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
     hint = advice(name, names, f"its outputs are: {', '.join(sorted(outputs))}.")
     what = f"no node of the model makes {name}"
-    raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
+    raise UsageError(
+        what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016"
+    )
 
 
-def declarations_of(model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun) -> list[ValueInfoProto]:
-    """Declarations of values of the main graph: what the model declares, or what is inferred, or what runs.
+def declarations_of(
+    model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun
+) -> list[ValueInfoProto]:
+    """Declarations of values of the main graph: what the model declares, or what is inferred, or
+    what runs.
 
     Raises FusioncError where the type of one, or the number of its dimensions, is not known.
     """
-    declared = {v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")}
-    declared |= _inferred(model, [name for name in names if not _is_whole(declared.get(name))], folder)
+    declared = {
+        v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")
+    }
+    declared |= _inferred(
+        model, [name for name in names if not _is_whole(declared.get(name))], folder
+    )
     in_part = [name for name in names if not _is_whole(declared.get(name))]
     types = ran.of(model, in_part, folder) if in_part else {}
     declared |= {name: ValueInfoProto(name=name, type=type_) for name, type_ in types.items()}
@@ -64,7 +82,9 @@ def _is_whole(value: ValueInfoProto | None) -> bool:
     if value is None or value.type.WhichOneof("value") is None:
         return False
     tensor = value.type.tensor_type
-    return not value.type.HasField("tensor_type") or (tensor.elem_type != 0 and tensor.HasField("shape"))
+    return not value.type.HasField("tensor_type") or (
+        tensor.elem_type != 0 and tensor.HasField("shape")
+    )
 
 
 def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str, ValueInfoProto]:
@@ -72,9 +92,13 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
         return {}
     built = typed_model(model, folder)
     own = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
-    result = {name: ValueInfoProto(name=name, type=built.types.of(built.main.values[name]).proto) for name in names}
+    result = {
+        name: ValueInfoProto(name=name, type=built.types.of(built.main.values[name]).proto)
+        for name in names
+    }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param not in own:  # inference has names of its own, which mean nothing to a reader
+            # inference has names of its own, which mean nothing to a reader
+            if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

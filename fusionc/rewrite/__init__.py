@@ -2,7 +2,19 @@
 
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
 from fusionc.rewrite.match import Match, Refused, refuse
-from fusionc.rewrite.pattern import among, const, each, either, keep, known, maybe, op, rest, same, var
+from fusionc.rewrite.pattern import (
+    among,
+    const,
+    each,
+    either,
+    keep,
+    known,
+    maybe,
+    op,
+    rest,
+    same,
+    var,
+)
 from fusionc.rewrite.tape import Tape
 
 __all__ = [

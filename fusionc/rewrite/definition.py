@@ -1,4 +1,6 @@
-"""What a pass is: a named, switchable unit with patterns, a numerics class and its documentation."""
+"""What a pass is: a named, switchable unit with patterns, a numerics class and its
+documentation.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,22 @@ if TYPE_CHECKING:
 Kind = Literal["GraphFusion", "UBFusion"]
 Numerics = Literal["bitwise", "rounding", "approximate"]
 Default = Literal["on", "off", "must"]
-Result = Any  # of a rewrite: the value that the output becomes, or a tuple of them, one for each output
+# of a rewrite: the value that the output becomes, or a tuple of them, one for each output
+Result = Any
 
 
 @dataclass(frozen=True)
 class Pattern:
     """One structure that a pass looks for; it gets its own counters and its own log line.
 
-    `formula` is what is searched; several formulas are several outputs, the first one being where the search begins.
-    `where` says what of the structure a formula cannot say: without it, there is no match. A pass whose matter is not
-    local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself. Each is
-    committed before the next is asked for; one of which a part has gone by then is dropped, and `find` asked again.
-    `operators` then names those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
-    left out, the pass's own is used. `is_exact` says that its results are bit for bit those that were there, or differ
-    in the signs of zeros, whatever the numerics of the pass.
+    `formula` is what is searched; several formulas are several outputs, the first one being where
+    the search begins. `where` says what of the structure a formula cannot say: without it, there is
+    no match. A pass whose matter is not local, or has any number of outputs, gives `find` instead:
+    it walks the graph and yields matches itself. Each is committed before the next is asked for;
+    one of which a part has gone by then is dropped, and `find` asked again. `operators` then names
+    those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
+    left out, the pass's own is used. `is_exact` says that its results are bit for bit those that
+    were there, or differ in the signs of zeros, whatever the numerics of the pass.
     """
 
     name: str
@@ -50,9 +54,9 @@ class Pattern:
 class Pass:
     """Base of all passes, the built-in ones and the users' own. The class name is the switch key.
 
-    A subclass gives `patterns` and `rewrite(m, new)`, which returns what the root value becomes (a value, or a
-    tuple of them for several outputs) or calls `refuse(reason)`. It never changes the graph. Instances hold no
-    state: what a match found is in `m`.
+    A subclass gives `patterns` and `rewrite(m, new)`, which returns what the root value becomes (a
+    value, or a tuple of them for several outputs) or calls `refuse(reason)`. It never changes the
+    graph. Instances hold no state: what a match found is in `m`.
     """
 
     kind: ClassVar[Kind] = "GraphFusion"
@@ -60,9 +64,12 @@ class Pass:
     default: ClassVar[Default] = "on"
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
-    never_matches: ClassVar[str] = ""  # why, of a pass without patterns: it is there for its name alone
-    is_for_finite: ClassVar[bool] = False  # whether NaN and infinities may give other results: verified without them
-    is_pattern_fusion: bool = False  # whether --pattern_fusion_pass switches it, too, as it does all users' passes
+    # why, of a pass without patterns: it is there for its name alone
+    never_matches: ClassVar[str] = ""
+    # whether NaN and infinities may give other results: verified without them
+    is_for_finite: ClassVar[bool] = False
+    # whether --pattern_fusion_pass switches it, too, as it does all users' passes
+    is_pattern_fusion: bool = False
     place: str = ""  # of a user's pass: its file and line, for errors
 
     def rewrite(self, m: Match, new: Tape) -> Result:
@@ -81,11 +88,13 @@ class Pass:
 
     @property
     def summary(self) -> str:
-        """The first line of the documentation."""
-        return self.documentation.partition("\n")[0]
+        """The first paragraph of the documentation, on one line."""
+        return " ".join(self.documentation.partition("\n\n")[0].split())
 
 
 class UBFusionPass(Pass):
-    """A pass for the target runtime: it may emit operators outside ai.onnx that the target has kernels for."""
+    """A pass for the target runtime: it may emit operators outside ai.onnx that the target has
+    kernels for.
+    """
 
     kind = "UBFusion"

@@ -1,4 +1,6 @@
-"""What was done: a record of each rewrite, and of each pattern and graph how often it matched and took effect."""
+"""What was done: a record of each rewrite, and of each pattern and graph how often it matched and
+took effect.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from dataclasses import dataclass, field
 
 @dataclass
 class PatternCount:
-    """How often one pattern matched, took effect and was refused in one graph (0 is the main graph).
+    """How often one pattern matched, took effect and was refused in one graph (0 is the main
+    graph).
 
     Always matched == effected + sum(refused).
-    `waiting` are those of the refused for which the opset of the model is the reason, by the one that would do.
+    `waiting` are those of the refused for which the opset of the model is the reason, by the one
+    that would do.
     """
 
     graph_id: int
@@ -42,10 +46,12 @@ class Commit:
 
 @dataclass
 class RewriteLog:
-    """Numbers the rewrites of a run, stops them after `limit`, and refuses those that are `left_out` for these reasons.
+    """Numbers the rewrites of a run, stops them after `limit`, and refuses those that are
+    `left_out` for these reasons.
 
-    `examine` is called before a rewrite takes effect, with its Commit, its pass, the match, the replacement, which has
-    been found sound, and the tape; it may refuse it. `last` is the last one that took effect.
+    `examine` is called before a rewrite takes effect, with its Commit, its pass, the match, the
+    replacement, which has been found sound, and the tape; it may refuse it. `last` is the last one
+    that took effect.
     """
 
     limit: int | None = None

@@ -17,9 +17,11 @@ class Refused(Exception):
 
 
 def refuse(reason: str, *, opset: int = 0) -> NoReturn:
-    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such matches.
+    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such
+    matches.
 
-    `opset` is the version of the standard operator set from which on there would not be this reason, 0 for never.
+    `opset` is the version of the standard operator set from which on there would not be this
+    reason, 0 for never.
     """
     raise Refused(reason, opset)
 
@@ -27,10 +29,11 @@ def refuse(reason: str, *, opset: int = 0) -> NoReturn:
 class Match:
     """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
 
-    `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew, in the order of
-    the pattern's outputs. An optional input that is left out is None, and so is what only other patterns of the pass
-    capture. A pass that finds its matches itself makes these objects itself: outputs that are left out, None, do not
-    count, and `drops` names constants and functions that go without any replacement.
+    `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew,
+    in the order of the pattern's outputs. An optional input that is left out is None, and so is
+    what only other patterns of the pass capture. A pass that finds its matches itself makes these
+    objects itself: outputs that are left out, None, do not count, and `drops` names constants and
+    functions that go without any replacement.
     """
 
     def __init__(
@@ -47,18 +50,26 @@ class Match:
         self.nodes = tuple(nodes)
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
-        self.literal_rank = literal_rank  # the highest rank of a constant that was matched by its value alone
+        # the highest rank of a constant that was matched by its value alone
+        self.literal_rank = literal_rank
         self.drops = tuple(drops)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What tells it from the other matches of its pattern: its nodes, or, where it has none, what it replaces."""
-        replaced = (item.name if isinstance(item, Edge) else item.proto.name for item in (*self.outputs, *self.drops))
+        """What tells it from the other matches of its pattern: its nodes, or, where it has none,
+        what it replaces.
+        """
+        replaced = (
+            item.name if isinstance(item, Edge) else item.proto.name
+            for item in (*self.outputs, *self.drops)
+        )
         return tuple(node.label() for node in self.nodes) or tuple(replaced)
 
     @property
     def is_stale(self) -> bool:
-        """Whether a node or value that the match holds has left the graph since the match was found."""
+        """Whether a node or value that the match holds has left the graph since the match was
+        found.
+        """
         return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
 
     @property
@@ -78,5 +89,11 @@ def _is_there(item: object) -> bool:
         return item.is_in_graph
     if isinstance(item, Edge):
         return item.graph.values.get(item.name) is item
-    held = item.values() if isinstance(item, Mapping) else item if isinstance(item, tuple | list | set) else ()
+    held = (
+        item.values()
+        if isinstance(item, Mapping)
+        else item
+        if isinstance(item, tuple | list | set)
+        else ()
+    )
     return all(map(_is_there, held))

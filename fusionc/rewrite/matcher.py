@@ -1,7 +1,8 @@
 """Solve a formula at a node: which values and nodes it stands for, or that it does not stand there.
 
-Solutions are searched depth first with backtracking over operand orders and alternatives. A formula of k operators
-with c commutative ones tries at most 2^c orders, and gives up on each at the first operator that does not fit.
+Solutions are searched depth first with backtracking over operand orders and alternatives. A formula
+of k operators with c commutative ones tries at most 2^c orders, and gives up on each at the first
+operator that does not fit.
 """
 
 from __future__ import annotations
@@ -33,20 +34,29 @@ class _State(NamedTuple):
         return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
 
-def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
-    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs.
+def match(
+    formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]
+) -> Match | None:
+    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further
+    outputs.
 
-    `absent` has the names that the match has in any case: None where the solution captures nothing of that name.
+    `absent` has the names that the match has in any case: None where the solution captures nothing
+    of that name.
     """
     if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph, {}, {}, {})):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
-                replaced = {value.producer for value in values}  # what is handed out is replaced, wherever it was found
-                nodes = [node for node, stays in solution.nodes.items() if not stays or node in replaced]
+                # what is handed out is replaced, wherever it was found
+                replaced = {value.producer for value in values}
+                nodes = [
+                    node for node, stays in solution.nodes.items() if not stays or node in replaced
+                ]
                 captures = {**absent, **solution.captures}
-                return Match(anchor.graph, nodes, values, captures, literal_rank=solution.literal_rank)
+                return Match(
+                    anchor.graph, nodes, values, captures, literal_rank=solution.literal_rank
+                )
     return None
 
 
@@ -75,17 +85,30 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
             else:
                 below = [value for part in formula.parts() for value in _candidates(part, state)]
                 users = dict.fromkeys(node for value in below for node in value.outputs)
-                nodes = [n for n in users if n.operator in formula.operators and n.graph is state.graph]
+                nodes = [
+                    n for n in users if n.operator in formula.operators and n.graph is state.graph
+                ]
             return [o for node in nodes for o in node.outputs[:1] if o is not None]
         case pattern.Out(node, index):
             producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
-            return [o for p in producers for o in (p.outputs if index is None else p.outputs[index : index + 1]) if o]
+            return [
+                o
+                for p in producers
+                for o in (p.outputs if index is None else p.outputs[index : index + 1])
+                if o
+            ]
         case _:
-            return list(dict.fromkeys(value for part in formula.parts() for value in _candidates(part, state)))
+            return list(
+                dict.fromkeys(
+                    value for part in formula.parts() for value in _candidates(part, state)
+                )
+            )
 
 
 def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
-    """All solutions; of a formula that has one at most a tuple, as most formulas are of that kind."""
+    """All solutions; of a formula that has one at most a tuple, as most formulas are of that
+    kind.
+    """
     if value is None:
         return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else ()
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
@@ -106,7 +129,9 @@ def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterat
 
 def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterator[_State]:
     for found in _solve(formula.inner, value, state):
-        yield found._replace(nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True))
+        yield found._replace(
+            nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
+        )
 
 
 def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
@@ -114,7 +139,11 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple
         return ()
     if formula.value is not None:
         rank = value.rank
-        if rank is None or any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
+        if (
+            rank is None
+            or any(d != 1 for d in value.shape or ())
+            or not is_number(value.constant(), formula.value)
+        ):
             return ()
         state = state._replace(literal_rank=max(state.literal_rank, rank))
     if not formula.name or state.captures.get(formula.name) is value:
@@ -123,13 +152,19 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element and it is this number; one that its type has not, to the last two bits."""
+    """Whether a constant has one element and it is this number; one that its type has not, to the
+    last two bits.
+    """
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
     if array.dtype.kind in "iub":
         return bool(array.item() == number)
     expected = np.asarray(number).astype(array.dtype)
-    near = 0.0 if float(expected) == number else 2 * abs(float(expected)) * float(float_info(array.dtype).eps)
+    near = (
+        0.0
+        if float(expected) == number
+        else 2 * abs(float(expected)) * float(float_info(array.dtype).eps)
+    )
     return bool(array.reshape(()) == expected or abs(float(array.item()) - float(expected)) <= near)
 
 
@@ -140,7 +175,9 @@ def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Itera
 def _solve_node(
     formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: _State
 ) -> Iterable[_State]:
-    formula, index = (formula.node, formula.index) if isinstance(formula, pattern.Out) else (formula, 0)
+    formula, index = (
+        (formula.node, formula.index) if isinstance(formula, pattern.Out) else (formula, 0)
+    )
     formula = formula.inner if isinstance(formula, pattern.Same) else formula
     node = value.producer
     if node is None or (index is not None and node.outputs.index(value) != index):
@@ -150,23 +187,32 @@ def _solve_node(
     orders = _orders(formula, node)
     if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
         return ()
-    if not all(is_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
+    if not all(
+        is_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()
+    ):
         return ()
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
-    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank)
+    here = _State(
+        state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank
+    )
     return chain.from_iterable(_solve_inputs(formula.args, inputs, here) for inputs in orders)
 
 
 def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
-    """The orders of the operands in which a node could be this formula. One look at it and at what makes its operands
-    is enough to give most nodes up."""
+    """The orders of the operands in which a node could be this formula. One look at it and at what
+    makes its operands is enough to give most nodes up.
+    """
     if node.operator not in formula.operators:
         return []
     has_two_orders = formula.is_commutative and len(node.inputs) == 2
     orders = [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
     for place, makers in formula.demands:
-        orders = [order for order in orders if _may_be(order[place] if place < len(order) else None, makers)]
+        orders = [
+            order
+            for order in orders
+            if _may_be(order[place] if place < len(order) else None, makers)
+        ]
     return orders
 
 
@@ -212,13 +258,17 @@ def _solve_inputs(
         yield state
 
 
-def _solve_each(inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
+def _solve_each(
+    inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State
+) -> Iterator[_State]:
     if not inputs:
         return
     same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
     shared = {id(part) for whole in same for part in pattern.walk(whole)}
     once = {name for whole in same for name in pattern.names(whole)}
-    lists: dict[str, list[Any]] = {n: [] for n in pattern.names(inner) if n not in once and n not in state.captures}
+    lists: dict[str, list[Any]] = {
+        n: [] for n in pattern.names(inner) if n not in once and n not in state.captures
+    }
     for value in inputs:
         found = next(iter(_solve(inner, value, state)), None)
         if found is None:

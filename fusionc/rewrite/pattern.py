@@ -1,18 +1,23 @@
-"""The pattern language: a pattern is written as the formula that it matches. Pure data; `matcher` searches it.
+"""The pattern language: a pattern is written as the formula that it matches. Pure data; `matcher`
+searches it.
 
     x, W, B = var("x"), const("W"), const("B")
-    op.BatchNormalization(op.Conv(x, W, maybe(B), _as="conv"), *map(const, ("scale", "bias", "mean", "var")), _as="bn")
-    x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
-    op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], const("W"), maybe(const("B")))), _as="concat")
+    op.BatchNormalization(op.Conv(x, W, maybe(B), _as="conv"), *map(const, ("scale", "bias", "mean",
+    "var")), _as="bn") x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
+    op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], const("W"), maybe(const("B")))),
+    _as="concat")
 
 - A name used twice means the same value; one sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.
-- A number matches a constant of one element with that value, whatever its rank; None an input that is left out.
-- A keyword is an attribute that must have that value (its default counts); `_as` names the node for the rewrite.
+- A number matches a constant of one element with that value, whatever its rank; None an input that
+  is left out.
+- A keyword is an attribute that must have that value (its default counts); `_as` names the node for
+  the rewrite.
 - `f[1]` is the second output of a node, `f[...]` any of its outputs; `f` alone is the first.
-- `known("W")` is a constant that need not be stored: ConstantOfShape, or a Cast of weights, will do.
-- Interior values must be private: the engine refuses the match if anybody else uses them. `keep(f)` exempts `f`,
-  which then stays in the graph.
+- `known("W")` is a constant that need not be stored: ConstantOfShape, or a Cast of weights, will
+  do.
+- Interior values must be private: the engine refuses the match if anybody else uses them. `keep(f)`
+  exempts `f`, which then stays in the graph.
 """
 
 from __future__ import annotations
@@ -31,7 +36,9 @@ Operators = dict[tuple[str, str], None]  # in the order of a pattern
 
 
 class Arithmetic(Generic[T]):
-    """The arithmetic operators of Python as the ONNX operators of the same meaning, which `_apply` builds."""
+    """The arithmetic operators of Python as the ONNX operators of the same meaning, which `_apply`
+    builds.
+    """
 
     def _apply(self, operator: str, *operands: Any) -> T:
         raise NotImplementedError
@@ -90,8 +97,9 @@ class Var(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Const(Formula):
-    """A constant, called `m.<name>`; with `value`, one that has a single element of that value. `is_stored` False also
-    takes what is computed from constants when the model runs."""
+    """A constant, called `m.<name>`; with `value`, one that has a single element of that value.
+    `is_stored` False also takes what is computed from constants when the model runs.
+    """
 
     name: str = ""
     value: float | None = None
@@ -116,12 +124,19 @@ class OpFormula(Formula):
     @cached_property
     def is_commutative(self) -> bool:
         """Whether its two operands match in either order."""
-        return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
+        return len(self.args) == 2 and all(
+            d == "" and name in COMMUTATIVE for d, name in self.operators
+        )
 
     @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
-        """The inputs, by their places, that one of some operators must make; None: a stored constant."""
-        every = ((place, makers(arg), isinstance(arg, Const) and arg.is_stored) for place, arg in enumerate(self.args))
+        """The inputs, by their places, that one of some operators must make; None: a stored
+        constant.
+        """
+        every = (
+            (place, makers(arg), isinstance(arg, Const) and arg.is_stored)
+            for place, arg in enumerate(self.args)
+        )
         return tuple((place, some) for place, some, is_stored in every if some or is_stored)
 
     def parts(self) -> tuple[Formula, ...]:
@@ -180,11 +195,15 @@ class Rest(Formula):
 
 
 class Each(_Around):
-    """All remaining inputs, at least one, each matching `inner`; what `inner` captures becomes a list."""
+    """All remaining inputs, at least one, each matching `inner`; what `inner` captures becomes a
+    list.
+    """
 
 
 class Among(_Around):
-    """All remaining inputs, of which at least one matches `inner`: the first that does is captured."""
+    """All remaining inputs, of which at least one matches `inner`: the first that does is
+    captured.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +221,9 @@ class Keep(_Around):
 
 
 class _Operators:
-    """`op.Conv(x, W)`: a formula for one operator; `op["Conv", "ConvTranspose"](x, W)`: for any of several."""
+    """`op.Conv(x, W)`: a formula for one operator; `op["Conv", "ConvTranspose"](x, W)`: for any of
+    several.
+    """
 
     def __init__(self, domain: str) -> None:
         self._domain = domain
@@ -213,7 +234,9 @@ class _Operators:
         return self[name]
 
     def __getitem__(self, names: str | tuple[str, ...]) -> Callable[..., OpFormula]:
-        operators = tuple((self._domain, name) for name in ((names,) if isinstance(names, str) else names))
+        operators = tuple(
+            (self._domain, name) for name in ((names,) if isinstance(names, str) else names)
+        )
 
         def formula(*args: Formula | float | None, _as: str = "", **attributes: Any) -> OpFormula:
             return OpFormula(operators, tuple(map(operand, args)), attributes, _as)
@@ -226,7 +249,9 @@ var, const, rest, maybe, each, among, same, keep = Var, Const, Rest, Maybe, Each
 
 
 def known(name: str) -> Const:
-    """A constant, or a value that depends on constants alone: one that would be too large to be stored."""
+    """A constant, or a value that depends on constants alone: one that would be too large to be
+    stored.
+    """
     return Const(name, is_stored=False)
 
 
@@ -236,10 +261,18 @@ def either(*alternatives: Formula) -> Either:
 
 
 def operand(written: Formula | float | None) -> Formula:
-    """What an operand stands for that is written as it is, as a number, or as None. Raises TypeError."""
+    """What an operand stands for that is written as it is, as a number, or as None. Raises
+    TypeError.
+    """
     if written is not None and not isinstance(written, Formula | Real):
         raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
-    return Omitted() if written is None else written if isinstance(written, Formula) else Const(value=written)
+    return (
+        Omitted()
+        if written is None
+        else written
+        if isinstance(written, Formula)
+        else Const(value=written)
+    )
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
@@ -251,7 +284,9 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 @cache
 def makers(formula: Formula) -> Operators | None:
-    """The operators that can make what a formula stands for, in the order given; None where that may be any."""
+    """The operators that can make what a formula stands for, in the order given; None where that
+    may be any.
+    """
     match formula:
         case OpFormula(operators=operators):
             return dict.fromkeys(operators)

@@ -1,7 +1,9 @@
-"""May a replacement stand where a match was? All of it is answered here, before anything in the graph has changed.
+"""May a replacement stand where a match was? All of it is answered here, before anything in the
+graph has changed.
 
-What that guarantees for every pass: nobody else used what is replaced; no cycle; element types and known shapes of
-replaced values stay; graph outputs can keep their names; subgraphs go on meaning the same values by their names.
+What that guarantees for every pass: nobody else used what is replaced; no cycle; element types and
+known shapes of replaced values stay; graph outputs can keep their names; subgraphs go on meaning
+the same values by their names.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from fusionc.rewrite.tape import Tape
 
 @dataclass(frozen=True)
 class Replacement:
-    """What may be spliced in: nodes with their places in the order, constants, and what each output becomes."""
+    """What may be spliced in: nodes with their places in the order, constants, and what each output
+    becomes.
+    """
 
     nodes: list[Node]
     positions: list[float]
@@ -42,17 +46,24 @@ def check_private(match: Match) -> None:
 def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     """The replacement of `match.outputs` by `results`, which the tape has made or the graph has.
 
-    Raises Refused where it would not be sound, TypeError where the rewrite returned something else than it must.
+    Raises Refused where it would not be sound, TypeError where the rewrite returned something else
+    than it must.
     """
     graph = match.graph
     if len(results) != len(match.outputs):
-        raise TypeError(f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs")
+        raise TypeError(
+            f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs"
+        )
     if others := [type(new).__name__ for new in results if not isinstance(new, Edge)]:
         raise TypeError(f"the rewrite returned a {others[0]} instead of a value of the graph")
     results = _with_copies(match, results, tape)
     nodes = _reachable(results, tape)
-    needed = dict.fromkeys(v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None)
-    constants = [value for value in needed if isinstance(value, Constant) and value in tape.constants]
+    needed = dict.fromkeys(
+        v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None
+    )
+    constants = [
+        value for value in needed if isinstance(value, Constant) and value in tape.constants
+    ]
     made = frozenset([*constants, *(v for node in nodes for v in node.outputs if v is not None)])
     given = [value for value in needed if value not in made]
     for value in (value for value in given if graph.find(value.name) is not value):
@@ -73,23 +84,37 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
 
 
 def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
-    """The results, with an Identity of each that cannot take over an output's name, where fewer nodes are left then."""
+    """The results, with an Identity of each that cannot take over an output's name, where fewer
+    nodes are left then.
+    """
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
         return results
-    return [tape.node("Identity", [new]) if bound else new for new, bound in zip(results, is_bound, strict=True)]
+    return [
+        tape.node("Identity", [new]) if bound else new
+        for new, bound in zip(results, is_bound, strict=True)
+    ]
 
 
 def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
-    """Whether a value has another name to keep, or none that it could have, where it is to be a graph output."""
+    """Whether a value has another name to keep, or none that it could have, where it is to be a
+    graph output.
+    """
     if not old.is_output or new is old or new in tape.constants:
         return False
     is_free = isinstance(new, Value) and new.producer is not None and new.graph is old.graph
-    return not is_free or new.is_output or new.is_pinned or any(u.graph.find(old.name) is not old for u in new.outputs)
+    return (
+        not is_free
+        or new.is_output
+        or new.is_pinned
+        or any(u.graph.find(old.name) is not old for u in new.outputs)
+    )
 
 
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
-    """The nodes of the tape that the results need, in the order they were made: each after those that it reads."""
+    """The nodes of the tape that the results need, in the order they were made: each after those
+    that it reads.
+    """
     needed = set(results)
     for node in reversed(tape.nodes):
         if not needed.isdisjoint(node.outputs):
@@ -100,14 +125,18 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
     if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
         refuse("the element type would change")
-    # What is known by now: of the value that stands for a shape nothing more can be found out before it is there.
+    # What is known by now: of the value that stands for a shape nothing more can be found out
+    # before it is there.
     before, after = old.known_type.shape, new.known_type.shape
     if before is not None and after is not None:
         pairs = list(zip(before, after, strict=False))
-        if len(before) != len(after) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        if len(before) != len(after) or any(
+            isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs
+        ):
             refuse("the shape would change")
     elif match.literal_rank > 0:
-        # x·[1] has at least rank 1; without knowing x's rank nobody knows whether dropping the constant matters.
+        # x·[1] has at least rank 1; without knowing x's rank nobody knows whether dropping the
+        # constant matters.
         refuse("the rank is unknown, and a constant may have raised it")
 
 
@@ -128,8 +157,8 @@ def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
 
 
 def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
-    """Where in the order `count` new nodes go: behind the root and the last input, before the first user if that can
-    be.
+    """Where in the order `count` new nodes go: behind the root and the last input, before the first
+    user if that can be.
 
     Refuses where an input of the replacement depends on what is replaced.
     """

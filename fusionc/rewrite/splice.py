@@ -1,7 +1,7 @@
 """The one module that changes a graph: it splices a replacement in, which `check` has found sound.
 
-Graph outputs keep their names; what the replacement made useless is gone; new nodes have names and say where they come
-from; a node whose subgraphs move takes them along.
+Graph outputs keep their names; what the replacement made useless is gone; new nodes have names and
+say where they come from; a node whose subgraphs move takes them along.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     for function in tape.functions:
         _define(model, function)
     with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
-    for domain in dict.fromkeys(node.domain for node in new.nodes if node.domain in with_one_version):
+    for domain in dict.fromkeys(
+        node.domain for node in new.nodes if node.domain in with_one_version
+    ):
         for opsets in (graph.opsets, model.opsets):
             opsets.setdefault(domain, 1)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
@@ -63,7 +65,11 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     graph.changed = True
     model.version += 1
     model.types.note_commit(new.pairs, new.nodes)
-    used = ((value, user) for (_, value), its_users in zip(new.pairs, users, strict=True) for user in its_users)
+    used = (
+        (value, user)
+        for (_, value), its_users in zip(new.pairs, users, strict=True)
+        for user in its_users
+    )
     if any(_comes_too_late(value, user) for value, user in used):
         renumber(graph)
 
@@ -71,7 +77,9 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
 def _comes_too_late(value: Edge, user: Node) -> bool:
     """Whether the order of the nodes has the maker of a value behind one that uses it."""
     node = node_in(value.graph, user)
-    return node is not None and value.producer is not None and node.position <= value.producer.position
+    return (
+        node is not None and value.producer is not None and node.position <= value.producer.position
+    )
 
 
 def renumber(graph: Graph) -> None:
@@ -81,10 +89,13 @@ def renumber(graph: Graph) -> None:
 
 
 def _name(match: Match, tape: Tape, new: Replacement) -> None:
-    """New results take the names of what they replace; nodes take over names of replaced nodes where they can."""
+    """New results take the names of what they replace; nodes take over names of replaced nodes
+    where they can.
+    """
     model = match.graph.model
     taken_over = {value: old.name for old, value in new.pairs if value in new.made}
-    names = {node.operator: node.name for node in reversed(match.nodes) if node.name}  # the first of each
+    # the first of each
+    names = {node.operator: node.name for node in reversed(match.nodes) if node.name}
     base = match.outputs[0].name if match.outputs else ""
     for node in new.nodes:
         inherited = names.pop(node.operator, None)
@@ -107,7 +118,9 @@ def _rename(value: Edge, name: str) -> None:
 
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
-    """Give a node the subgraphs of the one that it stands for, and these the values that there are now."""
+    """Give a node the subgraphs of the one that it stands for, and these the values that there are
+    now.
+    """
     node.bodies, old.bodies = old.bodies, ()
     del node.proto.metadata_props[:]
     node.proto.doc_string = ""
@@ -162,11 +175,14 @@ def _sweep(values: Iterable[Edge]) -> None:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether nobody needs a node that is still in its graph: no output is used, and running it has no effect.
+    """Whether nobody needs a node that is still in its graph: no output is used, and running it has
+    no effect.
 
     In a graph that declares no output nobody can tell what is needed.
     """
-    is_needed = not node.graph.proto.output or any(output is not None and output.is_used for output in node.outputs)
+    is_needed = not node.graph.proto.output or any(
+        output is not None and output.is_used for output in node.outputs
+    )
     return node.is_in_graph and not is_needed and operators.is_pure(node)
 
 
@@ -178,7 +194,9 @@ def _release(node: Node) -> None:
 
 
 def _remove(node: Node) -> None:
-    """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
+    """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as
+    well.
+    """
     graph = node.graph
     del graph.nodes[node]
     graph.by_operator.get(node.operator, {}).pop(node, None)

@@ -1,4 +1,6 @@
-"""The tape: new nodes and constants that a rewrite makes. The graph does not see them until they are committed."""
+"""The tape: new nodes and constants that a rewrite makes. The graph does not see them until they
+are committed.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,11 @@ _RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one t
 
 
 class Tape:
-    """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array, like=m.W)`.
+    """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array,
+    like=m.W)`.
 
-    An operator that the model's opset has not, or for which the target has no kernel, is refused here, so that no
-    pass has to ask.
+    An operator that the model's opset has not, or for which the target has no kernel, is refused
+    here, so that no pass has to ask.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -34,7 +37,8 @@ class Tape:
         self.nodes: list[Node] = []
         self.constants: dict[Constant, str] = {}  # with the name that each would like to have
         self.functions: list[onnx.FunctionProto] = []  # that the new nodes call
-        self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}  # with what their subgraphs read instead
+        # with what their subgraphs read instead
+        self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}
         self._captured: dict[Node, tuple[Edge, ...]] = {}  # what that is, of each of these
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
@@ -43,7 +47,9 @@ class Tape:
         return lambda *inputs, **options: self.node(op, inputs, **options)
 
     @overload
-    def node(self, op: str, inputs: _Inputs, *, outputs: int | Sequence[bool], **options: Any) -> tuple[Value, ...]: ...
+    def node(
+        self, op: str, inputs: _Inputs, *, outputs: int | Sequence[bool], **options: Any
+    ) -> tuple[Value, ...]: ...
     @overload
     def node(self, op: str, inputs: _Inputs, **options: Any) -> Value: ...
     def node(
@@ -58,10 +64,10 @@ class Tape:
     ) -> Any:
         """A new node; returns its one output, or a tuple of those that `outputs` asks for.
 
-        `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
-        inputs that are None are left out. `outputs` is their number, or says of each whether it is wanted: None stands
-        for those that are not. Types and shapes of the outputs are inferred at once. Refuses where `like` holds
-        subgraphs: `move` takes these along.
+        `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes
+        one. Trailing inputs that are None are left out. `outputs` is their number, or says of each
+        whether it is wanted: None stands for those that are not. Types and shapes of the outputs
+        are inferred at once. Refuses where `like` holds subgraphs: `move` takes these along.
         """
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
@@ -71,11 +77,15 @@ class Tape:
             proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
             proto.overload = like.proto.overload
         written = {name: value for name, value in attributes.items() if value is not None}
-        proto.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in written.items())
+        proto.attribute.extend(
+            onnx.helper.make_attribute(name, value) for name, value in written.items()
+        )
         given = list(inputs)
         while given and given[-1] is None:
             given.pop()
-        node = self._add(proto, given, [True] * (outputs or 1) if isinstance(outputs, int) else outputs)
+        node = self._add(
+            proto, given, [True] * (outputs or 1) if isinstance(outputs, int) else outputs
+        )
         proto.input.extend("" if value is None else value.name for value in given)
         proto.output.extend("" if value is None else value.name for value in node.outputs)
         try:
@@ -84,8 +94,11 @@ class Tape:
             refuse(f"onnx rejects the new {op}")
         return node.outputs if outputs else node.outputs[0]
 
-    def move(self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]) -> tuple[Value | None, ...]:
-        """A node with its subgraphs, of a graph that goes with this rewrite; returns its outputs, as many as it has.
+    def move(
+        self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]
+    ) -> tuple[Value | None, ...]:
+        """A node with its subgraphs, of a graph that goes with this rewrite; returns its outputs,
+        as many as it has.
 
         The subgraphs read what `values` says in place of the values of that graph.
         """
@@ -101,36 +114,51 @@ class Tape:
         """What a new node will read, its subgraphs included."""
         return (*node.inputs, *self._captured.get(node, ()))
 
-    def _add(self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]) -> Node:
-        made = [Value(f"new {len(self.nodes)}.{at}", self.graph) if w else None for at, w in enumerate(wanted)]
+    def _add(
+        self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]
+    ) -> Node:
+        made = [
+            Value(f"new {len(self.nodes)}.{at}", self.graph) if w else None
+            for at, w in enumerate(wanted)
+        ]
         node = Node(proto, self.graph, inputs, made)
         self.nodes.append(node)
         return node
 
     def call(self, function: onnx.FunctionProto, inputs: Sequence[Edge]) -> tuple[Value, ...]:
-        """A call of a model-local function that the model gets with it, unless it has it. Returns all outputs."""
+        """A call of a model-local function that the model gets with it, unless it has it. Returns
+        all outputs.
+        """
         if self.graph.model.ir_version < _RAISED_FROM_IR:
-            refuse(f"a model of IR version {self.graph.model.ir_version} lists its constants as inputs")
+            refuse(
+                f"a model of IR version {self.graph.model.ir_version} lists its constants as inputs"
+            )
         self.functions.append(function)
-        return self.node(function.name, inputs, domain=function.domain, outputs=len(function.output))
+        return self.node(
+            function.name, inputs, domain=function.domain, outputs=len(function.output)
+        )
 
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
 
-        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that, or an
-        integer would have to be another number, and where the type is to be that of a value of which it is unknown, as
-        in the body of a function. Integers of another integer type wrap around.
+        Computed in a wider type and rounded here once; refuses where a finite number becomes
+        infinite by that, or an integer would have to be another number, and where the type is to be
+        that of a value of which it is unknown, as in the body of a function. Integers of another
+        integer type wrap around.
         """
         values = np.asarray(array)
         wanted = None if dtype is _ITS_OWN or dtype is None else np.dtype(dtype)
         if wanted is None and like is not None:
-            stored = like.constant() if like.dtype is None else None  # in a function body, types are unknown
+            # in a function body, types are unknown
+            stored = like.constant() if like.dtype is None else None
             wanted = like.dtype if stored is None else stored.dtype
         if wanted is None and (like is not None or dtype is None):
             refuse("the element type is unknown")
         if wanted is not None and values.dtype != wanted:
             rounded = values.astype(wanted)
-            if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
+            if wanted.kind not in "iubOSU" and not np.array_equal(
+                _finite(rounded), _finite(values)
+            ):
                 refuse(f"a constant would overflow in {wanted.name}")
             if wanted.kind in "iu" and values.dtype.kind == "f" and (rounded != values).any():
                 refuse(f"a constant would be rounded to {wanted.name}")
@@ -144,7 +172,11 @@ class Tape:
         elem_types = [None if value is None else value.elem_type for value in inputs]
 
         def lack(version: int) -> str:
-            return lack_of_kernel(op, domain, version, elem_types, is_new) if model.is_for_onnxruntime else ""
+            return (
+                lack_of_kernel(op, domain, version, elem_types, is_new)
+                if model.is_for_onnxruntime
+                else ""
+            )
 
         if domain == "" and operators.schema(op, domain, version) is None:
             later = range(version + 1, onnx.defs.onnx_opset_version() + 1)
@@ -153,7 +185,9 @@ class Tape:
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
         is_old = is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7
-        if missing := lack(version) or ("opset below 7: operators broadcast in another way" if is_old else ""):
+        if missing := lack(version) or (
+            "opset below 7: operators broadcast in another way" if is_old else ""
+        ):
             refuse(missing)
 
 

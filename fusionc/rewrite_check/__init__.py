@@ -1,1 +1,3 @@
-"""One rewrite on its own: what it replaces and what takes the place as two small models, and whether they agree."""
+"""One rewrite on its own: what it replaces and what takes the place as two small models, and
+whether they agree.
+"""

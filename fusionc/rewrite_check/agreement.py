@@ -1,4 +1,6 @@
-"""Do the two models of a rewrite compute the same? Both run on a few inputs, and what differs is judged."""
+"""Do the two models of a rewrite compute the same? Both run on a few inputs, and what differs is
+judged.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,13 @@ from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_d
 _LARGEST = 1 << 30  # bytes of a model that is handed over in one piece
 _NOT_RUN = "onnxruntime cannot run what it replaces"
 _APPROXIMATE = 0.01
-_HALF = ("float16", "bfloat16")  # onnxruntime computes them in float32, and rounds between nodes as it likes
+# onnxruntime computes them in float32, and rounds between nodes as it likes
+_HALF = ("float16", "bfloat16")
 _FIRST_MORE = 1000  # the seed of the first of them
 _MOST_MUTANTS = 12  # of which one has to be seen
-_MOST_JUDGED = 32  # samples that differ, of those that are drawn alike: rounding that is told of so many is that of all
+# samples that differ, of those that are drawn alike: rounding that is told of so many is that of
+# all
+_MOST_JUDGED = 32
 _FAILS = "what it replaces runs, the replacement does not"
 _NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
 _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
@@ -49,14 +54,19 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree, None where neither ran on anything; `reason` says in what they do not, or why."""
+    """Whether two models agree, None where neither ran on anything; `reason` says in what they do
+    not, or why.
+    """
 
     agrees: bool | None
     reason: str = ""
 
 
-def agreement(models: RewriteModels, numerics: Numerics, is_for_finite: bool, kernels: Path | None = None) -> Agreement:
-    """Run both models, which agree as far as `numerics` says; `is_for_finite`: on finite numbers alone.
+def agreement(
+    models: RewriteModels, numerics: Numerics, is_for_finite: bool, kernels: Path | None = None
+) -> Agreement:
+    """Run both models, which agree as far as `numerics` says; `is_for_finite`: on finite numbers
+    alone.
 
     `kernels` is a library for operators of the second.
     """
@@ -82,7 +92,11 @@ class _Drawn(Sample):
 class _Pair:
     def __init__(self, models: RewriteModels, numerics: Numerics, kernels: Path | None) -> None:
         self._kernels = kernels
-        self._models, self._is_exact, self._is_approximate = models, numerics == "bitwise", numerics == "approximate"
+        self._models, self._is_exact, self._is_approximate = (
+            models,
+            numerics == "bitwise",
+            numerics == "approximate",
+        )
         self._runners: list[Runner] = []
         self._error = "the types of its inputs are not known"
         self._undecided = set[str]()  # labels of samples on which what is replaced decides nothing
@@ -181,7 +195,10 @@ class _Pair:
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []
-        found = self._ran(before, [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)])
+        found = self._ran(
+            before,
+            [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)],
+        )
         if not found or found[0].edge:
             found = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
             found += self._ran(before, [(style, sizes) for style in edges if found])
@@ -196,7 +213,9 @@ class _Pair:
         most = max(ordinary, key=lambda sample: fewest_elements(sample.outputs))
         fewest = [fewest_elements(sample.outputs) for sample in ordinary]
         drawn = sum(map(elements, (*most.feeds.values(), *most.outputs)))
-        number = more_draws(fewest, drawn, sum(map(byte_size, self._models.before.graph.initializer)))
+        number = more_draws(
+            fewest, drawn, sum(map(byte_size, self._models.before.graph.initializer))
+        )
         if not number:
             return []
         first = self._like(before, most, min(number, A_FEW), _FIRST_MORE)
@@ -259,7 +278,11 @@ class _Pair:
             return str(differences[0])
         if outcome != "same":
             self._undecided.add(seen[-1].label)
-        return "" if not self._is_exact or outcome != "same" else f"{seen[-1].label}: not equal bit by bit"
+        return (
+            ""
+            if not self._is_exact or outcome != "same"
+            else f"{seen[-1].label}: not equal bit by bit"
+        )
 
 
 def _same(a: Any, b: Any) -> bool:

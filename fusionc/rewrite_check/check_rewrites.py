@@ -1,4 +1,6 @@
-"""Every rewrite is checked where it happens: what it replaces runs beside what takes the place, before it does."""
+"""Every rewrite is checked where it happens: what it replaces runs beside what takes the place,
+before it does.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,24 @@ REFUSED = "what takes the place computes something else"
 
 
 class RewriteChecker:
-    """Checks the rewrites of a conversion: `checked` counts those that were found right, `unchecked` those of which
-    nobody can tell, by the reasons.
+    """Checks the rewrites of a conversion: `checked` counts those that were found right,
+    `unchecked` those of which nobody can tell, by the reasons.
 
-    A rewrite that is wrong ends the conversion, or with `on_mismatch` "rollback" is refused and added to `left_out`.
-    `kernels` are those of the result.
+    A rewrite that is wrong ends the conversion, or with `on_mismatch` "rollback" is refused and
+    added to `left_out`. `kernels` are those of the result.
     """
 
     def __init__(
-        self, left_out: dict[Commit, str], kernels: KernelLibrary | None = None, on_mismatch: str = "fail"
+        self,
+        left_out: dict[Commit, str],
+        kernels: KernelLibrary | None = None,
+        on_mismatch: str = "fail",
     ) -> None:
-        self._left_out, self._kernels, self._is_refusing = left_out, kernels, on_mismatch == "rollback"
+        self._left_out, self._kernels, self._is_refusing = (
+            left_out,
+            kernels,
+            on_mismatch == "rollback",
+        )
         self.begin()
 
     def begin(self) -> RewriteChecker:
@@ -37,15 +46,22 @@ class RewriteChecker:
         return self
 
     def notices(self) -> list[str]:
-        """What the user should know of the rewrites that were checked, and of those that were not."""
+        """What the user should know of the rewrites that were checked, and of those that were
+        not.
+        """
         number = self.unchecked.total()
         why = "; ".join(f"{times} not: {reason}" for reason, times in self.unchecked.items())
         return [
-            f"{self.checked} of {self.checked + number} rewrites checked by themselves" + (f", {why}" if why else "")
+            f"{self.checked} of {self.checked + number} rewrites checked by themselves"
+            + (f", {why}" if why else "")
         ]
 
-    def examine(self, commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> None:
-        """What `RewriteLog` calls. Raises VerificationError that names a rewrite that is wrong, or Refused."""
+    def examine(
+        self, commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
+    ) -> None:
+        """What `RewriteLog` calls. Raises VerificationError that names a rewrite that is wrong, or
+        Refused.
+        """
         fault = self.fault(pass_, match, new, tape)
         if not fault:
             return
@@ -57,9 +73,11 @@ class RewriteChecker:
         raise VerificationError(what, where=where_of(commit, pass_.place), hint=hint, code="E13028")
 
     def fault(self, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> str:
-        """In what a rewrite differs from what it replaces; empty where it does not, or nobody can tell.
+        """In what a rewrite differs from what it replaces; empty where it does not, or nobody can
+        tell.
 
-        What a pass knows of the values before it counts: a difference has to be there with those as well.
+        What a pass knows of the values before it counts: a difference has to be there with those as
+        well.
         """
         alone = RewriteOnItsOwn(match, new, tape)
         if not alone.outputs:

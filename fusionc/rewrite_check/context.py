@@ -1,4 +1,6 @@
-"""What comes before a rewrite and belongs to models of it: computed sizes, and what its inputs are made of."""
+"""What comes before a rewrite and belongs to models of it: computed sizes, and what its inputs are
+made of.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, with less and more of what comes before it; none where there can be none."""
+    """Models of a rewrite, with less and more of what comes before it; none where there can be
+    none.
+    """
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():
         context = context_of(rewrite, generations)
@@ -27,8 +31,9 @@ def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
 
 
 def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
-    """The nodes before a rewrite that its models have: what computes its sizes, what relates the inputs of its
-    replacement to its own, and what its inputs are made of in so many steps."""
+    """The nodes before a rewrite that its models have: what computes its sizes, what relates the
+    inputs of its replacement to its own, and what its inputs are made of in so many steps.
+    """
     found: set[Node] = set()
     own = set(rewrite.inputs()) - set(rewrite.only_after())
     for _ in range(_ONLY_AFTER):

@@ -1,4 +1,6 @@
-"""A rewrite as two small models with the same inputs and outputs: with the nodes that it replaces, and with the new."""
+"""A rewrite as two small models with the same inputs and outputs: with the nodes that it replaces,
+and with the new.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _IR_VERSION = 10  # of the small models, where the model has an older one
 
 @dataclass(frozen=True)
 class RewriteModels:
-    """Two models that should compute the same, and the values of the graph that are their inputs."""
+    """Two models that should compute the same, and the values of the graph that are their
+    inputs.
+    """
 
     before: onnx.ModelProto
     after: onnx.ModelProto
@@ -32,7 +36,8 @@ class RewriteModels:
 class RewriteOnItsOwn:
     """A match and its replacement, at the moment before it takes effect.
 
-    `outputs` are the values that are replaced; `reason` says why there can be no models of it, "" where there can.
+    `outputs` are the values that are replaced; `reason` says why there can be no models of it, ""
+    where there can.
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
@@ -42,11 +47,15 @@ class RewriteOnItsOwn:
         self.reason = ""
         if match.graph.in_function:
             self.reason = "it is in a function, where types are known of calls alone"
-        elif tape.moved or any(body.changed for node in nodes for body in node.subgraphs(recursive=True)):
+        elif tape.moved or any(
+            body.changed for node in nodes for body in node.subgraphs(recursive=True)
+        ):
             self.reason = "it moves or holds subgraphs that have been rewritten"
 
     def inputs(self, context: Collection[Node] = ()) -> list[Edge]:
-        """What the models would read that none of their nodes makes; those of the replacement alone come last."""
+        """What the models would read that none of their nodes makes; those of the replacement alone
+        come last.
+        """
         inside = {*self._match.nodes, *context}
         read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
         read += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
@@ -81,19 +90,28 @@ class RewriteOnItsOwn:
             if old_value.is_used and renamed.get(value) != old_value.name:
                 _constants(after, [value])
                 after.graph.node.append(_passed_on(renamed.get(value, value.name), old_value))
-        known = {(function.domain, function.name, function.overload) for function in after.functions}
+        known = {
+            (function.domain, function.name, function.overload) for function in after.functions
+        }
         made_now = (f for f in self._tape.functions if (f.domain, f.name, f.overload) not in known)
         after.functions.extend(made_now)  # two areas that are alike have one
-        domains = {node.domain for node in after.graph.node} - {entry.domain for entry in after.opset_import}
+        domains = {node.domain for node in after.graph.node} - {
+            entry.domain for entry in after.opset_import
+        }
         for domain in sorted(domains - {"ai.onnx"}):
             after.opset_import.add(domain=domain, version=1)
         return RewriteModels(before, after, inputs)
 
     def _model(
-        self, inputs: Sequence[Edge], nodes: Iterable[tuple[Node, Sequence[Edge]]], names: dict[Edge, str]
+        self,
+        inputs: Sequence[Edge],
+        nodes: Iterable[tuple[Node, Sequence[Edge]]],
+        names: dict[Edge, str],
     ) -> onnx.ModelProto:
         graph = self._match.graph
-        model = onnx.ModelProto(ir_version=max(graph.model.ir_version, _IR_VERSION), producer_name="fusionc")
+        model = onnx.ModelProto(
+            ir_version=max(graph.model.ir_version, _IR_VERSION), producer_name="fusionc"
+        )
         for domain, version in {MICROSOFT: 1, **graph.opsets}.items():
             model.opset_import.add(domain=domain, version=version)
         listed = list(nodes)
@@ -104,7 +122,9 @@ class RewriteOnItsOwn:
         for value in self.outputs:
             _declare(model.graph.output.add(name=value.name), value)
         inside = {node for node, _ in listed}
-        _constants(model, [value for _, read in listed for value in read if value.producer not in inside])
+        _constants(
+            model, [value for _, read in listed for value in read if value.producer not in inside]
+        )
         for node, _ in listed:
             copy = model.graph.node.add()
             copy.CopyFrom(node.proto)
@@ -127,13 +147,19 @@ def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
 
 
 def _declare(info: onnx.ValueInfoProto, value: Edge) -> None:
-    """The type as it is known now: to ask for more would have it inferred anew, and change what passes see."""
+    """The type as it is known now: to ask for more would have it inferred anew, and change what
+    passes see.
+    """
     info.type.CopyFrom(value.known_type.proto)
 
 
 def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
     """The functions that nodes, and those of their subgraphs, call."""
-    with_inner = [m for node in nodes for m in (node, *(m for b in node.subgraphs(recursive=True) for m in b.nodes))]
+    with_inner = [
+        m
+        for node in nodes
+        for m in (node, *(m for b in node.subgraphs(recursive=True) for m in b.nodes))
+    ]
     called = dict.fromkeys(graph for node in with_inner for graph in graphs_called(node))
     return [graph.proto for graph in called if isinstance(graph.proto, onnx.FunctionProto)]
 

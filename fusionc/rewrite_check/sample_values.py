@@ -1,4 +1,6 @@
-"""Values for the inputs of a rewrite, chosen to tell apart what is not the same: sizes, signs, zeros, edges, NaN."""
+"""Values for the inputs of a rewrite, chosen to tell apart what is not the same: sizes, signs,
+zeros, edges, NaN.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,15 @@ ORDINARY = ValueStyle("ordinary", 0, 2)
 MIXED = ValueStyle("mixed magnitudes", -3, 10)
 ZEROS = ValueStyle("zeros", 0, 2)
 NOT_FINITE = ValueStyle("NaN and Inf", 0, 2)
-NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))  # whole numbers where the others fail
+# whole numbers where the others fail
+NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))
 
 
 def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
     """DimensionSizes for the symbols and unknown dimensions of inputs, likely ones first."""
-    unknown = dict.fromkeys(atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim))
+    unknown = dict.fromkeys(
+        atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim)
+    )
     if unknown:
         yield {atom: _SEVERAL[at % len(_SEVERAL)] for at, atom in enumerate(unknown)}
     for size in _ALL if unknown else (1,):
@@ -51,7 +56,8 @@ def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
 def draw_feeds(
     inputs: Sequence[Edge], sizes: DimensionSizes, style: ValueStyle, seed: int, is_positive: bool
 ) -> dict[str, Any] | None:
-    """Values for all inputs; None where a type or rank is unknown, or there would be too many elements.
+    """Values for all inputs; None where a type or rank is unknown, or there would be too many
+    elements.
 
     `is_positive`: whole numbers are from 1 on.
     """
@@ -104,7 +110,9 @@ def _unknown(dim: Any) -> Iterator[object]:
 
 
 def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
-    """The size of a dimension: a number, a symbol, a sum of products of symbols; of one without a name any."""
+    """The size of a dimension: a number, a symbol, a sum of products of symbols; of one without a
+    name any.
+    """
     dim = _dimensions(value)[axis]
     if dim is None:
         return max(sizes.values(), default=3)
@@ -115,7 +123,9 @@ def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
     return max(total, 0)
 
 
-def _tensor(elem_type: int, shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+def _tensor(
+    elem_type: int, shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
+) -> Any:
     dtype = numpy_type(elem_type)
     assert dtype is not None
     if dtype.kind in "OUS":
@@ -125,12 +135,16 @@ def _tensor(elem_type: int, shape: Sequence[int], style: ValueStyle, rng: np.ran
     if dtype.kind in "iu" or "int" in dtype.name:
         return _whole(dtype, shape, style, rng)
     if dtype.kind == "c":
-        return (_floats(dtype, shape, style, rng) + 1j * _floats(dtype, shape, style, rng)).astype(dtype)
+        return (_floats(dtype, shape, style, rng) + 1j * _floats(dtype, shape, style, rng)).astype(
+            dtype
+        )
     with np.errstate(all="ignore"):
         return _floats(dtype, shape, style, rng).astype(dtype)
 
 
-def _whole(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+def _whole(
+    dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
+) -> Any:
     if dtype.itemsize <= 2 and dtype.kind in "iu" and style.low < 1:  # pixels and quantized values
         info = np.iinfo(dtype)
         return rng.integers(info.min, info.max + 1, shape).astype(dtype)
@@ -138,7 +152,9 @@ def _whole(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: n
     return rng.integers(low, max(low + 1, style.high), shape).astype(dtype)
 
 
-def _floats(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+def _floats(
+    dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
+) -> Any:
     normal = np.asarray(rng.standard_normal(shape))
     if style.floats == ZEROS.floats:
         return np.zeros(shape)

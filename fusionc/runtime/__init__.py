@@ -1,1 +1,3 @@
-"""onnxruntime, in a process of its own: a crash, a hang or hunger there is an error message here."""
+"""onnxruntime, in a process of its own: a crash, a hang or hunger there is an error message
+here.
+"""

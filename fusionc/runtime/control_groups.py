@@ -1,4 +1,6 @@
-"""The control groups around this process, which limit what it may take, in both versions of the interface."""
+"""The control groups around this process, which limit what it may take, in both versions of the
+interface.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ OWN = Path("/proc/self/cgroup")
 
 
 def groups_around(controller: str) -> Iterator[tuple[int, Path]]:
-    """The folder of each group that may limit this ("memory", "cpu"), from the own one outwards, with the version of
-    its interface."""
+    """The folder of each group that may limit this ("memory", "cpu"), from the own one outwards,
+    with the version of its interface.
+    """
     for line in lines(OWN):
         _, controllers, name = line.split(":", 2)
         if not controllers:

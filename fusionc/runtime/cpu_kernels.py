@@ -14,15 +14,18 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
-_OPEN = 2**31 - 1  # "until the operator changes": such a kernel runs the version that it is for, and no later one
+# "until the operator changes": such a kernel runs the version that it is for, and no later one
+_OPEN = 2**31 - 1
 
 
 @cache
 def _tables() -> tuple[
-    dict[_Key, list[tuple[int, int, dict[str, list[str]]]]], dict[_Key, list[tuple[int, tuple[str, ...]]]]
+    dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
+    dict[_Key, list[tuple[int, tuple[str, ...]]]],
 ]:
-    """Of each operator its kernels (the first and last version, and which types each type parameter may be), and since
-    which version its inputs have which type parameters."""
+    """Of each operator its kernels (the first and last version, and which types each type parameter
+    may be), and since which version its inputs have which type parameters.
+    """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
     parameters: dict[_Key, list[tuple[int, tuple[str, ...]]]] = {}
     defined, known = insist(partial(request, "operators"))
@@ -34,15 +37,19 @@ def _tables() -> tuple[
 
 
 def has_operator(op: str, domain: str, version: int) -> bool:
-    """Whether the installed onnxruntime knows the operator in that version of its domain, with a kernel or without."""
+    """Whether the installed onnxruntime knows the operator in that version of its domain, with a
+    kernel or without.
+    """
     return any(since <= version for since, _ in _tables()[1].get((domain, op), ()))
 
 
 @cache
 def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
-    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.
+    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes
+    these elements.
 
-    `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take all of them.
+    `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take
+    all of them.
     """
     kernels, known = _tables()
     versions = [found for found in known.get((domain, op), ()) if found[0] <= version]
@@ -50,7 +57,9 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
         return False
     since, parameters = versions[-1]
     parameters += parameters[-1:] * len(elem_types)  # the last input may be there several times
-    wanted = [(p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t]
+    wanted = [
+        (p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t
+    ]
     return any(
         (first == since or first < since <= last < _OPEN)
         and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
@@ -61,10 +70,11 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
 def way_to_run(
     op: str, domain: str, version: int, elem_types: Sequence[int]
 ) -> Literal["kernel", "parts", "float32", "none"]:
-    """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that it is made of, or
-    between Casts to float32; `none` where it does not load a model that has it.
+    """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that
+    it is made of, or between Casts to float32; `none` where it does not load a model that has it.
 
-    `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is cast.
+    `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is
+    cast.
     """
     wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in elem_types]
     if has_cpu_kernel(op, domain, version, *elem_types):
@@ -76,7 +86,9 @@ def way_to_run(
 
 @cache
 def _runs_as_parts(op: str, domain: str, version: int) -> bool:
-    """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at that opset."""
+    """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at
+    that opset.
+    """
     found: Any = schema(op, domain, version)
     if not is_composite(op, domain, version) or found.has_context_dependent_function:
         return is_composite(op, domain, version)
@@ -87,16 +99,20 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
     return fits(body, {"": version})
 
 
-def lack_of_kernel(op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool) -> str:
+def lack_of_kernel(
+    op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
+) -> str:
     """What keeps onnxruntime from running an operator that a pass makes; empty where nothing does.
 
-    `elem_types` are those of the inputs, None for one that is left out, 0 where it is unknown. `is_new` says that the
-    operator stands for others: where it stood before, a kernel is not the pass's concern.
+    `elem_types` are those of the inputs, None for one that is left out, 0 where it is unknown.
+    `is_new` says that the operator stands for others: where it stood before, a kernel is not the
+    pass's concern.
     """
     given = [type_ for type_ in elem_types if type_ is not None]
     is_known = bool(given) and all(given)
-    # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
-    # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
+    # Of a composite operator the parts are there already: without a kernel for the whole there is
+    # nothing to gain. Of others, onnxruntime computes float16 between two Casts where it has no
+    # kernel.
     is_strict = domain == "" and is_known and TensorProto.FLOAT16 not in given
     if domain != MICROSOFT and not (is_new and (is_strict or is_composite(op, domain, version))):
         return ""

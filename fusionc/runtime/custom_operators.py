@@ -1,4 +1,6 @@
-"""Libraries of custom operators that the user names: every session of a thread gets them while they are in use."""
+"""Libraries of custom operators that the user names: every session of a thread gets them while they
+are in use.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,21 @@ def require_loadable(libraries: Sequence[Path]) -> None:
         if not library.is_file():
             problem = "is not a file" if library.exists() else "does not exist"
             hint = "give the path of the shared library that the model's operators are built into"
-            raise UsageError(f"the library of custom operators {problem}", where=str(library), hint=hint, code="E10410")
+            raise UsageError(
+                f"the library of custom operators {problem}",
+                where=str(library),
+                hint=hint,
+                code="E10410",
+            )
         try:
             request("load_library", os.path.abspath(library))
         except RunError as error:
             raise UsageError(
                 f"onnxruntime cannot load the library of custom operators: {error}",
                 where=str(library),
-                hint="build it for this machine and for the installed onnxruntime; it has to export RegisterCustomOps",
+                hint=(
+                    "build it for this machine and for the installed onnxruntime; it has to "
+                    "export RegisterCustomOps"
+                ),
                 code="E10001",
             ) from error

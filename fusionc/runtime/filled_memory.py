@@ -1,4 +1,6 @@
-"""Sessions that find a byte in memory which nobody has written: what they hand out of it is known by that."""
+"""Sessions that find a byte in memory which nobody has written: what they hand out of it is known
+by that.
+"""
 
 from __future__ import annotations
 

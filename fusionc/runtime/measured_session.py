@@ -1,4 +1,6 @@
-"""One model in a process that has nothing else to do: how long it takes to load and to run, and how much memory."""
+"""One model in a process that has nothing else to do: how long it takes to load and to run, and how
+much memory.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ import onnxruntime as ort
 
 from fusionc.runtime.session_settings import settings_of
 
-# Threads that wait for the next run by spinning would take the processor from the model whose turn it is: the same
-# model differed by a quarter from process to process, instead of by a twentieth.
+# Threads that wait for the next run by spinning would take the processor from the model whose turn
+# it is: the same model differed by a quarter from process to process, instead of by a twentieth.
 _STOP_SPINNING = "session.force_spinning_stop"
 _SHORT = 0.2  # of the time of some runs: where one takes less, one goes first that does not count
 
 
-def deployed_options(libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool) -> ort.SessionOptions:
-    """Options as a user of a model has them, with these settings; an optimized model is not optimized again."""
+def deployed_options(
+    libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool
+) -> ort.SessionOptions:
+    """Options as a user of a model has them, with these settings; an optimized model is not
+    optimized again.
+    """
     options = ort.SessionOptions()
     options.log_severity_level = 4
     if is_optimized:
@@ -31,11 +37,18 @@ def deployed_options(libraries: Sequence[str], settings: Mapping[str, Any], is_o
 
 
 class MeasuredSession:
-    """Loads a model when it is made: `load_seconds`, and the bytes of memory `before` and at the peak of that. Its
-    threads spin while a run goes on, as the settings have it, and not between two runs."""
+    """Loads a model when it is made: `load_seconds`, and the bytes of memory `before` and at the
+    peak of that. Its threads spin while a run goes on, as the settings have it, and not between two
+    runs.
+    """
 
     def __init__(
-        self, model: str, libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool, feeds: Any
+        self,
+        model: str,
+        libraries: Sequence[str],
+        settings: Mapping[str, Any],
+        is_optimized: bool,
+        feeds: Any,
     ) -> None:
         self.before = peak_memory()
         start = perf_counter()
@@ -44,7 +57,10 @@ class MeasuredSession:
         self._session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         self.load_seconds = perf_counter() - start
         self.loaded = peak_memory()
-        taken = {port.name for port in (*self._session.get_inputs(), *self._session.get_overridable_initializers())}
+        taken = {
+            port.name
+            for port in (*self._session.get_inputs(), *self._session.get_overridable_initializers())
+        }
         self._feeds = {name: value for name, value in feeds.items() if name in taken}
         self._last = 0.0
 
@@ -72,7 +88,9 @@ def peak_memory() -> int:
     """
     try:
         status = Path("/proc/self/status").read_text()
-        return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+        return next(
+            int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")
+        )
     except (OSError, StopIteration):
         import resource
 

@@ -1,4 +1,6 @@
-"""What onnxruntime's optimizers make of a model, and which of them changed something: it says that in its log alone."""
+"""What onnxruntime's optimizers make of a model, and which of them changed something: it says that
+in its log alone.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,22 @@ _CHANGED = re.compile(rb"GraphTransformer (\S+) modified: 1")
 
 
 def optimized_by(
-    model: str, libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool, target: str
+    model: str,
+    libraries: Sequence[str],
+    settings: Mapping[str, Any],
+    is_optimized: bool,
+    target: str,
 ) -> list[str]:
-    """Write the optimized model to `target`, its weights in a file beside it; the optimizers that changed it."""
+    """Write the optimized model to `target`, its weights in a file beside it; the optimizers that
+    changed it.
+    """
     options = deployed_options(libraries, settings, is_optimized)
     options.log_severity_level = _INFORMATION
     options.optimized_model_filepath = target
     name = f"{os.path.basename(target)}.data"
-    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", name)
+    options.add_session_config_entry(
+        "session.optimized_model_external_initializers_file_name", name
+    )
     with tempfile.TemporaryFile() as printed:
         with _errors_to(printed.fileno()), unlimited_files():
             ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])

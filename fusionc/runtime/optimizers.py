@@ -1,15 +1,18 @@
-"""onnxruntime's own optimizers: the levels at which they run, and the names by which each can be switched off."""
+"""onnxruntime's own optimizers: the levels at which they run, and the names by which each can be
+switched off.
+"""
 
 from __future__ import annotations
 
 LEVELS = ("disabled", "basic", "extended", "all")
 DEFAULT_LEVELS = ("disabled", "all")  # to judge a model, and as it is deployed
 DISABLED = (
-    "optimization.disable_specified_optimizers"  # an entry of the session's configuration: names, with semicolons
+    # an entry of the session's configuration: names, with semicolons
+    "optimization.disable_specified_optimizers"
 )
 
-# Whatever else is there is ignored without a word, so names of other versions do no harm. Rules come before the
-# transformers that run them, which are for rules that have no name here.
+# Whatever else is there is ignored without a word, so names of other versions do no harm. Rules
+# come before the transformers that run them, which are for rules that have no name here.
 _NAMES = """
 EliminateIdentity EliminateSlice UnsqueezeElimination EliminateDropout ExpandElimination CastElimination
 CastChainElimination PreShapeNodeElimination NoopElimination DivMulFusion FuseReluClip GemmSumFusion

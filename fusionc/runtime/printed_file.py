@@ -1,4 +1,6 @@
-"""A file without a name for what a process prints, of which only the end is wanted, and only where it crashes."""
+"""A file without a name for what a process prints, of which only the end is wanted, and only where
+it crashes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The process that runs onnxruntime, as its caller sees it: one for each thread that needs one.
 
-It is started early, so that it imports onnxruntime while the caller loads a model, and serves all conversions of its
-thread. It ends with its caller; one that crashed, or that was ended because it took too long, is replaced.
+It is started early, so that it imports onnxruntime while the caller loads a model, and serves all
+conversions of its thread. It ends with its caller; one that crashed, or that was ended because it
+took too long, is replaced.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 def start() -> Process:
-    """The process of this thread; a new one where there is none, which makes itself ready meanwhile."""
+    """The process of this thread; a new one where there is none, which makes itself ready
+    meanwhile.
+    """
     if _state.process is None or not _state.process.is_alive:
         if _state.is_lent:
             raise RunError("the process of another thread has ended")
@@ -59,7 +62,9 @@ def current() -> Process | None:
 
 @contextmanager
 def step_limit(seconds: float | None) -> Iterator[None]:
-    """Limit every step inside: making a session, or running a model once. None is the default, 0 no limit."""
+    """Limit every step inside: making a session, or running a model once. None is the default, 0 no
+    limit.
+    """
     before, _state.seconds = _state.seconds, STEP_SECONDS if seconds is None else seconds
     try:
         yield
@@ -69,7 +74,9 @@ def step_limit(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def lent(process: Process) -> Iterator[None]:
-    """Let this thread ask the process of another one, in turn with that; if it ends, every request is a RunError."""
+    """Let this thread ask the process of another one, in turn with that; if it ends, every request
+    is a RunError.
+    """
     _state.process, _state.is_lent = process, True
     try:
         yield
@@ -82,12 +89,14 @@ def longest_step() -> float | None:
     return _state.seconds or None
 
 
-def request(name: str, *arguments: Any, most: float | None = None, only: Process | None = None) -> Any:
-    """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most` seconds, if that
-    is less than the limit of a step. `only` that process has what is asked for.
+def request(
+    name: str, *arguments: Any, most: float | None = None, only: Process | None = None
+) -> Any:
+    """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most`
+    seconds, if that is less than the limit of a step. `only` that process has what is asked for.
 
-    Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it takes too long,
-    OutOfMemory where there is not enough.
+    Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it
+    takes too long, OutOfMemory where there is not enough.
     """
     limits = [seconds for seconds in (most, longest_step()) if seconds]
     while True:
@@ -100,8 +109,9 @@ def request(name: str, *arguments: Any, most: float | None = None, only: Process
 
 
 def insist(attempt: Callable[[], _Result]) -> _Result:
-    """What `attempt` returns. A crash, or a lack of memory, counts only where it happens again in a new process, which
-    holds nothing of what others did before."""
+    """What `attempt` returns. A crash, or a lack of memory, counts only where it happens again in a
+    new process, which holds nothing of what others did before.
+    """
     try:
         return attempt()
     except (Crashed, OutOfMemory):
@@ -119,7 +129,13 @@ class Process:
         self.turn = threading.RLock()  # to ask it, whose requests are of two threads
         # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
-        command = [sys.executable or "", "-P", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
+        command = [
+            sys.executable or "",
+            "-P",
+            "-S",
+            str(Path(worker.__file__).resolve()),
+            *map(os.path.abspath, paths),
+        ]
         environment = dict((ONE_THREAD, *os.environ.items()))
         environment.pop("PYTHONPATH", None)
         pipe = subprocess.PIPE
@@ -128,7 +144,13 @@ class Process:
                 self._printed = printed_file()
                 failed.callback(os.close, self._printed)
                 self._child = subprocess.Popen(
-                    command, stdin=pipe, stdout=pipe, stderr=self._printed, cwd=os.sep, bufsize=0, env=environment
+                    command,
+                    stdin=pipe,
+                    stdout=pipe,
+                    stderr=self._printed,
+                    cwd=os.sep,
+                    bufsize=0,
+                    env=environment,
                 )
             except (OSError, ValueError) as error:
                 raise _unstartable(str(error)) from error
@@ -136,7 +158,8 @@ class Process:
         assert self._child.stdin is not None and self._child.stdout is not None
         self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
         self._out, self._in = self._child.stdin.fileno(), self._child.stdout.fileno()
-        os.set_blocking(self._out, False)  # a process that does not read must not hold up its caller
+        # a process that does not read must not hold up its caller
+        os.set_blocking(self._out, False)
         wire.widen(self._out, self._in)
         self._end = weakref.finalize(self, _end, self._child, self._pipes, self._printed)
         _all.add(self)
@@ -155,14 +178,18 @@ class Process:
         """What `request` does."""
         try:
             if not self.begins():
-                raise _unstartable("something kills it, as a system does that has run out of memory")
+                raise _unstartable(
+                    "something kills it, as a system does that has run out of memory"
+                )
             deadline = None if seconds is None else monotonic() + seconds
             forget(self._printed)
             wire.send(self._out, (name, arguments), deadline)
             kind, value = wire.receive(self._in, deadline, _loads)
         except TimeoutError as error:
             self.end()
-            raise Overdue(f"it takes longer than {seconds:g} s, the limit of one step (--timeout)") from error
+            raise Overdue(
+                f"it takes longer than {seconds:g} s, the limit of one step (--timeout)"
+            ) from error
         except (EOFError, BrokenPipeError) as error:
             raise self._what_ended_it() from error
         except BaseException:  # Ctrl-C, say: an answer to nobody's question may come
@@ -171,10 +198,15 @@ class Process:
         if kind == worker.DONE:
             return value
         text = _one_line(value)
-        raise OutOfMemory(text or "there is not enough memory") if kind == worker.HUNGRY else RunError(text)
+        raise (
+            OutOfMemory(text or "there is not enough memory")
+            if kind == worker.HUNGRY
+            else RunError(text)
+        )
 
     def begins(self) -> bool:
-        """Whether it can be asked, when it is ready; it cannot where something has killed it meanwhile.
+        """Whether it can be asked, when it is ready; it cannot where something has killed it
+        meanwhile.
 
         Raises FusioncError where it cannot be started.
         """
@@ -255,7 +287,13 @@ class _Unpickler(pickle.Unpickler):
     """Makes arrays and plain data, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "numpy" and name in ("_frombuffer", "_reconstruct", "ndarray", "dtype", "scalar"):
+        if module.split(".")[0] == "numpy" and name in (
+            "_frombuffer",
+            "_reconstruct",
+            "ndarray",
+            "dtype",
+            "scalar",
+        ):
             return super().find_class(module, name)
         if (module, name) == (wire.__name__, wire.Raw.__name__):
             return wire.Raw

@@ -1,4 +1,6 @@
-"""How much processor time a process may take: unlike the time on a clock, other processes do not change it."""
+"""How much processor time a process may take: unlike the time on a clock, other processes do not
+change it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ OUT_OF_TIME = signal.SIGPROF  # ends a process that has taken more than it may
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """End this process, whatever it does, once the block has taken so many seconds, of all its threads together."""
+    """End this process, whatever it does, once the block has taken so many seconds, of all its
+    threads together.
+    """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield

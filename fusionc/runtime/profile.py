@@ -23,9 +23,11 @@ _DEFAULTS = SessionSettings()
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one run, on average of `runs`: `operators` have how many nodes ran, and their seconds without what ran inside.
+    """Of one run, on average of `runs`: `operators` have how many nodes ran, and their seconds
+    without what ran inside.
 
-    `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the operators is equal.
+    `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the
+    operators is equal.
     """
 
     runs: int
@@ -44,23 +46,35 @@ def profile(
     seconds: float = _SECONDS,
     most: float | None = _PATIENCE,
 ) -> Profile:
-    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own operators; all of
-    it in at most `most` seconds, None being the limit of a step.
+    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own
+    operators; all of it in at most `most` seconds, None being the limit of a step.
 
     Raises RunError where onnxruntime cannot, or it takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     with TemporaryDirectory() as folder:  # of this process, which outlives the one that measures
-        arguments = (os.path.abspath(model), libraries, settings.as_json(), is_optimized, feeds, runs, seconds, folder)
+        arguments = (
+            os.path.abspath(model),
+            libraries,
+            settings.as_json(),
+            is_optimized,
+            feeds,
+            runs,
+            seconds,
+            folder,
+        )
         return Profile(*request("profile", *arguments, most=most))
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
-    """One run of a small model on one thread, nothing else being noted: what many such runs take at least.
+    """One run of a small model on one thread, nothing else being noted: what many such runs take at
+    least.
 
     Raises RunError where onnxruntime cannot, or it takes too long.
     """
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
-    seconds: float = request("seconds_of_run", os.path.abspath(model), libraries, feeds, _SHORT, most=_PATIENCE)
+    seconds: float = request(
+        "seconds_of_run", os.path.abspath(model), libraries, feeds, _SHORT, most=_PATIENCE
+    )
     return seconds

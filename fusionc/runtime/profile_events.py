@@ -14,8 +14,11 @@ Summary = tuple[
 
 
 def summary_of(file: Path) -> Summary:
-    """The average of the faster half of the runs, the first one left out, as `profile.Profile` has it."""
-    events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)  # names may hold anything
+    """The average of the faster half of the runs, the first one left out, as `profile.Profile` has
+    it.
+    """
+    # names may hold anything
+    events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)
     runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)[1:]
     runs = sorted(sorted(runs, key=_duration)[: (len(runs) + 1) // 2], key=_start)
     starts = [_start(run) for run in runs]
@@ -24,7 +27,9 @@ def summary_of(file: Path) -> Summary:
         at = bisect_right(starts, _start(event)) - 1
         return at >= 0 and _start(event) <= starts[at] + _duration(runs[at])
 
-    kernels = [e for e in events if e["cat"] == "Node" and e["name"].endswith("_kernel_time") and counts(e)]
+    kernels = [
+        e for e in events if e["cat"] == "Node" and e["name"].endswith("_kernel_time") and counts(e)
+    ]
     total = sum(map(_duration, runs))
     summed: dict[str, tuple[int, int]] = {}
     for operator, own in _own_times(kernels):
@@ -37,7 +42,9 @@ def summary_of(file: Path) -> Summary:
 
 
 def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    """The operator of each event and its microseconds without those of the events inside: a loop has what it runs."""
+    """The operator of each event and its microseconds without those of the events inside: a loop
+    has what it runs.
+    """
     open_events: list[tuple[int, int]] = []  # number and end of each that holds the next one
     own = [_duration(event) for event in events]
     for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -own[at])):
@@ -47,7 +54,10 @@ def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]
         if open_events:
             own[open_events[-1][0]] -= duration
         open_events.append((number, start + duration))
-    return [(str(event["args"]["op_name"]), max(0, time)) for event, time in zip(events, own, strict=True)]
+    return [
+        (str(event["args"]["op_name"]), max(0, time))
+        for event, time in zip(events, own, strict=True)
+    ]
 
 
 def _start(event: Mapping[str, Any]) -> int:

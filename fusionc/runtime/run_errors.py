@@ -20,10 +20,13 @@ class OutOfMemory(RunError):
 
 
 class Killed(OutOfMemory):
-    """Something has killed the process in the middle, as systems do that have no memory left; so the text says."""
+    """Something has killed the process in the middle, as systems do that have no memory left; so
+    the text says.
+    """
 
     def __init__(self) -> None:
         super().__init__(
-            "something kills the process that runs onnxruntime (SIGKILL), as a system does that has run out of memory; "
+            "something kills the process that runs onnxruntime (SIGKILL), as a system does that "
+            "has run out of memory; "
             "free some, or let smaller sizes be run (--verify_shape)"
         )

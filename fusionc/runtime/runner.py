@@ -76,7 +76,9 @@ def runs_so_far() -> int:
 
 @contextmanager
 def run_memory(most: int | None) -> Iterator[None]:
-    """Let each run inside take at most as many bytes besides those that its process holds; more is OutOfMemory."""
+    """Let each run inside take at most as many bytes besides those that its process holds; more is
+    OutOfMemory.
+    """
     before = _state.most
     _state.most = most
     try:
@@ -85,7 +87,9 @@ def run_memory(most: int | None) -> Iterator[None]:
         _state.most = before
 
 
-def fault_of_loading(path: Path, level: str = "disabled", kernels: Path | None = None) -> str | None:
+def fault_of_loading(
+    path: Path, level: str = "disabled", kernels: Path | None = None
+) -> str | None:
     """Why onnxruntime cannot load a model; None where it can, or has not had the time to say."""
     try:
         Runner(path, level=level, kernels=kernels).close()
@@ -97,14 +101,15 @@ def fault_of_loading(path: Path, level: str = "disabled", kernels: Path | None =
 class Runner:
     """Runs one model, by default with onnxruntime's own optimizers off.
 
-    `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
-    `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
-    draw the same ones in every run. `kernels` is a library with operators of the model's own, beside those that
-    `custom_operators` has put in use. At a `level` above
-    "disabled", onnxruntime's own optimizers are on. `entries` are those of the session's configuration.
+    `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes
+    together with the `folder` of its external data. With `fresh`, every run gets a new session:
+    operators that draw random numbers then draw the same ones in every run. `kernels` is a library
+    with operators of the model's own, beside those that `custom_operators` has put in use. At a
+    `level` above "disabled", onnxruntime's own optimizers are on. `entries` are those of the
+    session's configuration.
 
-    A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
-    memory. Other runners that were open in the old process open again by themselves.
+    A crash counts only where it happens again in a new process that has nothing but this model; so
+    does a lack of memory. Other runners that were open in the old process open again by themselves.
     """
 
     def __init__(
@@ -142,23 +147,39 @@ class Runner:
 
         def run() -> list[Any]:
             self._open()
-            found = request("run", self._number, values, self._raw(), self._is_fresh, _state.most, only=self._home)
+            found = request(
+                "run",
+                self._number,
+                values,
+                self._raw(),
+                self._is_fresh,
+                _state.most,
+                only=self._home,
+            )
             return list(map(_received, found))
 
         return insist(run)
 
     def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
-        """What `run` returns for each of several inputs, or None and why it fails. One message instead of many.
+        """What `run` returns for each of several inputs, or None and why it fails. One message
+        instead of many.
 
         Raises RunError where the process ends or does not come to an end.
         """
         _state.runs += len(several)
-        values = [{name: self._handed_over(name, value) for name, value in feeds.items()} for feeds in several]
+        values = [
+            {name: self._handed_over(name, value) for name, value in feeds.items()}
+            for feeds in several
+        ]
 
         def run() -> list[tuple[list[Any] | None, str]]:
             self._open()
-            ran = request("run_each", self._number, values, self._raw(), _state.most, only=self._home)
-            return [(None if found is None else list(map(_received, found)), why) for found, why in ran]
+            ran = request(
+                "run_each", self._number, values, self._raw(), _state.most, only=self._home
+            )
+            return [
+                (None if found is None else list(map(_received, found)), why) for found, why in ran
+            ]
 
         return insist(run)
 
@@ -166,7 +187,9 @@ class Runner:
         return {kind for kind in self.types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
-        """Free the session; the next run would make another one. Nobody but its owner holds the model any more."""
+        """Free the session; the next run would make another one. Nobody but its owner holds the
+        model any more.
+        """
         if self._home is not None and self._home is current():
             with suppress(Crashed):  # another thread has ended the process, and the session with it
                 request("close", self._number, only=self._home)
@@ -194,8 +217,11 @@ def _received(value: Any) -> Any:
     if not isinstance(value, Raw):
         return value
     kind = str(value.elem_type)
-    if kind in _SUB_BYTE:  # compared exactly, for which their bits do; the first element has the lowest
+    # compared exactly, for which their bits do; the first element has the lowest
+    if kind in _SUB_BYTE:
         bits = int(kind[-2])
         places = value.data[:, None] >> np.array(range(0, 8, bits), np.uint8) & (1 << bits) - 1
         return places.reshape(-1)[: math.prod(value.shape)].reshape(value.shape)
-    return value.data.view(onnx.helper.tensor_dtype_to_np_dtype(_RAW_TYPES[kind])).reshape(value.shape)
+    return value.data.view(onnx.helper.tensor_dtype_to_np_dtype(_RAW_TYPES[kind])).reshape(
+        value.shape
+    )

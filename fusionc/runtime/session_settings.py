@@ -14,10 +14,11 @@ _SWITCHES = ("spinning", "arena", "planned_memory")
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Those that differ from onnxruntime's defaults: `threads` within an operator, 0 as many as it likes; whether they
-    spin while they wait, whether freed memory is kept in an arena, which optimizers do not run, and whether it is
-    planned ahead which value takes the memory of which other one: without that plan each takes what was freed last,
-    which is more often in a cache."""
+    """Those that differ from onnxruntime's defaults: `threads` within an operator, 0 as many as it
+    likes; whether they spin while they wait, whether freed memory is kept in an arena, which
+    optimizers do not run, and whether it is planned ahead which value takes the memory of which
+    other one: without that plan each takes what was freed last, which is more often in a cache.
+    """
 
     threads: int = 0
     spinning: bool = True
@@ -26,7 +27,9 @@ class SessionSettings:
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
-        """Put them into an onnxruntime.SessionOptions, but for what somebody has set there already."""
+        """Put them into an onnxruntime.SessionOptions, but for what somebody has set there
+        already.
+        """
         if self.threads and not options.intra_op_num_threads:
             options.intra_op_num_threads = self.threads
         if not self.spinning and not _entry(options, SPINNING):
@@ -48,13 +51,16 @@ class SessionSettings:
         parts += [] if self.spinning else ["no spinning"]
         parts += [] if self.arena else ["no arena"]
         parts += [] if self.planned_memory else ["no planned memory"]
-        parts += [f"without {', '.join(self.disabled_optimizers)}"] if self.disabled_optimizers else []
+        parts += (
+            [f"without {', '.join(self.disabled_optimizers)}"] if self.disabled_optimizers else []
+        )
         return "; ".join(parts) or "onnxruntime's defaults"
 
 
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
-    """The settings that plain data holds; a switch that it does not name is as onnxruntime has it. Raises ValueError
-    where it holds something else."""
+    """The settings that plain data holds; a switch that it does not name is as onnxruntime has it.
+    Raises ValueError where it holds something else.
+    """
     threads, names = content.get("threads"), content.get("disabled_optimizers")
     switches = [content.get(name, True) for name in _SWITCHES]
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:

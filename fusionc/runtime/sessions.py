@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
-from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
+from onnxruntime.capi.onnxruntime_pybind11_state import (
+    get_all_operator_schema,
+    get_all_opkernel_def,
+)
 
 from fusionc.runtime.cores import cores
 from fusionc.runtime.file_limit import unlimited_files
@@ -32,7 +35,8 @@ _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 _PROVIDERS = ["CPUExecutionProvider"]
-_MOST_THREADS = 2  # of a session that is compared: on machines with more, sums are not split into other parts
+# of a session that is compared: on machines with more, sums are not split into other parts
+_MOST_THREADS = 2
 _WORTH_MAPPING = 1024  # bytes of a weight
 
 
@@ -70,10 +74,16 @@ class Sessions:
         return [output.name for output in outputs], {port.name: port.type for port in ports}
 
     def run(
-        self, number: int, feeds: Mapping[str, Any], raw: Collection[str], is_fresh: bool, most: int | None = None
+        self,
+        number: int,
+        feeds: Mapping[str, Any],
+        raw: Collection[str],
+        is_fresh: bool,
+        most: int | None = None,
     ) -> list[Any]:
-        """All outputs. `raw`: the types among those of the ports that numpy has not. `is_fresh`: in a new session.
-        `most`: bytes that it may take beyond those that are held."""
+        """All outputs. `raw`: the types among those of the ports that numpy has not. `is_fresh`: in
+        a new session. `most`: bytes that it may take beyond those that are held.
+        """
         limit_growth(most)
         opened = self._opened[number]
         if opened.session is None or (is_fresh and opened.is_used):
@@ -85,12 +95,21 @@ class Sessions:
         if not raw:
             return [_plain(value) for value in opened.session.run(None, dict(feeds), quiet)]
         values = {name: _to_ort(value) for name, value in feeds.items()}
-        return [_from_ort(value, raw) for value in opened.session.run_with_ort_values(None, values, quiet)]
+        return [
+            _from_ort(value, raw)
+            for value in opened.session.run_with_ort_values(None, values, quiet)
+        ]
 
     def run_each(
-        self, number: int, several: Sequence[Mapping[str, Any]], raw: Collection[str], most: int | None = None
+        self,
+        number: int,
+        several: Sequence[Mapping[str, Any]],
+        raw: Collection[str],
+        most: int | None = None,
     ) -> list[tuple[list[Any] | None, str]]:
-        """All outputs for each of several inputs; where onnxruntime fails, None and what it says. `most`: as in run."""
+        """All outputs for each of several inputs; where onnxruntime fails, None and what it says.
+        `most`: as in run.
+        """
         found: list[tuple[list[Any] | None, str]] = []
         for feeds in several:
             try:
@@ -104,10 +123,17 @@ class Sessions:
         self._opened.pop(number, None)
 
     def compute(
-        self, model: bytes, names: Sequence[str], feeds: Mapping[str, Any], most: int, seconds: float
+        self,
+        model: bytes,
+        names: Sequence[str],
+        feeds: Mapping[str, Any],
+        most: int,
+        seconds: float,
     ) -> list[Any]:
-        """These outputs of a model that is needed once, in at most that many bytes of memory and seconds of processor
-        time, which the load of the machine does not change: what takes longer ends the process."""
+        """These outputs of a model that is needed once, in at most that many bytes of memory and
+        seconds of processor time, which the load of the machine does not change: what takes longer
+        ends the process.
+        """
         limit_growth(most)
         options = _options()
         options.intra_op_num_threads = 1  # the same sums in the same order every time
@@ -119,17 +145,22 @@ class Sessions:
         return list(results)
 
     def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:
-        """Write what the optimizers make of a model at their highest level, its weights and what kernels make of them
-        in a file `data` beside it."""
+        """Write what the optimizers make of a model at their highest level, its weights and what
+        kernels make of them in a file `data` beside it.
+        """
         limit_growth()
         options = _options()
         options.graph_optimization_level = _LEVELS["all"]
         options.optimized_model_filepath = target
-        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", data)
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_file_name", data
+        )
         options.add_session_config_entry(
             "session.optimized_model_external_initializers_min_size_in_bytes", str(_WORTH_MAPPING)
         )
-        options.add_session_config_entry("session.save_external_prepacked_constant_initializers", "1")
+        options.add_session_config_entry(
+            "session.save_external_prepacked_constant_initializers", "1"
+        )
         for library in libraries:
             options.register_custom_ops_library(library)
         with unlimited_files():
@@ -143,7 +174,9 @@ class Sessions:
         is_optimized: bool,
         feeds: Mapping[str, Any],
     ) -> tuple[float, int, int]:
-        """Load a model to be measured: the seconds that it takes, the most bytes before and behind it."""
+        """Load a model to be measured: the seconds that it takes, the most bytes before and behind
+        it.
+        """
         self._measured = MeasuredSession(model, libraries, settings, is_optimized, feeds)
         return self._measured.load_seconds, self._measured.before, self._measured.loaded
 
@@ -153,9 +186,16 @@ class Sessions:
         return self._measured.runs(seconds), peak_memory()
 
     def optimized_by(
-        self, model: str, libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool, target: str
+        self,
+        model: str,
+        libraries: Sequence[str],
+        settings: Mapping[str, Any],
+        is_optimized: bool,
+        target: str,
     ) -> list[str]:
-        """Write what the optimizers make of a model, as a user has it; those that changed something."""
+        """Write what the optimizers make of a model, as a user has it; those that changed
+        something.
+        """
         limit_growth()
         return optimized_by(model, libraries, settings, is_optimized, target)
 
@@ -170,8 +210,9 @@ class Sessions:
         seconds: float,
         folder: str,
     ) -> Summary:
-        """The times of a model as a user has it, in some runs behind a first one that does not count; its profile is
-        written into a folder."""
+        """The times of a model as a user has it, in some runs behind a first one that does not
+        count; its profile is written into a folder.
+        """
         limit_growth()
         options = deployed_options(libraries, settings, is_optimized)
         options.enable_profiling = True
@@ -187,7 +228,9 @@ class Sessions:
             file = session.end_profiling()
         return summary_of(Path(file))
 
-    def seconds_of_run(self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float) -> float:
+    def seconds_of_run(
+        self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float
+    ) -> float:
         """The shortest of as many runs on one thread as this time allows."""
         limit_growth()
         options = deployed_options(libraries, SessionSettings(threads=1).as_json(), False)
@@ -200,9 +243,11 @@ class Sessions:
         return shortest
 
     def fill_memory(self, byte: int) -> None:
-        """What sessions that are opened from now on find in memory that nobody has written, where that can be.
+        """What sessions that are opened from now on find in memory that nobody has written, where
+        that can be.
 
-        They have no arena, in which they would find what other values have left; 0 gives them one again.
+        They have no arena, in which they would find what other values have left; 0 gives them one
+        again.
         """
         self._has_arena = not byte
         fill_allocations(byte)
@@ -212,15 +257,19 @@ class Sessions:
         ort.SessionOptions().register_custom_ops_library(path)
 
     def operators(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The kernels of the CPU, each with its domain, operator, first and last version and type constraints; and
-        the operators, each with its domain, name, first version and the type parameters of its inputs."""
+        """The kernels of the CPU, each with its domain, operator, first and last version and type
+        constraints; and the operators, each with its domain, name, first version and the type
+        parameters of its inputs.
+        """
         kernels = [
             (k.domain, k.op_name, *k.version_range, dict(k.type_constraints))
             for k in get_all_opkernel_def()
             if k.provider in _PROVIDERS
         ]
         schemas = get_all_operator_schema()
-        return kernels, [(s.domain, s.name, s.since_version, tuple(i.typeStr for i in s.inputs)) for s in schemas]
+        return kernels, [
+            (s.domain, s.name, s.since_version, tuple(i.typeStr for i in s.inputs)) for s in schemas
+        ]
 
 
 def _options() -> ort.SessionOptions:
@@ -242,13 +291,16 @@ def _session(
     options.enable_cpu_mem_arena = has_arena
     options.graph_optimization_level = _LEVELS[level]
     options.intra_op_num_threads = min(_MOST_THREADS, cores())
-    # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead of 0.2 s for
-    # 6,000 nodes. Freed buffers go back to the arena either way.
+    # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead
+    # of 0.2 s for 6,000 nodes. Freed buffers go back to the arena either way.
     options.enable_mem_reuse = False
-    # A thread that waits for work by spinning takes the processor from the caller, whose turn it is between two runs.
+    # A thread that waits for work by spinning takes the processor from the caller, whose turn it is
+    # between two runs.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if folder is not None:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", folder
+        )
     for key, value in entries.items():
         options.add_session_config_entry(key, value)
     for library in libraries:
@@ -279,5 +331,7 @@ def _from_ort(value: ort.OrtValue, raw: Collection[str]) -> Any:
     kind = value.data_type()
     if kind not in raw:
         return _plain(value.numpy())
-    data = np.frombuffer(ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()), dtype=np.uint8)
+    data = np.frombuffer(
+        ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()), dtype=np.uint8
+    )
     return Raw(kind, tuple(value.shape()), data)

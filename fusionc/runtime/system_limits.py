@@ -1,4 +1,6 @@
-"""Limits of the system that a message is about, and what to do about them: it is not onnxruntime that is at fault."""
+"""Limits of the system that a message is about, and what to do about them: it is not onnxruntime
+that is at fault.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,26 @@ _OF_FILES = {  # in this order, as the text of the first one begins with that of
     errno.EMFILE: "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say",
 }
 OF_MEMORY = (
-    "free some memory: end other programs, raise ulimit -v or the limit of the container, or use a machine with more; "
+    "free some memory: end other programs, raise ulimit -v or the limit of the container, or use "
+    "a machine with more; "
     "smaller sizes in --verify_shape, or --no-verify, need less"
 )
-_HUNGER = (os.strerror(errno.ENOMEM), "MemoryError", "bad_alloc", "out of memory", "Memory allocation")
-_UNMAPPED = "failed to map segment from shared object"  # with nothing behind it; or why else a library has no place
+_HUNGER = (
+    os.strerror(errno.ENOMEM),
+    "MemoryError",
+    "bad_alloc",
+    "out of memory",
+    "Memory allocation",
+)
+# with nothing behind it; or why else a library has no place
+_UNMAPPED = "failed to map segment from shared object"
 _OF_PROCESSES = "this user may have no more processes: end others, or allow more with ulimit -u"
 
 
 def hint_for_limit(said: str, *, is_start: bool = False) -> str:
-    """What to do about an error with this text, which may be one of starting a process; "" where no limit is meant."""
+    """What to do about an error with this text, which may be one of starting a process; "" where no
+    limit is meant.
+    """
     for number, hint in _OF_FILES.items():
         if os.strerror(number) in said:
             return hint.format(limit=_open_files())

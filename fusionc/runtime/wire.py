@@ -1,4 +1,6 @@
-"""Messages between the two processes: pickles with a length before them, large arrays as they lie in memory."""
+"""Messages between the two processes: pickles with a length before them, large arrays as they lie
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _LONGEST = 2**31 - 1  # milliseconds that a system waits
 
 
 class Raw(NamedTuple):
-    """A tensor of elements that numpy has not: their type, by ONNX's number or onnxruntime's name, and their bytes."""
+    """A tensor of elements that numpy has not: their type, by ONNX's number or onnxruntime's name,
+    and their bytes.
+    """
 
     elem_type: int | str
     shape: tuple[int, ...]
@@ -27,10 +31,13 @@ class Raw(NamedTuple):
 
 
 def widen(*descriptors: int) -> None:
-    """Let more fit into pipes. Each time that one is full or empty, a thread waits its turn among the others of its
-    program: with four others at work, 48 MiB there and back took 31 s through pipes of 64 KiB, 1.7 s through these."""
+    """Let more fit into pipes. Each time that one is full or empty, a thread waits its turn among
+    the others of its program: with four others at work, 48 MiB there and back took 31 s through
+    pipes of 64 KiB, 1.7 s through these.
+    """
     for descriptor in descriptors:
-        with contextlib.suppress(AttributeError, OSError):  # no Linux, or too many pipes of this user
+        # no Linux, or too many pipes of this user
+        with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
@@ -38,7 +45,9 @@ Loads = Callable[[bytes, Sequence[Any]], Any]
 
 
 def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
-    """Write a message. Raises TimeoutError where the other side has not read it at `deadline` (time.monotonic)."""
+    """Write a message. Raises TimeoutError where the other side has not read it at `deadline`
+    (time.monotonic).
+    """
     buffers: list[memoryview] = []
 
     def stays_inside(buffer: pickle.PickleBuffer) -> bool:

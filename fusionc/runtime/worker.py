@@ -1,7 +1,8 @@
-"""The program of the other process: it answers one request after the other until nobody can ask any more.
+"""The program of the other process: it answers one request after the other until nobody can ask any
+more.
 
-Started as a file, with the caller's sys.path as arguments, so that it finds the same onnxruntime and no module that
-only happens to lie in the current folder.
+Started as a file, with the caller's sys.path as arguments, so that it finds the same onnxruntime
+and no module that only happens to lie in the current folder.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def _main(requests: int, answers: int) -> None:
 
 
 def _end_with_the_caller(requests: int) -> None:
-    """The other end of the pipe closes when the caller ends, however it ends; nobody wants an answer then."""
+    """The other end of the pipe closes when the caller ends, however it ends; nobody wants an
+    answer then.
+    """
     gone = select.poll()
     gone.register(requests, 0)
     gone.poll()

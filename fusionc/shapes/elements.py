@@ -1,4 +1,5 @@
-"""What a tensor of shape arithmetic holds: numbers, and symbols for dimensions that are known when the model runs.
+"""What a tensor of shape arithmetic holds: numbers, and symbols for dimensions that are known when
+the model runs.
 
 onnx propagates such values inside its inference but does not hand them out.
 """
@@ -14,7 +15,15 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
 from fusionc.operators.disputed_shapes import joins_all
 from fusionc.protos import SMALL
-from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
+from fusionc.shapes.expressions import (
+    Element,
+    added,
+    divided,
+    is_dimension,
+    least,
+    limited,
+    multiplied,
+)
 
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
 Dims = Sequence[Element | None]  # None for what cannot be said
@@ -28,14 +37,18 @@ _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
 
 
 def dimension(value: Edge, axis: int) -> Element:
-    """One dimension of a value, as an element that is equal to another one only if both are always equal."""
+    """One dimension of a value, as an element that is equal to another one only if both are always
+    equal.
+    """
     shape = value.shape
     known = None if shape is None else shape[axis]
     return (value.serial, axis) if known is None else known
 
 
 def elements(value: Edge | None) -> list[Element] | None:
-    """The elements of a vector or scalar of integers in order; None where they cannot be followed."""
+    """The elements of a vector or scalar of integers in order; None where they cannot be
+    followed.
+    """
     array = None if value is None else value.constant()
     if array is None:
         return None if value is None else value.graph.model.types.elements_of(value)
@@ -44,10 +57,15 @@ def elements(value: Edge | None) -> list[Element] | None:
 
 
 def elements_made(node: Node, elem_type: int) -> list[Element] | None:
-    """The elements of the first output of a node, which are of this type, as far as they follow from dimensions and
-    from other elements; those that its type does not hold are others when the model runs."""
+    """The elements of the first output of a node, which are of this type, as far as they follow
+    from dimensions and from other elements; those that its type does not hold are others when the
+    model runs.
+    """
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
-    made, limit = None if rule is None else rule(node), 1 << (31 if elem_type == TensorProto.INT32 else 63)
+    made, limit = (
+        None if rule is None else rule(node),
+        1 << (31 if elem_type == TensorProto.INT32 else 63),
+    )
     return None if any(isinstance(e, int) and not -limit <= e < limit for e in made or ()) else made
 
 
@@ -87,8 +105,12 @@ def _choice(left: Element, right: Element, then: Element, otherwise: Element) ->
     return otherwise if isinstance(other, int) or (is_negative and is_dimension(other)) else None
 
 
-def _each(rule: Callable[..., Element | None], values: Sequence[Edge | None]) -> list[Element] | None:
-    """What a rule makes of the elements at the same place of each value; a single element counts for all places."""
+def _each(
+    rule: Callable[..., Element | None], values: Sequence[Edge | None]
+) -> list[Element] | None:
+    """What a rule makes of the elements at the same place of each value; a single element counts
+    for all places.
+    """
     known = [found for found in map(elements, values) if found is not None]
     counts = {len(found) for found in known} - {1} or {1}
     if len(known) < len(values) or len(counts) > 1:
@@ -101,7 +123,12 @@ def _each(rule: Callable[..., Element | None], values: Sequence[Edge | None]) ->
 def _gathered(node: Node) -> list[Element] | None:
     inner, at = elements(node.inputs[0]), node.inputs[1]
     index = None if at is None else at.constant()
-    if inner is None or index is None or index.ndim > 1 or not ((index >= -len(inner)) & (index < len(inner))).all():
+    if (
+        inner is None
+        or index is None
+        or index.ndim > 1
+        or not ((index >= -len(inner)) & (index < len(inner))).all()
+    ):
         return None
     return [inner[int(i)] for i in index.reshape(-1)]
 
@@ -127,19 +154,23 @@ _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
 }
 
 
-# -- shapes that are made ----------------------------------------------------------------------------------------------
+# -- shapes that are made
+# ----------------------------------------------------------------------------------------------
 
 
 def shape_made(node: Node) -> Dims | None:
-    """The shape of the first output of a node, as far as it follows from dimensions. onnx's inference loses symbols in
-    many places, and knows nothing of the target's own operators."""
+    """The shape of the first output of a node, as far as it follows from dimensions. onnx's
+    inference loses symbols in many places, and knows nothing of the target's own operators.
+    """
     rule = None if node.has_references else _SHAPES.get(node.operator)
     return None if rule is None else rule(node)
 
 
 def _dims(value: Edge | None) -> list[Element] | None:
     rank = None if value is None else value.rank
-    return None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
+    return (
+        None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
+    )
 
 
 def _broadcasting(node: Node) -> Dims | None:
@@ -149,7 +180,13 @@ def _broadcasting(node: Node) -> Dims | None:
 
 def _range(node: Node) -> Dims | None:
     start, limit, step = (elements(value) for value in node.inputs)
-    is_count = start == [0] and step == [1] and limit is not None and len(limit) == 1 and is_dimension(limit[0])
+    is_count = (
+        start == [0]
+        and step == [1]
+        and limit is not None
+        and len(limit) == 1
+        and is_dimension(limit[0])
+    )
     return limit if is_count else None
 
 
@@ -170,7 +207,9 @@ def _reshape(node: Node) -> Dims | None:
 
 
 def _parts(value: Edge | None) -> Dims | None:
-    """The elements of a vector; None for those parts of a Concat of which only the length is known."""
+    """The elements of a vector; None for those parts of a Concat of which only the length is
+    known.
+    """
     known = elements(value)
     if known is not None or value is None:
         return known
@@ -182,7 +221,8 @@ def _parts(value: Edge | None) -> Dims | None:
 
 
 def _slice(node: Node) -> Dims | None:
-    dims, given = _dims(node.inputs[0]), [*node.inputs[1:], *[None] * 4][:4]  # below opset 10, all None
+    # below opset 10, all None
+    dims, given = _dims(node.inputs[0]), [*node.inputs[1:], *[None] * 4][:4]
     starts, ends, axes, steps = map(elements, given)
     axes = list(range(len(starts or []))) if given[2] is None else axes
     if dims is None or starts is None or ends is None or axes is None:
@@ -211,13 +251,18 @@ def _concat(node: Node) -> Dims | None:
     ranks, axis = {len(dims) for dims in shapes}, node.attr("axis", 1)
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
-    made = [dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*shapes, strict=True)]
+    made = [
+        dims[0] if all(dim == dims[0] for dim in dims) else None
+        for dims in zip(*shapes, strict=True)
+    ]
     is_sum = joins_all(shapes, axis % len(made))
     made[axis] = _combined(added, [dims[axis] for dims in shapes]) if is_sum else None
     return made
 
 
-def _combined(rule: Callable[[Element, Element], Element | None], dims: Sequence[Element]) -> Element | None:
+def _combined(
+    rule: Callable[[Element, Element], Element | None], dims: Sequence[Element]
+) -> Element | None:
     """The sum or product of dimensions."""
     total: Element | None = dims[0]
     for dim in dims[1:]:
@@ -228,24 +273,35 @@ def _combined(rule: Callable[[Element, Element], Element | None], dims: Sequence
 def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
     known = [dims for dims in shapes if dims is not None]
     rank = max(map(len, known), default=0)
-    made = [_broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)]
+    made = [
+        _broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)
+    ]
     return made if len(known) == len(shapes) else None
 
 
 def _broadcast(dims: list[Element]) -> Element | None:
-    """What equal dimensions become, and ones beside them. None where it is not known which one is the larger."""
+    """What equal dimensions become, and ones beside them. None where it is not known which one is
+    the larger.
+    """
     found = list(dict.fromkeys(d for d in dims if d != 1))
     numbers = [d for d in found if isinstance(d, int)]
     if numbers:
         return numbers[0] if numbers[0] >= 0 else None
-    # A dimension beside its own minimum with a limit above 1: were the limit smaller, they would not go together.
+    # A dimension beside its own minimum with a limit above 1: were the limit smaller, they would
+    # not go together.
     within = [limited(d) for d in found]
-    found = [d for d, pair in zip(found, within, strict=True) if pair is None or pair[0] < 2 or pair[1] not in found]
+    found = [
+        d
+        for d, pair in zip(found, within, strict=True)
+        if pair is None or pair[0] < 2 or pair[1] not in found
+    ]
     return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
 
 
 def _attention(node: Node) -> Dims | None:
-    """The shape of the query, unless key and value are packed beside it, with heads as large as those of the value."""
+    """The shape of the query, unless key and value are packed beside it, with heads as large as
+    those of the value.
+    """
     dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
     if dims is None or len(dims) != 3 or value is None or len(value) not in (3, 4):
         return None
@@ -254,7 +310,18 @@ def _attention(node: Node) -> Dims | None:
 
 
 _BROADCASTING = COMMUTATIVE | {
-    *("Sub", "Div", "Pow", "Mod", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where", "PRelu"),
+    *(
+        "Sub",
+        "Div",
+        "Pow",
+        "Mod",
+        "Less",
+        "Greater",
+        "LessOrEqual",
+        "GreaterOrEqual",
+        "Where",
+        "PRelu",
+    ),
 }
 _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),

@@ -8,24 +8,35 @@ from fusionc.shapes.expressions import is_invented
 
 
 def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes are known to be equal: every dimension the same number or the same symbol."""
+    """Whether two shapes are known to be equal: every dimension the same number or the same
+    symbol.
+    """
     return a is not None and b is not None and None not in a and tuple(a) == tuple(b)
 
 
-def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes with equally many elements are known to be equal, as long as there are elements: one dimension
-    follows from the others.
+def same_after_reshape(
+    a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None
+) -> bool:
+    """Whether two shapes with equally many elements are known to be equal, as long as there are
+    elements: one dimension follows from the others.
 
-    Only one of which nothing is known: two that are, 7 and "length" say, may differ where another one is 0.
+    Only one of which nothing is known: two that are, 7 and "length" say, may differ where another
+    one is 0.
     """
     if a is None or b is None or len(a) != len(b):
         return False
     open_ = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
-    return len(open_) <= 1 and 0 not in (*a, *b) and all(any(map(is_invented, pair)) for pair in open_)
+    return (
+        len(open_) <= 1 and 0 not in (*a, *b) and all(any(map(is_invented, pair)) for pair in open_)
+    )
 
 
-def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:
-    """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are broadcast."""
+def broadcasts_into(
+    small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None
+) -> bool:
+    """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are
+    broadcast.
+    """
     if small is None or large is None or len(small) > len(large):
         return small is not None and len(small) == 0
     pairs = zip(reversed(small), reversed(large), strict=False)

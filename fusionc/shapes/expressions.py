@@ -1,7 +1,9 @@
-"""Sums of products of dimensions, as far as shape arithmetic makes them: batch·seq, past + 1, min(512, seq).
+"""Sums of products of dimensions, as far as shape arithmetic makes them: batch·seq, past + 1,
+min(512, seq).
 
-An element of a shape is a number, a symbol, or an expression, which is written into a string of its own kind: two
-expressions that are written alike are always equal. So inference, which compares symbols only, can carry them.
+An element of a shape is a number, a symbol, or an expression, which is written into a string of its
+own kind: two expressions that are written alike are always equal. So inference, which compares
+symbols only, can carry them.
 """
 
 from __future__ import annotations
@@ -10,12 +12,15 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-Element = int | str | tuple[int, int]  # a number, a symbol, or (serial of a value, axis) for a dimension without one
+# a number, a symbol, or (serial of a value, axis) for a dimension without one
+Element = int | str | tuple[int, int]
 INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _MARK = "="  # how expressions begin
-Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the empty product is one
+# products of atoms, each with its factor; the empty product is one
+Sum = dict[tuple[Any, ...], int]
 _LONGEST = 400  # characters
-_SUMS: dict[str, Sum] = {}  # what was written here; a symbol of the model's own is none, whatever it looks like
+# what was written here; a symbol of the model's own is none, whatever it looks like
+_SUMS: dict[str, Sum] = {}
 
 
 def sum_of(element: Element) -> Sum:
@@ -125,7 +130,13 @@ def is_invented(dim: Element | None) -> bool:
 
 @lru_cache(1 << 14)  # of each symbol this is asked again and again
 def certainty(dim: Element | None) -> int:
-    """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where nothing can be said."""
-    if dim is None or (isinstance(dim, int) and dim < 0) or any(isinstance(atom, tuple) for atom in atoms(dim)):
+    """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where
+    nothing can be said.
+    """
+    if (
+        dim is None
+        or (isinstance(dim, int) and dim < 0)
+        or any(isinstance(atom, tuple) for atom in atoms(dim))
+    ):
         return 0
     return 1 if any(str(atom).startswith(INVENTED) for atom in atoms(dim)) else 2

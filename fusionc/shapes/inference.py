@@ -1,4 +1,6 @@
-"""Element types and shapes: every node is asked once, in order, and again when what lies before it has changed."""
+"""Element types and shapes: every node is asked once, in order, and again when what lies before it
+has changed.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ from fusionc.shapes.expressions import INVENTED, certainty, is_invented
 from fusionc.shapes.onnx_inference import LIKE_STANDARD, ask
 from fusionc.shapes.overrides import is_fatal, trusted
 
-_OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
-_SCAN_OPSET = 9  # since which Scan hands its inputs to its subgraph one by one; before, in batches of some length
+# what shape arithmetic computes with
+_OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+# since which Scan hands its inputs to its subgraph one by one; before, in batches of some length
+_SCAN_OPSET = 9
 
 
 def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
@@ -36,7 +40,9 @@ def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-
 
 
 class TypeInference:
-    """What is known about the types of all values of a model. It only grows: each is kept with its value."""
+    """What is known about the types of all values of a model. It only grows: each is kept with its
+    value.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -46,16 +52,22 @@ class TypeInference:
         for value, type_ in _declared(model):
             value.known_type = type_
         own = {dim for value in self._stale for dim in value.known_type.shape or ()}
-        self._symbols = (symbol for number in count() if (symbol := f"{INVENTED}{number}") not in own)
+        self._symbols = (
+            symbol for number in count() if (symbol := f"{INVENTED}{number}") not in own
+        )
 
     def of(self, value: Edge, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
+        """The type of a value as far as it can be known; `rank_only` says that its dimensions do
+        not matter.
+        """
         if not self._is_inferred or not _is_complete(value.known_type.shape, rank_only):
             self._refresh_for(value)
         return value.known_type
 
     def elements_of(self, value: Edge) -> list[Element] | None:
-        """What a vector or scalar of integers holds that is no constant, as far as it can be known."""
+        """What a vector or scalar of integers holds that is no constant, as far as it can be
+        known.
+        """
         if value.elements is None or any(map(is_invented, value.elements)):
             self._refresh_for(value)
         return value.elements
@@ -75,14 +87,24 @@ class TypeInference:
         return next(self._symbols)
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed. More may be known behind the new values, unless they are as well known as the old.
+        """The graph has changed. More may be known behind the new values, unless they are as well
+        known as the old.
 
-        What was known of a value is kept for the one that stands for it where onnx does not know the new operator.
+        What was known of a value is kept for the one that stands for it where onnx does not know
+        the new operator.
         """
         for old, new in replaced:
-            if new.producer in new_nodes and operators.is_foreign(new.producer) and old.known_type != UNKNOWN:
+            if (
+                new.producer in new_nodes
+                and operators.is_foreign(new.producer)
+                and old.known_type != UNKNOWN
+            ):
                 new.known_type = old.known_type
-            if old in self._stale or not _is_settled(new) or old.known_type.shape != new.known_type.shape:
+            if (
+                old in self._stale
+                or not _is_settled(new)
+                or old.known_type.shape != new.known_type.shape
+            ):
                 self._stale.add(new)
         made = [value for node in new_nodes for value in node.outputs if value is not None]
         bodies = (body for node in new_nodes for body in node.subgraphs(recursive=True))
@@ -90,10 +112,16 @@ class TypeInference:
         self._stale.update(value for body in bodies for value in body.values.values())
 
     def _refresh(self, graph: Graph, stale: set[Edge]) -> None:
-        """Ask about the nodes that read or make a stale value. Whatever becomes known better by it is stale, too."""
+        """Ask about the nodes that read or make a stale value. Whatever becomes known better by it
+        is stale, too.
+        """
         for node in graph.ordered():
             for body in node.bodies:
-                if node.is_op("Scan") and graph.opset >= _SCAN_OPSET and not stale.isdisjoint(node.inputs):
+                if (
+                    node.is_op("Scan")
+                    and graph.opset >= _SCAN_OPSET
+                    and not stale.isdisjoint(node.inputs)
+                ):
                     stale.update(_handed_in(node, body))
                 self._refresh(body, stale)
             results = [value for body in node.bodies for value in body.outputs]
@@ -102,15 +130,27 @@ class TypeInference:
             before = [(value, value.known_type) for value in node.outputs if value is not None]
             try:
                 _learn(node, _types_made(node, is_new=False))
-            except Exception:  # onnx or a rule gives up on a node, for example for an attribute of another type
+            except (
+                Exception
+            ):  # onnx or a rule gives up on a node, for example for an attribute of another type
                 continue
-            stale.update(value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value))
+            stale.update(
+                value
+                for value, type_ in before
+                if value.known_type is not type_ or _makes_shapes(value)
+            )
 
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
     """What the model itself says of the values whose operators onnx does not know."""
     for graph in model.graphs:
-        outputs = [v for node in graph.nodes if operators.is_foreign(node) for v in node.outputs if v is not None]
+        outputs = [
+            v
+            for node in graph.nodes
+            if operators.is_foreign(node)
+            for v in node.outputs
+            if v is not None
+        ]
         if outputs:
             own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
             types = {info.name: ValueType.of(info.type) for info in (*graph.proto.value_info, *own)}
@@ -118,12 +158,15 @@ def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
 
 
 def infer_node(node: Node) -> None:
-    """Give the outputs of a node that is not in the graph yet their types, as far as its inputs allow.
+    """Give the outputs of a node that is not in the graph yet their types, as far as its inputs
+    allow.
 
     Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
     """
     types = node.graph.model.types
-    if operators.is_foreign(node) or all(value is None or types.of(value) != UNKNOWN for value in node.inputs):
+    if operators.is_foreign(node) or all(
+        value is None or types.of(value) != UNKNOWN for value in node.inputs
+    ):
         _learn(node, _types_made(node, is_new=True))
 
 
@@ -132,12 +175,15 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
     for output, type_ in zip(node.outputs, types, strict=False):
         if output is None or type_ == UNKNOWN:
             continue
-        # onnx says that a sequence that a Loop carries holds what it did first, and that pieces always keep the axis.
+        # onnx says that a sequence that a Loop carries holds what it did first, and that pieces
+        # always keep the axis.
         if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
         shape, known = trusted(node, type_.shape), output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
-        dims = _most_certain([dims for dims in (shape, made, known) if dims is not None], node.graph.model.types)
+        dims = _most_certain(
+            [dims for dims in (shape, made, known) if dims is not None], node.graph.model.types
+        )
         learned = replace(type_, shape=dims)
         if learned != output.known_type:
             output.known_type = learned
@@ -146,47 +192,69 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
 
 
 def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
-    """Of each dimension the name that says most; the first where several say as much, a new one where none does."""
+    """Of each dimension the name that says most; the first where several say as much, a new one
+    where none does.
+    """
     if not shapes:
         return None
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
     best = (max(dims, key=certainty) for dims in zip(*fitting, strict=True))
-    return tuple(dim if isinstance(dim, int | str) and certainty(dim) else types.new_symbol() for dim in best)
+    return tuple(
+        dim if isinstance(dim, int | str) and certainty(dim) else types.new_symbol() for dim in best
+    )
 
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
-    """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
+    """What follows for the outputs of a node from its inputs; for a foreign one, what they are
+    declared as.
+    """
     is_foreign = operators.is_foreign(node)
     made = runtime_types(node) if is_foreign or len(node.outputs) == 1 else None
     if is_fatal(node):
         return []
-    if made or (is_foreign and node.function is None and (node.op, node.domain) not in LIKE_STANDARD):
+    if made or (
+        is_foreign and node.function is None and (node.op, node.domain) not in LIKE_STANDARD
+    ):
         known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
         ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
-        return [new if new.elem_type else old for new, old in zip_longest(ruled, known, fillvalue=UNKNOWN)]
+        return [
+            new if new.elem_type else old
+            for new, old in zip_longest(ruled, known, fillvalue=UNKNOWN)
+        ]
     return ask(node, is_new=is_new)
 
 
 def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
-    """The inputs of the subgraph of a Scan, with the shapes that it was given: of its last inputs, all but one axis."""
+    """The inputs of the subgraph of a Scan, with the shapes that it was given: of its last inputs,
+    all but one axis.
+    """
     count = scan.attr("num_scan_inputs")
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
     for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=False):
-        if given is not None and (shape := given.shape) is not None:  # defaults are behind all of these
+        # defaults are behind all of these
+        if given is not None and (shape := given.shape) is not None:
             dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
             value.known_type = replace(value.known_type, shape=tuple(dims))
     return body.inputs
 
 
 def _is_settled(value: Edge) -> bool:
-    """Whether inference cannot say more of a value: its shape is known, and no shape is made of its elements."""
+    """Whether inference cannot say more of a value: its shape is known, and no shape is made of its
+    elements.
+    """
     return _is_complete(value.known_type.shape) and not _makes_shapes(value)
 
 
 def _makes_shapes(value: Edge) -> bool:
-    """Whether the shapes of others may depend on what a value holds, which may be known now and was not before."""
+    """Whether the shapes of others may depend on what a value holds, which may be known now and was
+    not before.
+    """
     type_ = value.known_type
-    if type_.shape is None or len(type_.shape) > 1 or any(isinstance(n, int) and n > SMALL for n in type_.shape):
+    if (
+        type_.shape is None
+        or len(type_.shape) > 1
+        or any(isinstance(n, int) and n > SMALL for n in type_.shape)
+    ):
         return False
     return type_.elem_type in _OF_SHAPES or value.is_constant
 

@@ -1,4 +1,6 @@
-"""Which passes run: the switch file, --optimization_switch and --oo_level, turned into one set of decisions."""
+"""Which passes run: the switch file, --optimization_switch and --oo_level, turned into one set of
+decisions.
+"""
 
 from fusionc.switches.decide import Switches, decide
 from fusionc.switches.levels import Levels

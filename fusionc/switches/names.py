@@ -1,4 +1,6 @@
-"""The names that a switch may use: passes, their aliases, and what CANN and MindSpore call theirs."""
+"""The names that a switch may use: passes, their aliases, and what CANN and MindSpore call
+theirs.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,22 @@ class PassNames:
             for name in (p.name, *p.aliases):
                 found.setdefault(name, []).append(p)
         self._passes = {name: tuple(named) for name, named in found.items()}
-        self._searches = iter(range(SHOWN))  # for the nearest name, which takes long: nobody reads more
+        # for the nearest name, which takes long: nobody reads more
+        self._searches = iter(range(SHOWN))
 
     def find(self, name: str) -> tuple[Pass, ...]:
         """The passes of that name or alias; none where the registry has none."""
         return self._passes.get(name, ())
 
     def aliases(self) -> list[tuple[str, tuple[Pass, ...]]]:
-        """All names that are not the own name of a pass, in alphabetical order, with the passes they stand for."""
-        return [(name, found) for name, found in sorted(self._passes.items()) if name not in {p.name for p in found}]
+        """All names that are not the own name of a pass, in alphabetical order, with the passes
+        they stand for.
+        """
+        return [
+            (name, found)
+            for name, found in sorted(self._passes.items())
+            if name not in {p.name for p in found}
+        ]
 
     def is_ascend_only(self, name: str) -> bool:
         """Whether the name is one of CANN's or MindSpore's that the registry does not have."""
@@ -40,5 +49,9 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """Why `name` is no pass, with the nearest name if there is one."""
-        names = [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
-        return f"{quote(name)} is not a pass; " + advice(name, names, '"fusionc passes" lists the names')
+        names = (
+            [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
+        )
+        return f"{quote(name)} is not a pass; " + advice(
+            name, names, '"fusionc passes" lists the names'
+        )

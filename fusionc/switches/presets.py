@@ -21,7 +21,9 @@ PRESETS = {
 
 def preset(name: str, passes: Sequence[Pass]) -> str:
     """The text of a switch file; in "default" and "exact" the passes are in order of execution."""
-    sections = {section: _entries(name, [p for p in passes if p.kind == section]) for section in SECTIONS}
+    sections = {
+        section: _entries(name, [p for p in passes if p.kind == section]) for section in SECTIONS
+    }
     if name == "portable":
         sections["GraphFusion"] = {}
     return json.dumps({"Switch": sections}, indent=4) + "\n"
@@ -31,6 +33,10 @@ def _entries(name: str, passes: Sequence[Pass]) -> dict[str, str]:
     if name == "default":
         return {p.name: "off" if p.default == "off" else "on" for p in passes}
     if name == "exact":
-        on = [p for p in passes if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")]
+        on = [
+            p
+            for p in passes
+            if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")
+        ]
         return {"ALL": "off"} | {p.name: "on" for p in on}
     return {"ALL": "off"}

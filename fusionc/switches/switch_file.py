@@ -1,9 +1,12 @@
-"""Reading switches as they are written: in a file, JSON as CANN documents it or the older text form, or in the option.
+"""Reading switches as they are written: in a file, JSON as CANN documents it or the older text
+form, or in the option.
 
-    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {"ALL": "off"}}}
+    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {"ALL":
+    "off"}}}
 
-The text form has one `Pass:on` or `Pass:off` a line, the option has them between semicolons. Every mistake is collected
-with its position, so that a file is corrected in one go. Whether a name is a pass is not asked here.
+The text form has one `Pass:on` or `Pass:off` a line, the option has them between semicolons. Every
+mistake is collected with its position, so that a file is corrected in one go. Whether a name is a
+pass is not asked here.
 """
 
 from __future__ import annotations
@@ -24,13 +27,16 @@ _blanks = re.compile(r"[ \t\r\n]*")
 ALL = "ALL"
 OPTION = "--optimization_switch"
 SECTIONS = ("GraphFusion", "UBFusion")
-# CANN reads these two as well; they order passes and exempt them from --oo_level, which fusionc has not.
+# CANN reads these two as well; they order passes and exempt them from --oo_level, which fusionc has
+# not.
 _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One switch as it was written, at the offset `at`. Only JSON knows sections: elsewhere `section` is None."""
+    """One switch as it was written, at the offset `at`. Only JSON knows sections: elsewhere
+    `section` is None.
+    """
 
     section: str | None
     key: str
@@ -50,8 +56,9 @@ class _Member:
 
 @dataclass
 class WrittenSwitches:
-    """What a switch file says, or the option where `path` is None, and what is wrong with it: sentences, each for the
-    offset that it is about."""
+    """What a switch file says, or the option where `path` is None, and what is wrong with it:
+    sentences, each for the offset that it is about.
+    """
 
     path: Path | None
     text: str
@@ -68,12 +75,15 @@ class WrittenSwitches:
         return [found.start() for found in re.finditer("\n", self.text)]
 
     def advice(self, name: str, candidates: Sequence[str], otherwise: str) -> str:
-        """The candidate most like a name, or `otherwise`; the search takes long, and few mistakes are shown."""
+        """The candidate most like a name, or `otherwise`; the search takes long, and few mistakes
+        are shown.
+        """
         return advice(name, candidates if len(self.mistakes) < SHOWN else (), otherwise)
 
     def refuse_mistakes(self) -> None:
-        """Raises UsageError, with one line for each mistake in the order of the text, if there is one: E21002 for a
-        file, E10001 for the option."""
+        """Raises UsageError, with one line for each mistake in the order of the text, if there is
+        one: E21002 for a file, E10001 for the option.
+        """
         if not self.mistakes:
             return
         source, where, code = "the switch file", f"--fusion_switch_file {self.path}", "E21002"
@@ -82,7 +92,9 @@ class WrittenSwitches:
             source, where, code = OPTION, OPTION, "E10001"
             hint = 'write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names'
         lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]
-        what, details = (lines[0], []) if len(lines) == 1 else (f"{len(lines)} mistakes in {source}", lines)
+        what, details = (
+            (lines[0], []) if len(lines) == 1 else (f"{len(lines)} mistakes in {source}", lines)
+        )
         raise UsageError(what, where=where, hint=hint, code=code, details=details)
 
     def _place(self, at: int) -> str:
@@ -124,7 +136,9 @@ def read_file(path: Path) -> WrittenSwitches:
     content = file.text.lstrip()
     if not content:
         file.mistakes.append((0, 'the file is empty; the least that is allowed is "{}"'))
-    elif content[0] in "{[" or content.startswith(("//", "/*", "#")):  # JSON has no comments: an error that says so
+    elif content[0] in "{[" or content.startswith(
+        ("//", "/*", "#")
+    ):  # JSON has no comments: an error that says so
         _read_json(file)
     else:
         _read_pairs(file, r"[^\r\n]+", " (and JSON begins with {)")
@@ -152,7 +166,9 @@ def _read_json(file: WrittenSwitches) -> None:
     try:
         top = json.loads(file.text)
     except json.JSONDecodeError as error:
-        comment = " (JSON has no comments)" if file.text[error.pos : error.pos + 1] in ("/", "#") else ""
+        comment = (
+            " (JSON has no comments)" if file.text[error.pos : error.pos + 1] in ("/", "#") else ""
+        )
         file.mistakes.append((error.pos, f"not valid JSON: {error.msg}{comment}"))
         return
     except (ValueError, RecursionError) as error:
@@ -169,20 +185,30 @@ def _read_json(file: WrittenSwitches) -> None:
         elif member.key in SECTIONS:
             file.mistakes.append((member.key_at, f'{quote(member.key)} belongs inside "Switch"'))
         else:
-            hint = file.advice(member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"')
-            file.mistakes.append((member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}"))
+            hint = file.advice(
+                member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"'
+            )
+            file.mistakes.append(
+                (member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}")
+            )
 
 
 def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
     if not isinstance(switch.value, dict):
-        file.mistakes.append((switch.value_at, '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}'))
+        file.mistakes.append(
+            (switch.value_at, '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}')
+        )
         return
     for section in _members(file, switch.value_at):
         if section.key not in SECTIONS:
             hint = file.advice(section.key, SECTIONS, 'allowed are "GraphFusion" and "UBFusion"')
-            file.mistakes.append((section.key_at, f'{quote(section.key)} is not a section of "Switch"; {hint}'))
+            file.mistakes.append(
+                (section.key_at, f'{quote(section.key)} is not a section of "Switch"; {hint}')
+            )
         elif not isinstance(section.value, dict):
-            file.mistakes.append((section.value_at, f'{quote(section.key)} must be an object: {{"ALL": "on"}}'))
+            file.mistakes.append(
+                (section.value_at, f'{quote(section.key)} must be an object: {{"ALL": "on"}}')
+            )
         else:
             for entry in _members(file, section.value_at):
                 on = switch_value(entry.value)
@@ -193,7 +219,8 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the object that opens at or after `start`; a key that was there before is a mistake and left out.
+    """The members of the object that opens at or after `start`; a key that was there before is a
+    mistake and left out.
 
     The text must be valid JSON.
     """
@@ -224,7 +251,9 @@ def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
         on, at = switch_value(value), part.start()
         if not key or not colon:
             if written := part.group().strip():
-                source.mistakes.append((at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}"))
+                source.mistakes.append(
+                    (at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}")
+                )
         elif on is None:
             source.mistakes.append((at, value_complaint(key, value)))
         elif _is_new(source, key, at, first_at):

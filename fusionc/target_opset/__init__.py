@@ -1,4 +1,6 @@
-"""A model of a newer opset: onnx's own version converter, what it has wrong put right, and nothing else changed."""
+"""A model of a newer opset: onnx's own version converter, what it has wrong put right, and nothing
+else changed.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,30 @@ from fusionc.target_opset.raised_functions import inline_raised
 from fusionc.target_opset.unknown import is_unknown, require_same_operators, with_hidden_nodes
 from fusionc.target_opset.value_types import drop_contradictions, types_everywhere
 
-__all__ = ["LostKernel", "NewerAlready", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
+__all__ = [
+    "LostKernel",
+    "NewerAlready",
+    "latest_opset",
+    "loses_kernels",
+    "newest_opset",
+    "opset_advice",
+    "raise_opset",
+]
 
 
 def raise_opset(
-    model: ModelProto, version: int, folder: str = "", tell: Callable[[LostKernel], None] = lambda _: None
+    model: ModelProto,
+    version: int,
+    folder: str = "",
+    tell: Callable[[LostKernel], None] = lambda _: None,
 ) -> ModelProto:
-    """The model at this version of the standard operator set; the model itself where it has that already.
+    """The model at this version of the standard operator set; the model itself where it has that
+    already.
 
-    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` gets what onnxruntime has no
-    kernel for any more. Raises UsageError where the version is older than the model's or newer than what onnxruntime
-    accepts, or where that would not run one of the operators at all, FusioncError where onnx cannot convert one.
+    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` gets what
+    onnxruntime has no kernel for any more. Raises UsageError where the version is older than the
+    model's or newer than what onnxruntime accepts, or where that would not run one of the operators
+    at all, FusioncError where onnx cannot convert one.
     """
     current = opsets_of(model).get("", 0)
     if version == current or not current:
@@ -57,8 +72,9 @@ def raise_opset(
 
 
 def _require_raisable(model: ModelProto, current: int, version: int) -> None:
-    """Raise UsageError where a model of the `current` version cannot be raised to this one, whatever is in it, and
-    FusioncError where it is for training."""
+    """Raise UsageError where a model of the `current` version cannot be raised to this one,
+    whatever is in it, and FusioncError where it is for training.
+    """
     if version < current:
         raise NewerAlready(
             f"the model's opset is {current} already, and can be raised, not lowered",
@@ -78,8 +94,11 @@ def _require_raisable(model: ModelProto, current: int, version: int) -> None:
 
 
 def _declare_version(model: ModelProto, version: int) -> None:
-    """Say that the nodes of a model are of this version, and raise its IR version as far as that needs it."""
-    if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
+    """Say that the nodes of a model are of this version, and raise its IR version as far as that
+    needs it.
+    """
+    # there, initializers had to be inputs; from then on it means that callers may give them
+    if model.ir_version < 4:
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
         model.graph.input.extend(callers)
@@ -91,7 +110,9 @@ def _declare_version(model: ModelProto, version: int) -> None:
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:
-    """What onnx says against the raised model, without the types in it that contradict what it infers."""
+    """What onnx says against the raised model, without the types in it that contradict what it
+    infers.
+    """
     light = with_hidden_nodes(without_large_weights(raised), version)
     if fault_of(light) is None:
         return None

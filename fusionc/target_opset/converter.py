@@ -1,7 +1,8 @@
 """onnx's version converter, applied to each scope.
 
-It loses metadata, copies weights, and only some of its versions know subgraphs. So it sees one graph at a time,
-without large weights; what it leaves as it was stays the original node, what it writes anew keeps its name.
+It loses metadata, copies weights, and only some of its versions know subgraphs. So it sees one
+graph at a time, without large weights; what it leaves as it was stays the original node, what it
+writes anew keeps its name.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
 class Converter:
     """Nodes on their way to another opset; `names` are those that are taken in their model."""
 
-    def __init__(self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int) -> None:
+    def __init__(
+        self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int
+    ) -> None:
         self.names = names
         self.imports = list(imports)
         self.old = old
@@ -31,7 +34,12 @@ class Converter:
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         """Convert the nodes of a graph in place, those of its subgraphs last."""
         types = dict(outer)
-        types.update({t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer})
+        types.update(
+            {
+                t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims)
+                for t in graph.initializer
+            }
+        )
         types.update({v.name: v.type for v in [*graph.value_info, *graph.output, *graph.input]})
         originals = {tuple(node.output): node for node in graph.node}
         meanings = Meanings(graph, types, self.old, self.new)
@@ -58,7 +66,8 @@ class Converter:
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
         """What onnx makes of the graph by itself.
 
-        It builds all tables of its converter anew for each graph, so that one in which nothing changes goes without.
+        It builds all tables of its converter anew for each graph, so that one in which nothing
+        changes goes without.
         """
         if not any(map(self.changes, graph.node)):
             return graph
@@ -68,7 +77,9 @@ class Converter:
             raise cannot(self.old, self.new, error) from error
 
     def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
-        """The graph as a model, without its large weights, and with an output for all that changes."""
+        """The graph as a model, without its large weights, and with an output for all that
+        changes.
+        """
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(t for t in graph.initializer if is_small(t))
@@ -76,25 +87,33 @@ class Converter:
         outputs = {value.name for value in graph.output}
         given = {name for node in graph.node for name in reads_of(node)} | outputs
         given -= _made(graph.node) | held
-        alone.input.extend(_value(name, types) for name in sorted(given | {v.name for v in graph.input} - held))
+        alone.input.extend(
+            _value(name, types) for name in sorted(given | {v.name for v in graph.input} - held)
+        )
         alone.output.extend(_value(value.name, types) for value in graph.output)
         # What its converter writes anew loses its name otherwise.
         changing = _made(node for node in graph.node if self.changes(node))
         alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
         hide(alone.node, self.old)
         model = ModelProto(ir_version=10, graph=alone)
-        model.opset_import.extend([onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()])
+        model.opset_import.extend(
+            [onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()]
+        )
         return model
 
     def changes(self, node: NodeProto) -> bool:
-        """Whether the operator of a node is another one at the new opset. What onnx does not know is none of it."""
+        """Whether the operator of a node is another one at the new opset. What onnx does not know
+        is none of it.
+        """
         if canonical_domain(node.domain) or is_unknown(node, self.old):
             return False
         before, after = (schema(node.op_type, "", version) for version in (self.old, self.new))
         return before is None or after is None or before.since_version != after.since_version
 
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
-        """Give each node that the converter made a name of its own: it gives several the name of one."""
+        """Give each node that the converter made a name of its own: it gives several the name of
+        one.
+        """
         kept = set(map(id, originals))
         taken = {node.name for node in nodes if id(node) in kept} | {""}
         for node in (node for node in nodes if id(node) not in kept):
@@ -108,15 +127,22 @@ class Converter:
 
 
 def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
-    """The original where the converter changed nothing; else the new node with what it lost of the original."""
+    """The original where the converter changed nothing; else the new node with what it lost of the
+    original.
+    """
     if original is None:
         return node
-    for old in original.attribute:  # onnx may have converted the subgraphs, too: that is done here, and only once
+    # onnx may have converted the subgraphs, too: that is done here, and only once
+    for old in original.attribute:
         for new in (a for a in node.attribute if a.name == old.name and graphs_of(old)):
             new.CopyFrom(old)
     attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
     before = {a.name: a.SerializeToString(deterministic=True) for a in original.attribute}
-    if node.op_type == original.op_type and list(node.input) == list(original.input) and attributes == before:
+    if (
+        node.op_type == original.op_type
+        and list(node.input) == list(original.input)
+        and attributes == before
+    ):
         return original
     node.name, node.doc_string = original.name, original.doc_string
     node.metadata_props.extend(p for p in original.metadata_props if p not in node.metadata_props)

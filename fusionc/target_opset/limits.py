@@ -27,7 +27,9 @@ def newest_opset() -> int:
         except RunError:
             continue
         return version
-    raise FusioncError("onnxruntime runs no model at all", hint="install it again: pip install onnxruntime")
+    raise FusioncError(
+        "onnxruntime runs no model at all", hint="install it again: pip install onnxruntime"
+    )
 
 
 class NewerAlready(UsageError):

@@ -17,7 +17,10 @@ from fusionc.shapes.inference import typed_model
 from fusionc.target_opset.limits import OPTION
 
 _TYPES = [type_ for type_ in TensorProto.DataType.values() if type_]
-_INSTEAD = {"float32": "computes it in float between Casts", "parts": "runs the operators that it is made of"}
+_INSTEAD = {
+    "float32": "computes it in float between Casts",
+    "parts": "runs the operators that it is made of",
+}
 
 
 class OperatorUse(NamedTuple):
@@ -28,7 +31,9 @@ class OperatorUse(NamedTuple):
 
 
 class LostKernel(NamedTuple):
-    """An operator, the opset since which onnxruntime has no kernel for it, and what it does instead."""
+    """An operator, the opset since which onnxruntime has no kernel for it, and what it does
+    instead.
+    """
 
     op: str
     since: int
@@ -36,15 +41,18 @@ class LostKernel(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"onnxruntime has no kernel for {self.op} of opset {self.since} and {self.instead}, which is slower: "
+            f"onnxruntime has no kernel for {self.op} of opset {self.since} and {self.instead}, "
+            "which is slower: "
             f"--target_opset {self.since - 1} keeps it"
         )
 
 
 def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKernel]:
-    """What onnxruntime runs with a kernel, and otherwise at that opset, which is newer than the model's.
+    """What onnxruntime runs with a kernel, and otherwise at that opset, which is newer than the
+    model's.
 
-    External data of the model lies in `folder`. Raises UsageError where it would not run an operator at all.
+    External data of the model lies in `folder`. Raises UsageError where it would not run an
+    operator at all.
     """
     old = opsets_of(model).get("", 0)
     lost = set[LostKernel]()
@@ -60,20 +68,30 @@ def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKerne
 def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
     """Whether a kernel is lost; what runs without one now does not count."""
     old = opsets_of(model).get("", 0)
-    if not any(_loses(op, types, old, version) for op in _operators(model) for types in _each_type()):
+    if not any(
+        _loses(op, types, old, version) for op in _operators(model) for types in _each_type()
+    ):
         return False
     return any(_loses(*use, old, version) for use in _uses(model, folder))
 
 
 def latest_opset(model: ModelProto, newest: int, folder: str = "") -> int:
-    """The newest opset up to that one at which onnxruntime runs all operators of a model as it runs them now."""
+    """The newest opset up to that one at which onnxruntime runs all operators of a model as it runs
+    them now.
+    """
     old = opsets_of(model).get("", 0)
     versions = range(newest, old, -1)
-    return next((v for v in versions if not any(True for _ in _suspicious(model, old, v, folder))), old)
+    return next(
+        (v for v in versions if not any(True for _ in _suspicious(model, old, v, folder))), old
+    )
 
 
 def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[OperatorUse]:
-    if any(_is_worse(OperatorUse(op, types), old, new) for op in _operators(model) for types in _each_type()):
+    if any(
+        _is_worse(OperatorUse(op, types), old, new)
+        for op in _operators(model)
+        for types in _each_type()
+    ):
         yield from (use for use in sorted(_uses(model, folder)) if _is_worse(use, old, new))
 
 
@@ -85,7 +103,9 @@ def _operators(model: ModelProto) -> set[str]:
 def _uses(model: ModelProto, folder: str) -> set[OperatorUse]:
     nodes = [node for graph in typed_model(model, folder).graphs for node in graph.ordered()]
     return {
-        OperatorUse(node.op, tuple(0 if value is None else value.elem_type for value in node.inputs))
+        OperatorUse(
+            node.op, tuple(0 if value is None else value.elem_type for value in node.inputs)
+        )
         for node in nodes
         if not node.domain and node.function is None
     }
@@ -108,7 +128,10 @@ def _is_worse(use: OperatorUse, old: int, new: int) -> bool:
 
 @cache
 def _loses(op: str, types: tuple[int, ...], old: int, new: int) -> bool:
-    return _is_worse(OperatorUse(op, types), old, new) and _way(OperatorUse(op, types), old) == "kernel"
+    return (
+        _is_worse(OperatorUse(op, types), old, new)
+        and _way(OperatorUse(op, types), old) == "kernel"
+    )
 
 
 def _way(use: OperatorUse, version: int) -> str:

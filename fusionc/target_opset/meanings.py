@@ -1,4 +1,6 @@
-"""Operators that mean something else in a newer opset, which onnx's version converter leaves as they are."""
+"""Operators that mean something else in a newer opset, which onnx's version converter leaves as
+they are.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,16 @@ _OF_ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 class Meanings:
-    """What the nodes of one graph, without those of its subgraphs, compute before and after the converter."""
+    """What the nodes of one graph, without those of its subgraphs, compute before and after the
+    converter.
+    """
 
-    def __init__(self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int) -> None:
+    def __init__(
+        self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int
+    ) -> None:
         self._graph, self._types, self._old, self._new = graph, types, old, new
-        self._implied: dict[str, dict[str, int | float | str]] = {}  # attributes to come, by a node's first output
+        # attributes to come, by a node's first output
+        self._implied: dict[str, dict[str, int | float | str]] = {}
         self._may_be_empty = set[str]()  # made by operators whose replacement ends in a Reshape
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
@@ -57,25 +64,37 @@ class Meanings:
 
     def _require_meaning(self, node: NodeProto, needed: set[str]) -> None:
         """Raise FusioncError for what cannot be said in the newer opset."""
-        if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(node, "is_test", 0):
-            raise cannot(self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}")
+        if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(
+            node, "is_test", 0
+        ):
+            raise cannot(
+                self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}"
+            )
         if self._changes(node, _SCAN, "Scan"):
             raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
         if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
-            raise cannot(self._old, self._new, f"the mask of Dropout is false before opset {_DROPOUT}, then true")
+            raise cannot(
+                self._old,
+                self._new,
+                f"the mask of Dropout is false before opset {_DROPOUT}, then true",
+            )
 
     def _written(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
         """What stands for a node when the converter comes."""
         written = [node]
         if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
             written = self._aligned(node, fresh)
-        is_float = self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
+        is_float = (
+            self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
+        )
         if self._changes(node, _INPUTS, *_OF_ATTRIBUTES) and not is_float:
             node.domain = HIDDEN  # the converter makes constants of float
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
-            written = _of_one_type(node, [self._element_type(name) for name in node.input[:2]], fresh)
+            written = _of_one_type(
+                node, [self._element_type(name) for name in node.input[:2]], fresh
+            )
         if self._changes(node, _GROUPS, "GroupNormalization"):
             written = _by_channel(node, fresh)
         return written
@@ -83,10 +102,13 @@ class Meanings:
     def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
         """A Hardmax by the newer one; of the others the converter does that.
 
-        An empty dimension says "as in the input" to the Reshape that is behind it, unless that is told otherwise.
+        An empty dimension says "as in the input" to the Reshape that is behind it, unless that is
+        told otherwise.
         """
         dims = self._dims(node.input[0])
-        if dims is not None and any(dim.HasField("dim_value") and not dim.dim_value for dim in dims):
+        if dims is not None and any(
+            dim.HasField("dim_value") and not dim.dim_value for dim in dims
+        ):
             return [onnx.helper.make_node("Identity", node.input, node.output, node.name)]
         if self._new >= _ALLOW_ZERO and (dims is None or not all(dim.dim_value for dim in dims)):
             self._may_be_empty.add(node.output[0])
@@ -103,18 +125,24 @@ class Meanings:
                 implied["allowzero"] = 1
             written = {attribute.name for attribute in node.attribute}
             left = {name: value for name, value in implied.items() if name not in written}
-            node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in left.items())
+            node.attribute.extend(
+                onnx.helper.make_attribute(name, value) for name, value in left.items()
+            )
             if node.op_type in _OF_ATTRIBUTES and node.domain == HIDDEN:
                 node.domain = ""
                 converted.initializer.extend(self._constants(node, fresh))
 
     def _constants(self, node: NodeProto, fresh: Callable[[str], str]) -> list[TensorProto]:
-        """What a Clip or a Pad of attributes takes as inputs from now on, in the type of its elements.
+        """What a Clip or a Pad of attributes takes as inputs from now on, in the type of its
+        elements.
 
         A Clip gets both bounds, as those of float were there for all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
-        given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+        given = {
+            attribute.name: onnx.helper.get_attribute_value(attribute)
+            for attribute in node.attribute
+        }
         defaults = _OF_ATTRIBUTES[node.op_type]
         kept = [attribute for attribute in node.attribute if attribute.name not in defaults]
         del node.attribute[:]
@@ -123,12 +151,16 @@ class Meanings:
         for name, default in defaults.items():
             node.input.append(fresh(f"{node.output[0]}_{name}"))
             with np.errstate(over="ignore"):
-                array = np.array(given.get(name, default)).astype(np.int64 if name == "pads" else dtype)
+                array = np.array(given.get(name, default)).astype(
+                    np.int64 if name == "pads" else dtype
+                )
             made.append(onnx.numpy_helper.from_array(array, node.input[-1]))
         return made
 
     def _keep_defaults(self, node: NodeProto) -> None:
-        """Note what attributes mean that a node leaves out, where that is something else in its newer version."""
+        """Note what attributes mean that a node leaves out, where that is something else in its
+        newer version.
+        """
         rows = [row for row in CHANGED_DEFAULTS if row.op == node.op_type]
         written = {attribute.name for attribute in node.attribute}
         types = {self._element_type(name) for name in node.input[:2]}
@@ -138,7 +170,8 @@ class Meanings:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
     def _aligned(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """The node with a second operand that has its axes where numpy looks for them: dimensions of 1 behind it.
+        """The node with a second operand that has its axes where numpy looks for them: dimensions
+        of 1 behind it.
 
         Of PRelu the slopes were those of channels, of others the second operand began at the axis.
         """
@@ -151,7 +184,8 @@ class Meanings:
             raise cannot(self._old, self._new, f"{why}: the rank of an operand is unknown")
         first, second = (rank or 0 for rank in ranks[:2])
         axis += first if axis < 0 else 0
-        kept = [attribute for attribute in node.attribute if attribute.name != "axis"]  # onnx knows none below 0
+        # onnx knows none below 0
+        kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
         del node.attribute[:]
         node.attribute.extend(kept)
         if axis + second >= first:
@@ -179,15 +213,28 @@ class Meanings:
         return self._types[name].tensor_type.elem_type if name in self._types else 0
 
     def _changes(self, node: NodeProto, since: int, *operators: str) -> bool:
-        return self._old < since <= self._new and node.op_type in operators and not canonical_domain(node.domain)
+        return (
+            self._old < since <= self._new
+            and node.op_type in operators
+            and not canonical_domain(node.domain)
+        )
 
     def _nearest_mode(self, node: NodeProto, nodes: Iterable[NodeProto]) -> str:
-        """The element that "nearest" takes: the one before it where the result is larger, else the one behind it."""
-        mode = next((attribute.s for attribute in node.attribute if attribute.name == "mode"), b"nearest")
+        """The element that "nearest" takes: the one before it where the result is larger, else the
+        one behind it.
+        """
+        mode = next(
+            (attribute.s for attribute in node.attribute if attribute.name == "mode"), b"nearest"
+        )
         if node.op_type == "Upsample" or mode != b"nearest":
             return "floor"
-        made = [n.attribute[0].t for n in nodes if n.op_type == "Constant" and node.input[1] in n.output]
-        found = [*made, *(tensor for tensor in self._graph.initializer if tensor.name == node.input[1])]
+        made = [
+            n.attribute[0].t for n in nodes if n.op_type == "Constant" and node.input[1] in n.output
+        ]
+        found = [
+            *made,
+            *(tensor for tensor in self._graph.initializer if tensor.name == node.input[1]),
+        ]
         is_known = bool(found) and not is_external(found[0])
         scales = onnx.numpy_helper.to_array(found[0]) if is_known else np.array([0.5, 2])
         if scales.min() < 1 < scales.max():
@@ -201,7 +248,9 @@ def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """Of all elements from an axis on, which is what it was, by the Hardmax of one axis, which is what it is."""
+    """Of all elements from an axis on, which is what it was, by the Hardmax of one axis, which is
+    what it is.
+    """
     axis = _attribute(hardmax, "axis", 1)
     (x,), (y,) = hardmax.input, hardmax.output
     shape, rows, one = (fresh(f"{y}_{what}") for what in ("shape", "rows", "hardmax"))
@@ -213,8 +262,12 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
     ]
 
 
-def _of_one_type(norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]) -> list[NodeProto]:
-    """A LayerNormalization whose weights have another type than its input, which is that of the result there."""
+def _of_one_type(
+    norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]
+) -> list[NodeProto]:
+    """A LayerNormalization whose weights have another type than its input, which is that of the
+    result there.
+    """
     if 0 in types or types[0] == types[1]:
         return [norm]
     widest = max(types, key=lambda type_: onnx.helper.tensor_dtype_to_np_dtype(type_).itemsize)
@@ -232,11 +285,14 @@ def _of_one_type(norm: NodeProto, types: Sequence[int], fresh: Callable[[str], s
 
 
 def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """With scale and bias for each channel, which they are, of those for each group, which they were."""
+    """With scale and bias for each channel, which they are, of those for each group, which they
+    were.
+    """
     x, *given = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")
     count, column, channels, size, wide, flat = (
-        fresh(f"{norm.output[0]}_{what}") for what in ("groups", "column", "channels", "size", "wide", "flat")
+        fresh(f"{norm.output[0]}_{what}")
+        for what in ("groups", "column", "channels", "size", "wide", "flat")
     )
     made = [
         onnx.helper.make_node("Constant", [], [count], value_ints=[groups]),

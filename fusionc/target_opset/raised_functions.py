@@ -1,4 +1,6 @@
-"""Functions of another opset than the model: each call is raised by itself, and then takes its place in the model."""
+"""Functions of another opset than the model: each call is raised by itself, and then takes its
+place in the model.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from fusionc.target_opset.value_types import types_of
 
 
 def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:
-    """Put what is called in the place of the calls that are left in a model that has been raised to this version.
+    """Put what is called in the place of the calls that are left in a model that has been raised to
+    this version.
 
     `names` are those that are taken. Raises UsageError for a function of a newer opset than that.
     """
@@ -31,7 +34,11 @@ class _Inliner:
     """What the calls in a graph become; what is called may call others."""
 
     def __init__(
-        self, functions: Mapping[Key, FunctionProto], opsets: Mapping[str, int], version: int, names: dict[str, int]
+        self,
+        functions: Mapping[Key, FunctionProto],
+        opsets: Mapping[str, int],
+        version: int,
+        names: dict[str, int],
     ) -> None:
         self.functions = functions
         self.opsets = opsets
@@ -61,21 +68,28 @@ class _Inliner:
         """The types of what the nodes of a call make."""
         alone = ModelProto(ir_version=10, graph=body)
         read = {name for node in body.node for name in reads_of(node)} & types.keys()
-        alone.graph.input.extend(ValueInfoProto(name=name, type=types[name]) for name in sorted(read))
+        alone.graph.input.extend(
+            ValueInfoProto(name=name, type=types[name]) for name in sorted(read)
+        )
         alone.opset_import.append(make_opsetid("", self.version))
         return types_of(with_hidden_nodes(alone, self.version))
 
-    def raised(self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]) -> GraphProto:
+    def raised(
+        self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
+    ) -> GraphProto:
         """The nodes of one call at the version of the model, and the constants that they need."""
         own = opsets_of(function)
         old = own.get("", self.version)
         others = {domain: version for domain, version in self.opsets.items() if domain}
         if not fits(function, {**others, "": old}):
-            raise cannot(old, self.version, f"the function {function.name} has operators of other versions")
+            raise cannot(
+                old, self.version, f"the function {function.name} has operators of other versions"
+            )
         body = GraphProto(name=function.name, node=nodes_of_call(call, function, self.names))
         if old > self.version and not fits(function, self.opsets):
             raise UsageError(
-                f"the function {function.name} of the model is of opset {old}, and operators in it mean something else "
+                f"the function {function.name} of the model is of opset {old}, and operators in "
+                "it mean something else "
                 f"at opset {self.version}",
                 where=OPTION,
                 hint=f"give at least {old}",

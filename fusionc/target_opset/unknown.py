@@ -1,4 +1,5 @@
-"""Operators that onnx does not know: those of other domains, and of its own those that runtimes and plugins have there.
+"""Operators that onnx does not know: those of other domains, and of its own those that runtimes and
+plugins have there.
 
 They stay as they are, so onnx sees them under a domain that nobody has.
 """
@@ -20,9 +21,13 @@ HIDDEN = "fusionc.unknown"
 
 
 def is_unknown(node: NodeProto, version: int) -> bool:
-    """Whether onnx has no operator of this name in the node's domain; `version` is that of the standard one."""
+    """Whether onnx has no operator of this name in the node's domain; `version` is that of the
+    standard one.
+    """
     domain = canonical_domain(node.domain)
-    return not onnx.defs.has(node.op_type, version if not domain else onnx.defs.onnx_opset_version(), domain)
+    return not onnx.defs.has(
+        node.op_type, version if not domain else onnx.defs.onnx_opset_version(), domain
+    )
 
 
 def hide(nodes: Iterable[NodeProto], version: int) -> None:
@@ -50,7 +55,9 @@ def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
 
 
 def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
-    """Raise UsageError where an operator that nobody but a runtime knows would become another one, of onnx."""
+    """Raise UsageError where an operator that nobody but a runtime knows would become another one,
+    of onnx.
+    """
     for node in nodes:
         for body in bodies_of(node):
             require_same_operators(body.node, old, new)
@@ -60,7 +67,10 @@ def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> No
             since = onnx.defs.get_schema(node.op_type, new).since_version
             first = next(v for v in range(old, new + 1) if not is_unknown(node, v))
             raise UsageError(
-                f"onnx has no {node.op_type} before opset {first}: the one here would become that of opset {since}",
+                (
+                    f"onnx has no {node.op_type} before opset {first}: the one here would become "
+                    f"that of opset {since}"
+                ),
                 where=OPTION,
                 hint=f"give at most {first - 1}, or give the operator a domain of its own",
                 code="E10001",

@@ -1,6 +1,7 @@
 """What is known of the values of a model before it is raised, and what it says wrongly itself.
 
-Types of inner values are no part of a model's interface: onnx gives up on what contradicts its inference.
+Types of inner values are no part of a model's interface: onnx gives up on what contradicts its
+inference.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
     """What onnx infers of the values of the graph; nothing where it gives up on the model."""
     with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
         graph = with_shapes(model).graph
-        return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+        return {
+            value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)
+        }
     return {}
 
 
 def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
-    """The types of values behind operators that onnx does not know, and in subgraphs, of which it says none.
+    """The types of values behind operators that onnx does not know, and in subgraphs, of which it
+    says none.
 
     A name that stands for values of several types in different graphs is left out.
     """
@@ -38,11 +42,14 @@ def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
-    """What onnx infers for the graph, of which `light` is a copy. Both lose what they say of inner values that
-    contradicts it."""
+    """What onnx infers for the graph, of which `light` is a copy. Both lose what they say of inner
+    values that contradicts it.
+    """
     del light.graph.value_info[:]
     found = types_of(light)
-    kept = [v for v in graph.value_info if v.name not in found or not _contradict(v.type, found[v.name])]
+    kept = [
+        v for v in graph.value_info if v.name not in found or not _contradict(v.type, found[v.name])
+    ]
     del graph.value_info[:]
     graph.value_info.extend(kept)
     light.graph.value_info.extend(kept)
@@ -58,5 +65,9 @@ def _contradict(declared: TypeProto, found: TypeProto) -> bool:
     if not one.HasField("shape") or not other.HasField("shape"):
         return False
     pairs = list(zip(one.shape.dim, other.shape.dim, strict=False))
-    known = [(a.dim_value, b.dim_value) for a, b in pairs if a.HasField("dim_value") and b.HasField("dim_value")]
+    known = [
+        (a.dim_value, b.dim_value)
+        for a, b in pairs
+        if a.HasField("dim_value") and b.HasField("dim_value")
+    ]
     return len(one.shape.dim) != len(other.shape.dim) or any(a != b for a, b in known)

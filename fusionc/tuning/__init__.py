@@ -1,1 +1,3 @@
-"""`fusionc tune`: what pays here, for this model and these sizes, found by measurement: passes, areas, settings."""
+"""`fusionc tune`: what pays here, for this model and these sizes, found by measurement: passes,
+areas, settings.
+"""

@@ -1,4 +1,6 @@
-"""What can be changed for this model: groups of changes that belong together, and the single ones in each."""
+"""What can be changed for this model: groups of changes that belong together, and the single ones
+in each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ from itertools import groupby
 from fusionc.runtime.optimizers import OPTIMIZERS
 from fusionc.tuning.configuration import TunedChange
 
-_LAYOUT = ("NchwcTransformer", "NhwcTransformer", "TransposeOptimizer", "TransposeOptimizer_CPUExecutionProvider")
+_LAYOUT = (
+    "NchwcTransformer",
+    "NhwcTransformer",
+    "TransposeOptimizer",
+    "TransposeOptimizer_CPUExecutionProvider",
+)
 
 
 @dataclass(frozen=True)
@@ -26,8 +33,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Facts:
-    """What took effect in the default conversion: passes with their topics and areas by name; passes that are off by
-    default and would take effect; and which of onnxruntime's optimizers change what comes out."""
+    """What took effect in the default conversion: passes with their topics and areas by name;
+    passes that are off by default and would take effect; and which of onnxruntime's optimizers
+    change what comes out.
+    """
 
     passes: Mapping[str, str]
     areas: Sequence[str]
@@ -37,24 +46,37 @@ class Facts:
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
     """The groups, those of the graph first; `threads` are numbers to try."""
-    by_topic = groupby(sorted(facts.passes.items(), key=lambda item: item[1]), key=lambda item: item[1])
+    by_topic = groupby(
+        sorted(facts.passes.items(), key=lambda item: item[1]), key=lambda item: item[1]
+    )
     groups = [_switched_off(topic, [name for name, _ in named]) for topic, named in by_topic]
-    groups += [Group(TunedChange(f"{name} on", "passes", on=frozenset({name}))) for name in facts.idle]
+    groups += [
+        Group(TunedChange(f"{name} on", "passes", on=frozenset({name}))) for name in facts.idle
+    ]
     if facts.areas:
-        members = [TunedChange(f"area {name} off", "areas", areas_off=frozenset({name})) for name in facts.areas]
+        members = [
+            TunedChange(f"area {name} off", "areas", areas_off=frozenset({name}))
+            for name in facts.areas
+        ]
         whole = TunedChange("all areas off", "areas", kernels=False)
         groups.append(Group(whole, tuple(members)) if len(members) > 1 else Group(members[0]))
     known = [name for name in facts.optimizers if name in OPTIMIZERS and "RuleBased" not in name]
     for title, names in (
         ("layouts", [name for name in known if name in _LAYOUT]),
         ("fusions", [name for name in known if "Fusion" in name]),
-        ("other optimizers", [name for name in known if name not in _LAYOUT and "Fusion" not in name]),
+        (
+            "other optimizers",
+            [name for name in known if name not in _LAYOUT and "Fusion" not in name],
+        ),
     ):
         if names:
             members = [
-                TunedChange(f"onnxruntime without {name}", "optimizers", optimizers_off=(name,)) for name in names
+                TunedChange(f"onnxruntime without {name}", "optimizers", optimizers_off=(name,))
+                for name in names
             ]
-            whole = TunedChange(f"onnxruntime without its {title}", "optimizers", optimizers_off=tuple(names))
+            whole = TunedChange(
+                f"onnxruntime without its {title}", "optimizers", optimizers_off=tuple(names)
+            )
             groups.append(Group(whole, tuple(members)) if len(members) > 1 else Group(members[0]))
     return [*groups, *_settings(threads)]
 
@@ -67,7 +89,10 @@ def _switched_off(topic: str, names: Sequence[str]) -> Group:
 
 
 def _settings(threads: Sequence[int]) -> list[Group]:
-    changes = [TunedChange(f"{count} thread{'s' * (count > 1)}", "settings", threads=count) for count in threads]
+    changes = [
+        TunedChange(f"{count} thread{'s' * (count > 1)}", "settings", threads=count)
+        for count in threads
+    ]
     changes += [
         TunedChange("no spinning", "settings", no_spinning=True),
         TunedChange("no arena", "settings", no_arena=True),

@@ -1,4 +1,6 @@
-"""Optimizers of onnxruntime change no answers, but for their faults, and one may hide those of another."""
+"""Optimizers of onnxruntime change no answers, but for their faults, and one may hide those of
+another.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ def changed_answers(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """What becomes of the answers of a model without the optimizers that its settings switch off, in words; nothing
-    where they are right, or as wrong with all optimizers.
+    """What becomes of the answers of a model without the optimizers that its settings switch off,
+    in words; nothing where they are right, or as wrong with all optimizers.
 
-    `shapes` and `inputs` are those of a verification. Raises FusioncError where there is not enough memory.
+    `shapes` and `inputs` are those of a verification. Raises FusioncError where there is not enough
+    memory.
     """
     found = verify(
         model.file,
@@ -33,9 +36,13 @@ def changed_answers(
         optimizers_off=model.settings.disabled_optimizers,
         progress=progress,
     )
-    changed = next((fault.difference for fault in found.optimizer_faults if not fault.is_in_reference), None)
+    changed = next(
+        (fault.difference for fault in found.optimizer_faults if not fault.is_in_reference), None
+    )
     if changed is not None:
         return f"the answers change ({changed})"
     if found.status != "equal" or _LEVEL in found.unchecked_levels:
-        return f"the answers cannot be checked ({found.summary.replace(str(model.file), 'the model')})"
+        return (
+            f"the answers cannot be checked ({found.summary.replace(str(model.file), 'the model')})"
+        )
     return ""

@@ -1,4 +1,6 @@
-"""A way to convert and run a model, as what differs from the defaults, and one change of it that may pay."""
+"""A way to convert and run a model, as what differs from the defaults, and one change of it that
+may pay.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ _LEVEL, _AREAS = "--opt_level=", "--disable_areas="
 
 @dataclass(frozen=True)
 class Configuration:
-    """Passes that are off and on against their defaults, areas that are not made, whether there are areas at all, and
-    the settings of a session. `is_original` is the model itself, not converted."""
+    """Passes that are off and on against their defaults, areas that are not made, whether there are
+    areas at all, and the settings of a session. `is_original` is the model itself, not
+    converted.
+    """
 
     off: frozenset[str] = frozenset()
     on: frozenset[str] = frozenset()
@@ -30,17 +34,27 @@ class Configuration:
 
     def key(self) -> str:
         """A name for it, of which the same configuration always has the same."""
-        return hashlib.sha256(f"{self.graph_key()} {json.dumps(self.settings.as_json())}".encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            f"{self.graph_key()} {json.dumps(self.settings.as_json())}".encode()
+        ).hexdigest()[:16]
 
     def graph_key(self) -> str:
         """The same for what the conversion makes, which does not depend on the settings."""
-        parts = [sorted(self.off), sorted(self.on), sorted(self.areas_off), self.kernels, self.is_original]
+        parts = [
+            sorted(self.off),
+            sorted(self.on),
+            sorted(self.areas_off),
+            self.kernels,
+            self.is_original,
+        ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def options(self, asked: Options, destination: Path) -> Options:
         """Those of a conversion to it, with everything else as it was asked for."""
         switches = [asked.optimization_switch] if asked.optimization_switch else []
-        switches += [f"{name}:off" for name in sorted(self.off)] + [f"{name}:on" for name in sorted(self.on)]
+        switches += [f"{name}:off" for name in sorted(self.off)] + [
+            f"{name}:on" for name in sorted(self.on)
+        ]
         return replace(
             asked,
             destination=destination,
@@ -50,11 +64,19 @@ class Configuration:
         )
 
     def flags(self, asked: str | None) -> str | None:
-        """The flags of graph kernel fusion, which leave the areas out that cost, too. A level that is given would make
-        areas where there are to be none."""
-        words = [word for word in (asked or "").split(" ") if word and (self.kernels or not word.startswith(_LEVEL))]
-        given = next((word for word in words if word.startswith(_AREAS)), _AREAS)  # of a repeated one the first counts
-        if names := sorted(self.areas_off | set(filter(None, given.removeprefix(_AREAS).split(",")))):
+        """The flags of graph kernel fusion, which leave the areas out that cost, too. A level that
+        is given would make areas where there are to be none.
+        """
+        words = [
+            word
+            for word in (asked or "").split(" ")
+            if word and (self.kernels or not word.startswith(_LEVEL))
+        ]
+        # of a repeated one the first counts
+        given = next((word for word in words if word.startswith(_AREAS)), _AREAS)
+        if names := sorted(
+            self.areas_off | set(filter(None, given.removeprefix(_AREAS).split(",")))
+        ):
             words = [*(word for word in words if word != given), f"{_AREAS}{','.join(names)}"]
         return " ".join(words) or None
 

@@ -1,4 +1,6 @@
-"""The last word: tuned, default and original in rounds of their own, and which of them may be delivered."""
+"""The last word: tuned, default and original in rounds of their own, and which of them may be
+delivered.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +16,20 @@ from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio,
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
 MOST_ROUNDS = 20  # as long as there is time
-_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE = 6, 14  # where there is none, on an idle machine and on a busy one
+# where there is none, on an idle machine and on a busy one
+_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE = 6, 14
 _VAGUE = 1.1  # of the upper bound to the lower one
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What the last run says: the ratios, seconds of a run of each form, and the form that is delivered. The seconds
-    are those of the original, times the ratios: what else a machine does in some rounds is no part of these.
+    """What the last run says: the ratios, seconds of a run of each form, and the form that is
+    delivered. The seconds are those of the original, times the ratios: what else a machine does in
+    some rounds is no part of these.
 
-    `against_default` is None where nothing was found that differs from the defaults. `noise` is by how much the ratio
-    of the defaults to the original differs from round to round, as a part of it: its standard deviation.
+    `against_default` is None where nothing was found that differs from the defaults. `noise` is by
+    how much the ratio of the defaults to the original differs from round to round, as a part of it:
+    its standard deviation.
     """
 
     delivered: Form
@@ -37,23 +42,30 @@ class Confirmation:
     @property
     def ratio(self) -> RatioInterval | None:
         """That of what is delivered to the original; None for the original itself."""
-        return {"tuned": self.against_original, "default": self.default, "original": None}[self.delivered]
+        return {"tuned": self.against_original, "default": self.default, "original": None}[
+            self.delivered
+        ]
 
 
 def least_rounds(noise: float, confidence: float) -> int:
-    """How many rounds the last run needs for bounds that are close enough, where the logarithms of ratios have had
-    `noise` as their standard deviation before it. Its own rounds do not decide how many there are: to stop where these
-    happen to agree would make bounds too close, and an effect of chance."""
+    """How many rounds the last run needs for bounds that are close enough, where the logarithms of
+    ratios have had `noise` as their standard deviation before it. Its own rounds do not decide how
+    many there are: to stop where these happen to agree would make bounds too close, and an effect
+    of chance.
+    """
     for count in range(_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE):
-        half = student_quantile((1 + _of_each(confidence)) / 2, count - 1) * noise / math.sqrt(count)
+        half = (
+            student_quantile((1 + _of_each(confidence)) / 2, count - 1) * noise / math.sqrt(count)
+        )
         if 2 * half <= math.log(_VAGUE):
             return count
     return _LEAST_ROUNDS_OF_NOISE
 
 
 def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float) -> Confirmation:
-    """What is delivered after these rounds: tuned only where it is faster than both others, the defaults only where
-    they are faster than the original, each beyond doubt; else the original."""
+    """What is delivered after these rounds: tuned only where it is faster than both others, the
+    defaults only where they are faster than the original, each beyond doubt; else the original.
+    """
     each = _of_each(confidence)
 
     def observed(one: Form, other: Form) -> list[float]:

@@ -1,4 +1,6 @@
-"""The command that converts to what a tuning has delivered, for those who want it without measuring again."""
+"""The command that converts to what a tuning has delivered, for those who want it without measuring
+again.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from fusionc.tuning.deliver import beside
 
 
 def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
-    """The words of a command that converts to the same model with the switch file of the tuning, beside it. Settings of
-    a session are no part of it, and a conversion to the place of the tuned model would remove them."""
+    """The words of a command that converts to the same model with the switch file of the tuning,
+    beside it. Settings of a session are no part of it, and a conversion to the place of the tuned
+    model would remove them.
+    """
     output = beside(options.destination, "again.onnx")
     words = ["fusionc", "convert", "--model", str(options.source), "--output", str(output)]
     words += ["--fusion_switch_file", str(switches)]
@@ -26,7 +30,9 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
         words += [f"--graph_kernel_flags={flags}"] if flags else []
         words += _of_passes(options)
     if delivered.kernels or flags:  # which may mean kernels by themselves
-        words.append("--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false")
+        words.append(
+            "--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false"
+        )
     return [*words, *_of_model(options), *_of_verification(options)]
 
 
@@ -46,7 +52,9 @@ def _of_model(options: Options) -> Iterator[str]:
         yield from ("--input_shape", _shapes(options.input_shape))
     if options.free_dim:
         axes = {
-            name: ",".join(f"{axis}={symbol}" if symbol else str(axis) for axis, symbol in given.items())
+            name: ",".join(
+                f"{axis}={symbol}" if symbol else str(axis) for axis, symbol in given.items()
+            )
             for name, given in options.free_dim.items()
         }
         yield from ("--free_dim", ";".join(f"{name}:{given}" for name, given in axes.items()))
@@ -66,7 +74,10 @@ def _of_outputs(options: Options) -> Iterator[str]:
     if nodes := options.out_nodes:
         yield from ("--out_nodes", nodes if isinstance(nodes, str) else ";".join(nodes))
     if types := options.output_type:
-        yield from ("--output_type", types if isinstance(types, str) else ";".join(map(":".join, types.items())))
+        yield from (
+            "--output_type",
+            types if isinstance(types, str) else ";".join(map(":".join, types.items())),
+        )
 
 
 def _of_verification(options: Options) -> Iterator[str]:

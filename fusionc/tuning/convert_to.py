@@ -15,8 +15,9 @@ from fusionc.tuning.configuration import Configuration
 
 
 def converted(options: Options, to: Configuration) -> Report:
-    """Convert to it, with everything else as it was asked for. The original has every pass off, and what was asked to
-    change of the model: another model than that would be no comparison."""
+    """Convert to it, with everything else as it was asked for. The original has every pass off, and
+    what was asked to change of the model: another model than that would be no comparison.
+    """
     if not to.is_original:
         return conversion.convert(to.options(options, options.destination))
     with TemporaryDirectory() as folder:

@@ -1,8 +1,9 @@
 """Which changes pay: pure arithmetic on the logarithms of ratios that rounds have observed.
 
-Many changes are looked at, and some seem to pay by chance. So what seems to pay after a few rounds is only chosen to be
-tested, and the test has rounds of its own, of which the choice knew nothing. All tests together are wrong with no more
-than 1 - confidence: each of `tests` changes, at each of the looks, has its part of that.
+Many changes are looked at, and some seem to pay by chance. So what seems to pay after a few rounds
+is only chosen to be tested, and the test has rounds of its own, of which the choice knew nothing.
+All tests together are wrong with no more than 1 - confidence: each of `tests` changes, at each of
+the looks, has its part of that.
 """
 
 from __future__ import annotations
@@ -23,15 +24,17 @@ LOOKS = (3, 5, 8, 12, 16)  # rounds of a test after which it may be decided
 MOST_TESTS = 6
 _PART = 0.2  # of what a group saves, less than which is no reason to test a member
 _WORTH_A_LOOK = 0.9  # of the time
-_EXPLAINED = 0.5  # of what a group saves, which its best members have to save for it not to be tested itself
+# of what a group saves, which its best members have to save for it not to be tested itself
+_EXPLAINED = 0.5
 
 
 @dataclass
 class Worth:
-    """What is known of a change: logarithms of its ratios from the rounds that chose it, and from those of its test.
+    """What is known of a change: logarithms of its ratios from the rounds that chose it, and from
+    those of its test.
 
-    `is_chosen` says that it was to be tested, `state` whether it pays or costs, beyond doubt; "same" where onnxruntime
-    runs the same with it.
+    `is_chosen` says that it was to be tested, `state` whether it pays or costs, beyond doubt;
+    "same" where onnxruntime runs the same with it.
     """
 
     change: TunedChange
@@ -47,7 +50,9 @@ class Worth:
         return self.tested or self.chosen
 
     def interval(self, confidence: float) -> RatioInterval | None:
-        """For this change by itself, whatever else was looked at; None where nothing was measured."""
+        """For this change by itself, whatever else was looked at; None where nothing was
+        measured.
+        """
         return interval_of(self.logarithms, confidence) if self.logarithms else None
 
 
@@ -65,7 +70,9 @@ def is_hopeless(worth: Worth) -> bool:
 
 
 def worth_testing(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[Worth]:
-    """The changes that seem to pay most: a group or its members, whichever saves more, and no two that overlap."""
+    """The changes that seem to pay most: a group or its members, whichever saves more, and no two
+    that overlap.
+    """
     found = list[Worth]()
     for group in groups:
         whole = worths[group.whole.name]
@@ -80,22 +87,32 @@ def worth_testing(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[
 
 
 def order_of_members(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[TunedChange]:
-    """Members of groups, those first whose group seems to pay most; none of a group that runs the same."""
-    several = [group for group in groups if group.members and worths[group.whole.name].state != "same"]
+    """Members of groups, those first whose group seems to pay most; none of a group that runs the
+    same.
+    """
+    several = [
+        group for group in groups if group.members and worths[group.whole.name].state != "same"
+    ]
     several.sort(key=lambda group: _gain(worths[group.whole.name]), reverse=True)
     return [change for group in several for change in group.members]
 
 
 def that_pay(worths: Iterable[Worth]) -> list[TunedChange]:
-    """The changes that pay and go together: of those of threads the best, as one thread has nobody to wait for."""
-    paying = sorted((worth for worth in worths if worth.state == "pays"), key=lambda worth: fmean(worth.logarithms))
+    """The changes that pay and go together: of those of threads the best, as one thread has nobody
+    to wait for.
+    """
+    paying = sorted(
+        (worth for worth in worths if worth.state == "pays"),
+        key=lambda worth: fmean(worth.logarithms),
+    )
     best = next((worth for worth in paying if worth.change.is_of_threads), None)
     return [worth.change for worth in paying if worth is best or not worth.change.is_of_threads]
 
 
 def most_promising(worths: Iterable[Worth], confidence: float) -> list[TunedChange]:
-    """What the last run should look at where nothing pays beyond doubt: the change that has always seemed to be faster,
-    and by itself surely is, or would save a part that is worth a look."""
+    """What the last run should look at where nothing pays beyond doubt: the change that has always
+    seemed to be faster, and by itself surely is, or would save a part that is worth a look.
+    """
     found = []
     for worth in worths:
         if worth.state == "undecided" and max(worth.logarithms, default=0.0) < 0:
@@ -117,15 +134,19 @@ def in_order(worths: Sequence[Worth]) -> list[Worth]:
 
 
 def noise_of(worths: Collection[Worth]) -> float:
-    """By how much the ratio of a change differs from round to round of its test: the standard deviation of its
-    logarithm, of all changes together; 0 where none was tested in more than one round."""
+    """By how much the ratio of a change differs from round to round of its test: the standard
+    deviation of its logarithm, of all changes together; 0 where none was tested in more than one
+    round.
+    """
     deviations = [one - fmean(worth.tested) for worth in worths for one in worth.tested]
     freedom = len(deviations) - sum(bool(worth.tested) for worth in worths)
     return math.sqrt(sum(one * one for one in deviations) / freedom) if freedom else 0.0
 
 
 def _gain(worth: Worth) -> float:
-    return -statistics.median(worth.chosen) if worth.chosen and worth.state != "fails" else -math.inf
+    return (
+        -statistics.median(worth.chosen) if worth.chosen and worth.state != "fails" else -math.inf
+    )
 
 
 def _promise(worth: Worth) -> float:
@@ -135,6 +156,8 @@ def _promise(worth: Worth) -> float:
 
 
 def _one_of_threads(found: Sequence[Worth]) -> list[Worth]:
-    """Numbers of threads exclude one another, and one thread does not spin: only one such change can be taken."""
+    """Numbers of threads exclude one another, and one thread does not spin: only one such change
+    can be taken.
+    """
     best = next((worth for worth in found if worth.change.is_of_threads), None)
     return [worth for worth in found if not worth.change.is_of_threads or worth is best]

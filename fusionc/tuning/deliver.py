@@ -33,21 +33,35 @@ def beside(output: Path, ending: str) -> Path:
 
 
 def require_places(options: Options) -> None:
-    """Raise FusioncError where a file of the result would be written over one that no tuning has written, UsageError
-    where over one that is read."""
-    read = {os.path.realpath(path) for path in (options.fusion_switch_file, *options.custom_passes) if path is not None}
+    """Raise FusioncError where a file of the result would be written over one that no tuning has
+    written, UsageError where over one that is read.
+    """
+    read = {
+        os.path.realpath(path)
+        for path in (options.fusion_switch_file, *options.custom_passes)
+        if path is not None
+    }
     for ending in ("switches.json", "tune.svg"):
         place = beside(options.destination, ending)
         if os.path.realpath(place) in read:
             hint = "give another --output, or rename the file"
-            raise UsageError("this file is read, and would be written", where=str(place), hint=hint, code="E10001")
+            raise UsageError(
+                "this file is read, and would be written",
+                where=str(place),
+                hint=hint,
+                code="E10001",
+            )
         if os.path.lexists(place) and not _is_own(place, options.destination):
             what = "the result would be written over another file, which no tuning has written, or somebody changed"
-            raise FusioncError(what, where=str(place), hint="move it away, or give another --output", code="E13004")
+            raise FusioncError(
+                what, where=str(place), hint="move it away, or give another --output", code="E13004"
+            )
 
 
 def _is_own(place: Path, output: Path) -> bool:
-    """Whether a tuning has written the file: the plot says so of itself, and of the switch file beside it."""
+    """Whether a tuning has written the file: the plot says so of itself, and of the switch file
+    beside it.
+    """
     with suppress(OSError, ValueError):
         if stream_at(place) or stream_at(beside(output, "tune.svg")):
             return False
@@ -57,18 +71,27 @@ def _is_own(place: Path, output: Path) -> bool:
 
 
 def written(
-    options: Options, delivered: Configuration, worths: Sequence[Worth], last: Confirmation, confidence: float
+    options: Options,
+    delivered: Configuration,
+    worths: Sequence[Worth],
+    last: Confirmation,
+    confidence: float,
 ) -> tuple[Path, Path | None, Path]:
-    """The switch file, the session file where there are settings other than onnxruntime's, and the plot."""
+    """The switch file, the session file where there are settings other than onnxruntime's, and the
+    plot.
+    """
     output, registry = options.destination, load_passes(options.custom_passes)
     by_name = {p.name: p for p in registry}
     switches, plot, session = beside(output, "switches.json"), beside(output, "tune.svg"), None
     if delivered.is_original:
         text = preset("all_off", registry)
     else:
-        off, on = ([by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on))
+        off, on = (
+            [by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on)
+        )
         text = changed_switches(options.fusion_switch_file, registry, off, on)
-    # The plot knows the switch file that is there, too: whichever of both files a killed tuning leaves is its own.
+    # The plot knows the switch file that is there, too: whichever of both files a killed tuning
+    # leaves is its own.
     contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
     drawn = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
@@ -77,7 +100,9 @@ def written(
         if delivered.settings != Configuration().settings:
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
-        elif is_session_file(session_file_of(output)):  # of an earlier tuning, for another conversion to the same bytes
+        elif is_session_file(
+            session_file_of(output)
+        ):  # of an earlier tuning, for another conversion to the same bytes
             session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error

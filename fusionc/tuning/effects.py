@@ -1,4 +1,6 @@
-"""What takes effect in a conversion, so that it could be switched off, and what would if it were switched on."""
+"""What takes effect in a conversion, so that it could be switched off, and what would if it were
+switched on.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +25,48 @@ _OF_AREAS = "areas"  # the topic of passes that stand for areas, which have name
 
 
 def effects(
-    asked: Options, base: Configuration, convert: Callable[[Configuration, Path], Report], folder: Path
+    asked: Options,
+    base: Configuration,
+    convert: Callable[[Configuration, Path], Report],
+    folder: Path,
 ) -> dict[str, Any]:
-    """The passes with their topics, the areas, and the passes that are off by default, as `candidates.Facts` has them.
+    """The passes with their topics, the areas, and the passes that are off by default, as
+    `candidates.Facts` has them.
 
     `convert` makes the model of a configuration in a file.
     """
     registry = {p.name: p for p in load_passes(asked.custom_passes)}
-    chosen = named_by_option(asked.optimization_switch, list(registry.values()))  # which stay as they are
+    # which stay as they are
+    chosen = named_by_option(asked.optimization_switch, list(registry.values()))
     effective = _effective(convert(base, folder / "base.onnx"))
     functions = onnx.load(folder / "base.onnx", load_external_data=False).functions
     areas = [function.name for function in functions if function.domain == KERNELS]
     topics = {name: _topic(p) for name, p in registry.items()}
-    free = [name for name in effective if name in registry and name not in chosen and registry[name].default != "must"]
-    off = [name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"]
+    free = [
+        name
+        for name in effective
+        if name in registry and name not in chosen and registry[name].default != "must"
+    ]
+    off = [
+        name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"
+    ]
     off = [name for name in off if name not in effective and name not in chosen]
-    awake = _awake(off, lambda on: _effective(convert(replace(base, on=frozenset(on)), folder / "awake.onnx")))
+    awake = _awake(
+        off, lambda on: _effective(convert(replace(base, on=frozenset(on)), folder / "awake.onnx"))
+    )
     return {
-        "passes": {name: topics[name] for name in free if not (areas and topics[name] == _OF_AREAS)},
+        "passes": {
+            name: topics[name] for name in free if not (areas and topics[name] == _OF_AREAS)
+        },
         "areas": areas,
         "idle": awake,
     }
 
 
 def _awake(off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]) -> list[str]:
-    """Which of the passes that are off would take effect; one that fails is off for a reason, and is left out."""
+    """Which of the passes that are off would take effect; one that fails is off for a reason, and
+    is left out.
+    """
     try:
         found = effective(off)
     except FusioncError as error:

@@ -1,4 +1,6 @@
-"""The search: groups first, then single changes, a few rounds each; those that seem to pay are tested on new rounds."""
+"""The search: groups first, then single changes, a few rounds each; those that seem to pay are
+tested on new rounds.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from fusionc.tuning.decisions import (
 )
 
 CHOOSING_ROUNDS = 3
-Stage = Literal["settings", "choose", "test"]  # settings are chosen first, as they need no conversion
+# settings are chosen first, as they need no conversion
+Stage = Literal["settings", "choose", "test"]
 
 
 class Laboratory(Protocol):
@@ -28,19 +31,24 @@ class Laboratory(Protocol):
         """How many changes are measured beside the base."""
 
     def compared(self, base: Configuration, other: Configuration) -> str:
-        """ "same" where onnxruntime runs the same of both, "different", or why the other one cannot be had."""
+        """ "same" where onnxruntime runs the same of both, "different", or why the other one cannot
+        be had.
+        """
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """A round in fresh processes: for each of the others the logarithm of its ratio to the base, or why it cannot
-        be run."""
+        """A round in fresh processes: for each of the others the logarithm of its ratio to the
+        base, or why it cannot be run.
+        """
 
     def has_time(self, stage: Stage) -> bool:
         """Whether the budget of a stage is not spent."""
 
 
-def search(base: Configuration, groups: Sequence[Group], laboratory: Laboratory, confidence: float) -> dict[str, Worth]:
+def search(
+    base: Configuration, groups: Sequence[Group], laboratory: Laboratory, confidence: float
+) -> dict[str, Worth]:
     """What each change of the base is worth, by name; those that pay are part of the result."""
     worths = {change.name: Worth(change) for group in groups for change in group.changes()}
     _choose([group.whole for group in groups], base, worths, laboratory)
@@ -57,12 +65,17 @@ def search(base: Configuration, groups: Sequence[Group], laboratory: Laboratory,
 
 
 def _choose(
-    changes: Sequence[TunedChange], base: Configuration, worths: Mapping[str, Worth], laboratory: Laboratory
+    changes: Sequence[TunedChange],
+    base: Configuration,
+    worths: Mapping[str, Worth],
+    laboratory: Laboratory,
 ) -> None:
     """A few rounds of each change that makes a difference, as long as there is time."""
     stages: tuple[Stage, ...] = ("settings", "choose")
     for stage in stages:
-        left = [change for change in changes if (change.kind == "settings") == (stage == "settings")]
+        left = [
+            change for change in changes if (change.kind == "settings") == (stage == "settings")
+        ]
         while left and laboratory.has_time(stage):
             batch = list[TunedChange]()
             while left and len(batch) < laboratory.at_a_time and laboratory.has_time(stage):
@@ -81,13 +94,19 @@ def _choose(
                     batch = [change for change in batch if worths[change.name].state != "fails"]
 
 
-def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float) -> None:
-    """New rounds of those that were chosen, until each is decided, hopeless, or the time is over."""
+def _test(
+    chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float
+) -> None:
+    """New rounds of those that were chosen, until each is decided, hopeless, or the time is
+    over.
+    """
     worths = {worth.change.name: worth for worth in chosen}
     left, number = list(chosen), 0
     while left and number < LOOKS[-1] and laboratory.has_time("test"):
         for settings in (False, True):
-            same_kind = [worth.change for worth in left if (worth.change.kind == "settings") == settings]
+            same_kind = [
+                worth.change for worth in left if (worth.change.kind == "settings") == settings
+            ]
             for at in range(0, len(same_kind), laboratory.at_a_time):
                 batch = same_kind[at : at + laboratory.at_a_time]
                 _round("test", batch, base, worths, laboratory, number)
@@ -113,7 +132,9 @@ def _round(
     laboratory: Laboratory,
     number: int,
 ) -> None:
-    found = laboratory.observe(stage, base, {change.name: change.applied(base) for change in batch}, number)
+    found = laboratory.observe(
+        stage, base, {change.name: change.applied(base) for change in batch}, number
+    )
     for change in batch:
         worth, logarithm = worths[change.name], found[change.name]
         if isinstance(logarithm, str):

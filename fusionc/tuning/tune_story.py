@@ -1,4 +1,6 @@
-"""`fusionc tune` as a story: what could be changed → search → confirmation → the model and its settings."""
+"""`fusionc tune` as a story: what could be changed → search → confirmation → the model and its
+settings.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds
 from fusionc.tuning.convert_again import command_to_convert
 from fusionc.tuning.convert_to import converted
-from fusionc.tuning.decisions import Worth, in_order, is_untested, most_promising, noise_of, that_pay
+from fusionc.tuning.decisions import (
+    Worth,
+    in_order,
+    is_untested,
+    most_promising,
+    noise_of,
+    that_pay,
+)
 from fusionc.tuning.deliver import beside, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
@@ -37,24 +46,31 @@ from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
-_WRITTEN = ("destination", "dump_graph", "report")  # the options that are places of what is written, not read
+# the options that are places of what is written, not read
+_WRITTEN = ("destination", "dump_graph", "report")
 _BUSY = 0.03  # of a ratio, by which processes differ, above which the machine is to blame
-_SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}  # what is decided early leaves the rest to others
+# what is decided early leaves the rest to others
+_SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
 
 
 @closes_runners
 def tune(options: Options, budget: float, confidence: float) -> Tuned:
-    """Find what pays in so many seconds, and write the model with it, a switch file and the settings of its sessions.
+    """Find what pays in so many seconds, and write the model with it, a switch file and the
+    settings of its sessions.
 
-    Raises VerificationError where the result does not compute what the model computes, FusioncError where the model
-    cannot be run, UsageError as a conversion does, or where there is no time.
+    Raises VerificationError where the result does not compute what the model computes, FusioncError
+    where the model cannot be run, UsageError as a conversion does, or where there is no time.
     """
     if not 0 < budget < math.inf:
         hint = "give more than 0 seconds, 120 for a model of some milliseconds"
-        raise UsageError(f"{budget:g} s are no time to measure", where="budget", hint=hint, code="E10001")
+        raise UsageError(
+            f"{budget:g} s are no time to measure", where="budget", hint=hint, code="E10001"
+        )
     if not 0.5 <= confidence < 1:
         hint = "give 0.95, or more from 0.5 on and below 1"
-        raise UsageError(f"{confidence:g} is no confidence", where="confidence", hint=hint, code="E10001")
+        raise UsageError(
+            f"{confidence:g} is no confidence", where="confidence", hint=hint, code="E10001"
+        )
     if options.ready:
         hint = "convert with --ready and the switch file that the tuning writes"
         raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")
@@ -82,16 +98,23 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
-    if left := sum(worth.state == "not measured" or is_untested(worth) for worth in worths.values()):
+    if left := sum(
+        worth.state == "not measured" or is_untested(worth) for worth in worths.values()
+    ):
         what = f"{left} of {len(worths)} changes were not measured, or seemed to pay and were not tested"
         notices.append(f"{what}: {budget:g} s are too few; a larger --budget decides more")
     if last.noise > _BUSY:
         what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
         notices.append(f"{what}; on an idle one more is decided")
-    chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
+    chosen = {
+        "tuned": tuned,
+        "default": _default(options),
+        "original": Configuration(is_original=True),
+    }
     delivered = chosen[last.delivered]
     replaced = of_lost_settings(session_file_of(output))
-    report = converted(options, delivered)  # where no folder of this run keeps older files from being removed
+    # where no folder of this run keeps older files from being removed
+    report = converted(options, delivered)
     if report.left_out:
         what = f"{report.left_out} rewrites were left out of the model that was written, which was measured with them"
         notices.append(f"{what}: its time may be another; switch their passes off, and tune again")
@@ -99,7 +122,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     switches, settings, plot = written(options, delivered, ordered, last, confidence)
     journal.remove()
     said = [] if delivered.is_original else report.notices  # which are about switches of all passes
-    notices += [notice for notice in said if notice not in replaced]  # there are new ones, if any pay
+    # there are new ones, if any pay
+    notices += [notice for notice in said if notice not in replaced]
     again = command_to_convert(options, delivered, switches)
     names = [change.name for change in changes] if last.delivered == "tuned" else []
     return Tuned(
@@ -111,7 +135,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
 def _require_flags_to_change(options: Options) -> None:
     """Raise UsageError where flags of areas are read from where a tuning cannot add any."""
     if os.environ.get(VARIABLE) is not None:
-        what, hint = f"the environment variable {VARIABLE} is set", "give its flags with --graph_kernel_flags"
+        what, hint = (
+            f"the environment variable {VARIABLE} is set",
+            "give its flags with --graph_kernel_flags",
+        )
     elif "--path=" in (options.graph_kernel_flags or ""):
         what, hint = "--graph_kernel_flags names a file", "give what it says as flags"
     else:
@@ -140,7 +167,9 @@ def _sample(job: Job) -> tuple[str, dict[str, Any]]:
 
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
-    asked = {name: value for name, value in vars(options).items() if name not in ("progress", "source")}
+    asked = {
+        name: value for name, value in vars(options).items() if name not in ("progress", "source")
+    }
     here = {
         **surroundings(options.graph_kernel_flags, options.custom_passes),
         "machine": this_machine(),
@@ -154,7 +183,11 @@ def _searched(
 ) -> tuple[dict[str, Worth], Configuration]:
     """The worth of every change, and the defaults with those that pay."""
     base, worths, shares = _default(options), dict[str, Worth](), laboratory.shares
-    if options.enable_graph_kernel is None and not base.kernels and options.target == "onnxruntime-cpu":
+    if (
+        options.enable_graph_kernel is None
+        and not base.kernels
+        and options.target == "onnxruntime-cpu"
+    ):
         options.progress("areas with kernels")
         laboratory.shares = _SHARES_FOR_KERNELS
         worths = search(base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _FOR_KERNELS)
@@ -169,7 +202,11 @@ def _searched(
 
 
 def _for_the_last_run(
-    worths: dict[str, Worth], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job, confidence: float
+    worths: dict[str, Worth],
+    tuned: Configuration,
+    laboratory: MeasuringLaboratory,
+    job: Job,
+    confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
     """The changes to be confirmed, and the defaults with these. Those that change answers fail."""
     default, changes = _default(job.options), that_pay(worths.values())
@@ -189,14 +226,20 @@ def _for_the_last_run(
 def _that_change_answers(
     changes: Sequence[TunedChange], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job
 ) -> list[tuple[TunedChange, str]]:
-    """Which of the changes, that switch optimizers off, change answers by that, and how; the one that pays least where
-    none does alone, and they do together."""
+    """Which of the changes, that switch optimizers off, change answers by that, and how; the one
+    that pays least where none does alone, and they do together.
+    """
     off = [change for change in changes if change.optimizers_off]
     why = laboratory.changed_answers(tuned, job.shapes) if off and job.options.verify else ""
     if not why:
         return []
-    alone = [(one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), job.shapes)) for one in off]
-    return [(one, found) for one, found in alone if found] or [(off[-1], f"with the others off {why}")]
+    alone = [
+        (one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), job.shapes))
+        for one in off
+    ]
+    return [(one, found) for one, found in alone if found] or [
+        (off[-1], f"with the others off {why}")
+    ]
 
 
 def _with_optimizers_off(tuned: Configuration, changes: Sequence[TunedChange]) -> Configuration:
@@ -219,13 +262,17 @@ def _confirmed(
     noise: float,
     confidence: float,
 ) -> Confirmation:
-    """Rounds of the last run, as long as there is time, and those that are needed where there is none."""
+    """Rounds of the last run, as long as there is time, and those that are needed where there is
+    none.
+    """
     forms = {"original": Configuration(is_original=True), "default": default}
     if tuned != default:
         forms["tuned"] = tuned
     rounds: list[Slices] = []
     least = least_rounds(noise, confidence)
-    while len(rounds) < least or (len(rounds) < MOST_ROUNDS and laboratory.journal.spent < laboratory.budget):
+    while len(rounds) < least or (
+        len(rounds) < MOST_ROUNDS and laboratory.journal.spent < laboratory.budget
+    ):
         options.progress(f"last run, round {len(rounds) + 1} of {least} to {MOST_ROUNDS}")
         rounds.append(laboratory.round(f"last {len(rounds)}", forms, len(rounds)))
     return confirmed(rounds, confidence)

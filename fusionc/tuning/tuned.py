@@ -17,11 +17,13 @@ from fusionc.tuning.decisions import Worth
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found and written: each change with its worth, what the last run says, and the files.
+    """What was found and written: each change with its worth, what the last run says, and the
+    files.
 
-    `label` describes the inputs, `configuration` is what was delivered, `report` that of its conversion. `settings` is
-    None where those of onnxruntime hold. `changes` are the names of those that were confirmed and written, `again` the
-    words of a command that converts to the same model; settings of a session are no part of it.
+    `label` describes the inputs, `configuration` is what was delivered, `report` that of its
+    conversion. `settings` is None where those of onnxruntime hold. `changes` are the names of those
+    that were confirmed and written, `again` the words of a command that converts to the same model;
+    settings of a session are no part of it.
     """
 
     label: str
@@ -39,9 +41,13 @@ class Tuned:
     notices: Sequence[str]
 
     def saved(self, worth: Worth) -> float:
-        """The seconds of a run that a change adds, less than 0 where it saves some: of one that was measured."""
+        """The seconds of a run that a change adds, less than 0 where it saves some: of one that was
+        measured.
+        """
         base = self.confirmation.seconds["default"]
-        kernels = next((one for one in self.worths if one.change.kernels and one.state == "pays"), worth)
+        kernels = next(
+            (one for one in self.worths if one.change.kernels and one.state == "pays"), worth
+        )
         if kernels is not worth:  # all others were measured beside these
             base *= exp(fmean(kernels.logarithms))
         return base * (exp(fmean(worth.logarithms)) - 1)
@@ -54,11 +60,17 @@ class Tuned:
         """What was found as plain data: ratios, seconds, names."""
         last, compared = self.confirmation, {"default / original": self.confirmation.default}
         if last.against_default is not None:
-            compared |= {"tuned / original": last.against_original, "tuned / default": last.against_default}
+            compared |= {
+                "tuned / original": last.against_original,
+                "tuned / default": last.against_default,
+            }
         return {
             "inputs": self.label,
             "changes": [self._change(worth) for worth in self.worths],
-            "last_run": {"seconds": last.seconds, **{name: one.as_json() for name, one in compared.items()}},
+            "last_run": {
+                "seconds": last.seconds,
+                **{name: one.as_json() for name, one in compared.items()},
+            },
             "delivered": last.delivered,
             "switches": str(self.switches),
             "again": list(self.again),
@@ -75,6 +87,14 @@ class Tuned:
 
     def _change(self, worth: Worth) -> dict[str, Any]:
         interval = worth.interval(self.confidence)
-        plain = {"change": worth.change.name, "state": worth.state, "delivered": self.is_delivered(worth)}
+        plain = {
+            "change": worth.change.name,
+            "state": worth.state,
+            "delivered": self.is_delivered(worth),
+        }
         plain |= {"why": worth.why} if worth.why else {}
-        return plain if interval is None else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
+        return (
+            plain
+            if interval is None
+            else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
+        )

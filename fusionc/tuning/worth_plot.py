@@ -1,4 +1,6 @@
-"""What each change is worth as a picture: SVG, in one file, with a line from bound to bound and a dot at the ratio."""
+"""What each change is worth as a picture: SVG, in one file, with a line from bound to bound and a
+dot at the ratio.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,12 @@ from fusionc.tuning.decisions import Worth
 
 _WIDTH, _LABELS, _RIGHT, _ROW, _TOP = 900, 380, 30, 20, 64  # pixels
 _MOST_ROWS = 60
-_WIDEST = 1.0  # of a ratio from 1, beyond which a line leaves the picture, which a mark at its end says
+# of a ratio from 1, beyond which a line leaves the picture, which a mark at its end says
+_WIDEST = 1.0
 _COLOURS = {"pays": "#1a7f37", "costs": "#cf222e", "undecided": "#8c959f"}
-_STYLE = "text{font:12px sans-serif;fill:#1f2328}.t{font-size:14px;font-weight:bold}.n{fill:#656d76}"
+_STYLE = (
+    "text{font:12px sans-serif;fill:#1f2328}.t{font-size:14px;font-weight:bold}.n{fill:#656d76}"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,9 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
     for worth in worths:
         interval = worth.interval(confidence)
         if interval is not None and len(rows) < _MOST_ROWS:
-            rows.append(_Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"])))
+            rows.append(
+                _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
+            )
     sure = f"at {100 * confidence:g} %: the last run's all together, each of the others by itself"
     return _drawn(f"{model}: ratios of run times", f"The bounds hold {sure}", rows)
 
@@ -48,11 +55,15 @@ def _of_last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:
 
 
 def _colour(interval: RatioInterval) -> str:
-    return _COLOURS["pays" if interval.is_faster else "costs" if interval.is_slower else "undecided"]
+    return _COLOURS[
+        "pays" if interval.is_faster else "costs" if interval.is_slower else "undecided"
+    ]
 
 
 def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
-    bounds = [edge for row in rows for edge in (row.interval.low, row.interval.high, row.interval.ratio)]
+    bounds = [
+        edge for row in rows for edge in (row.interval.low, row.interval.high, row.interval.ratio)
+    ]
     reach = max((abs(edge - 1) for edge in bounds if isfinite(edge) and edge), default=0.0)
     reach = min(_WIDEST, max(0.02, 1.1 * reach))
 
@@ -68,11 +79,17 @@ def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
     for step in range(-2, 3):
         ratio = 1 + step * reach / 2
         x, colour = place(ratio), "#1f2328" if not step else "#d0d7de"
-        parts.append(f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{height - 12}" stroke="{colour}"/>')
-        parts.append(f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>')
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{height - 12}" stroke="{colour}"/>'
+        )
+        parts.append(
+            f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>'
+        )
     for number, row in enumerate(rows):
         y, one = _TOP + _ROW * number + 8, row.interval
-        parts.append(f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{html_text(_short(row.label))}</text>')
+        parts.append(
+            f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{html_text(_short(row.label))}</text>'
+        )
         parts.append(
             f'<line x1="{place(one.low):.1f}" y1="{y}" x2="{place(one.high):.1f}" y2="{y}" stroke="{row.colour}" '
             f'stroke-width="2"/><circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'

@@ -1,8 +1,8 @@
 """Does the result compute what the original computes? Run both in onnxruntime and compare.
 
-Nothing here uses what makes the result: neither the graph in memory nor fusionc's inference of shapes nor the engine.
-Where a value goes, and which sizes it has, is read from the protos again, so that no defect of those picks the inputs
-that hide it.
+Nothing here uses what makes the result: neither the graph in memory nor fusionc's inference of
+shapes nor the engine. Where a value goes, and which sizes it has, is read from the protos again, so
+that no defect of those picks the inputs that hide it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,9 @@ __all__ = ["Difference", "Verification", "verify"]
 
 
 def __getattr__(name: str) -> Any:
-    """`verify` is imported on first use: a conversion without verification does not wait for all that it needs."""
+    """`verify` is imported on first use: a conversion without verification does not wait for all
+    that it needs.
+    """
     if name != "verify":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from fusionc.verify.verification import verify

@@ -1,6 +1,8 @@
-"""What a verification may cost: elements that are computed and bytes that are needed, the same on every machine.
+"""What a verification may cost: elements that are computed and bytes that are needed, the same on
+every machine.
 
-Twenty to thirty seconds, or three conversions of a model of many nodes; four times the weights, and a gigabyte.
+Twenty to thirty seconds, or three conversions of a model of many nodes; four times the weights, and
+a gigabyte.
 """
 
 from __future__ import annotations
@@ -16,16 +18,21 @@ from fusionc.protos import tensors_of
 BILLION = 1_000_000_000
 ELEMENTS = 30 * BILLION  # that all runs of all models compute together, as node_work counts them
 _A_NODE = 2_000_000  # of a model with so many that a conversion takes long
-BYTES = 512 << 20  # of the values of one run, beside as many as the weights have: other copies of these have the rest
-_MODELS = 3  # that run on each sample: the reference, the candidate, and that once more as it is deployed
+# of the values of one run, beside as many as the weights have: other copies of these have the rest
+BYTES = 512 << 20
+# that run on each sample: the reference, the candidate, and that once more as it is deployed
+_MODELS = 3
 _NAMED = 3
 _HELD_OUTPUT = 48  # bytes of an element where outputs are compared
-_RUNS = 30  # so many times the work of a sample should fit: there are others, and some are judged by more runs
+# so many times the work of a sample should fit: there are others, and some are judged by more runs
+_RUNS = 30
 
 
 class Work(NamedTuple):
-    """What a run costs: elements that are computed, as node_work counts them, and bytes that are needed at once;
-    `outputs` counts elements of the outputs, `guessed` what is computed of values whose sizes depend on others."""
+    """What a run costs: elements that are computed, as node_work counts them, and bytes that are
+    needed at once; `outputs` counts elements of the outputs, `guessed` what is computed of values
+    whose sizes depend on others.
+    """
 
     elements: int
     bytes: int
@@ -37,12 +44,16 @@ class Work(NamedTuple):
         return Work(*(number * more // max(less, 1) for number in self))
 
     def with_outputs(self, made: int) -> Work:
-        """The same of a run whose outputs have as many elements: with more of them, what is guessed grows, too."""
+        """The same of a run whose outputs have as many elements: with more of them, what is guessed
+        grows, too.
+        """
         more = made - self.outputs
         if more <= 0:
             return self
         grown = self.guessed * more // max(self.outputs, 1)
-        return Work(self.elements + grown, self.bytes + more * _HELD_OUTPUT, made, self.guessed + grown)
+        return Work(
+            self.elements + grown, self.bytes + more * _HELD_OUTPUT, made, self.guessed + grown
+        )
 
 
 @dataclass
@@ -92,16 +103,22 @@ class Budget:
 
     def __str__(self) -> str:
         used = f"{self.spent / BILLION:.3g} of {self.elements / BILLION:.3g} billion elements"
-        return f"{used}, {self.most_bytes / (1 << 20):.0f} of {self.bytes / (1 << 20):.0f} MiB at once"
+        return (
+            f"{used}, {self.most_bytes / (1 << 20):.0f} of {self.bytes / (1 << 20):.0f} MiB at once"
+        )
 
 
 def elements_of(billions: float | None) -> int | None:
-    """The elements that somebody allows with --verify_budget: at least one, or 0 where there is no limit."""
+    """The elements that somebody allows with --verify_budget: at least one, or 0 where there is no
+    limit.
+    """
     return None if billions is None else 0 if billions == 0 else max(1, round(billions * BILLION))
 
 
 def budget_for(model: onnx.ModelProto, elements: int | None = None) -> Budget:
-    """The budget to verify a model, or as many elements as somebody wants; 0 is no limit of either."""
+    """The budget to verify a model, or as many elements as somebody wants; 0 is no limit of
+    either.
+    """
     if elements == 0:
         return Budget(1 << 62, 1 << 62)
     weights = sum(map(byte_size, tensors_of(model)))

@@ -16,12 +16,13 @@ Numerics = Literal["bitwise", "rounding", "approximate"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the largest finite |b|; of a
-    slice with small values less, as `_limit` has it.
+    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the
+    largest finite |b|; of a slice with small values less, as `_limit` has it.
 
-    `widest` is the limit up to which `absolute` may grow where the reference itself is shown to amplify rounding that
-    much, and the share of a slice's own largest value that is accepted of it. absolute + relative, and widest +
-    relative, stay below 0.01 for the types that can tell 1 % apart, so that an output scaled by 1.01 is never accepted.
+    `widest` is the limit up to which `absolute` may grow where the reference itself is shown to
+    amplify rounding that much, and the share of a slice's own largest value that is accepted of it.
+    absolute + relative, and widest + relative, stay below 0.01 for the types that can tell 1 %
+    apart, so that an output scaled by 1.01 is never accepted.
     """
 
     absolute: float
@@ -42,12 +43,18 @@ TOLERANCES = {
 }
 _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
-# Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
-# would hide every other element.
+# Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest
+# number); as a scale they would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
-_SMALLEST_NORMAL = {"float64": 2.0**-1022, "float32": 2.0**-126, "bfloat16": 2.0**-126, "float16": 2.0**-14}
+_SMALLEST_NORMAL = {
+    "float64": 2.0**-1022,
+    "float32": 2.0**-126,
+    "bfloat16": 2.0**-126,
+    "float16": 2.0**-14,
+}
 SLICE = 16  # elements of a slice from which on it is judged by itself
-_PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
+# of what is accepted of an output, and last places of its largest value, that each slice has
+_PART, _PLACES = 50, 16
 _LIKE = 8  # times as large as the next smaller column one is of another kind
 _FEW = 4  # elements of columns of one kind
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
@@ -57,8 +64,8 @@ _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 class Mismatch:
     """Why two values are not the same.
 
-    `error` is the largest |a - b| where that is the only trouble, else None (another type, shape, NaN elsewhere).
-    `within_widest` tells whether even the widest tolerance would accept the value.
+    `error` is the largest |a - b| where that is the only trouble, else None (another type, shape,
+    NaN elsewhere). `within_widest` tells whether even the widest tolerance would accept the value.
     """
 
     reason: str
@@ -70,9 +77,10 @@ class Mismatch:
 class Yardstick:
     """By what an output is measured.
 
-    `numerics` is what the rewrites claim that are judged: the least precise of them. `least_scale` is a scale known
-    from elsewhere, for values that happen to vanish on these inputs. `precision` is the least precise type of floats in
-    which something on the way to the output is computed, "" where that is its own.
+    `numerics` is what the rewrites claim that are judged: the least precise of them. `least_scale`
+    is a scale known from elsewhere, for values that happen to vanish on these inputs. `precision`
+    is the least precise type of floats in which something on the way to the output is computed, ""
+    where that is its own.
     """
 
     numerics: Numerics = "rounding"
@@ -87,7 +95,8 @@ class Yardstick:
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
         """The scale of the elements of an array of a type: of all of them, or of each its part's.
 
-        Subnormal numbers have few bits, and some processors make 0 of them: no scale is less than a normal number.
+        Subnormal numbers have few bits, and some processors make 0 of them: no scale is less than a
+        normal number.
         """
         whole = max(scale_of(values, name), self.least_scale, _SMALLEST_NORMAL.get(name, 0.0))
         if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
@@ -102,10 +111,11 @@ USUAL = Yardstick()
 
 
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
-    """The tolerance of a type, by what the rewrites claim that are judged: the least precise of them.
+    """The tolerance of a type, by what the rewrites claim that are judged: the least precise of
+    them.
 
-    Those that are bitwise have less where the type leaves room for less. Some is left to them: onnxruntime multiplies
-    by a constant matrix in another order than by one that is computed.
+    Those that are bitwise have less where the type leaves room for less. Some is left to them:
+    onnxruntime multiplies by a constant matrix in another order than by one that is computed.
     """
     usual = TOLERANCES[name]
     if numerics == "approximate":
@@ -118,17 +128,22 @@ def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
 def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mismatch | None:
     """None where `candidate` is the same value as `reference`, up to the tolerance of its type.
 
-    A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None (empty optional).
+    A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None
+    (empty optional).
     """
     if reference is None or candidate is None:
         if reference is candidate:
             return None
-        return Mismatch("the reference has no value, the candidate has" if reference is None else "has no value")
+        return Mismatch(
+            "the reference has no value, the candidate has" if reference is None else "has no value"
+        )
     if isinstance(reference, Mapping):
         return _compare_maps(reference, candidate, yardstick)
     if isinstance(reference, Sequence) and not isinstance(reference, str):
         return _compare_sequences(reference, candidate, yardstick)
-    if isinstance(candidate, Mapping) or (isinstance(candidate, Sequence) and not isinstance(candidate, str)):
+    if isinstance(candidate, Mapping) or (
+        isinstance(candidate, Sequence) and not isinstance(candidate, str)
+    ):
         return Mismatch("is a sequence or a map where the reference gives a tensor")
     return _compare_arrays(np.asarray(reference), np.asarray(candidate), yardstick)
 
@@ -155,11 +170,15 @@ def tells_something(value: Any) -> bool:
 
 
 def largest_difference(reference: Any, other: Any) -> float:
-    """The largest |a - b| over all floats of two values of one structure; elements that are not finite are left out."""
+    """The largest |a - b| over all floats of two values of one structure; elements that are not
+    finite are left out.
+    """
     if isinstance(reference, Mapping):
         reference, other = list(reference.values()), list(other.values())
     if isinstance(reference, Sequence) and not isinstance(reference, str):
-        return max((largest_difference(a, b) for a, b in zip(reference, other, strict=False)), default=0.0)
+        return max(
+            (largest_difference(a, b) for a, b in zip(reference, other, strict=False)), default=0.0
+        )
     a, b = np.asarray(reference), np.asarray(other)
     if _PARTS_OF_COMPLEX.get(a.dtype.name, a.dtype.name) not in TOLERANCES or a.shape != b.shape:
         return 0.0
@@ -168,8 +187,12 @@ def largest_difference(reference: Any, other: Any) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
 
-def unequal(reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick = USUAL) -> NDArray[np.bool_]:
-    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type."""
+def unequal(
+    reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick = USUAL
+) -> NDArray[np.bool_]:
+    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of
+    the type.
+    """
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
         return np.asarray(reference != candidate)
@@ -192,7 +215,9 @@ def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def scale_of(values: NDArray[np.float64], name: str) -> float:
-    """The largest magnitude that is not near the end of the range of a type, of the values of an array of that type."""
+    """The largest magnitude that is not near the end of the range of a type, of the values of an
+    array of that type.
+    """
     return float(_usable_magnitudes(values, name).max(initial=0.0))
 
 
@@ -202,19 +227,26 @@ def _usable_magnitudes(values: NDArray[np.float64], name: str) -> NDArray[np.flo
     return np.where(usable & np.isfinite(magnitudes), magnitudes, 0.0)
 
 
-def _compare_maps(reference: Mapping[Any, Any], candidate: Any, yardstick: Yardstick) -> Mismatch | None:
+def _compare_maps(
+    reference: Mapping[Any, Any], candidate: Any, yardstick: Yardstick
+) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
         return Mismatch("is not a map, the reference gives one")
     if list(reference) != list(candidate):
-        return Mismatch(f"has the keys {_shortened(candidate)}, the reference has {_shortened(reference)}")
+        return Mismatch(
+            f"has the keys {_shortened(candidate)}, the reference has {_shortened(reference)}"
+        )
     values = list(reference.values())
-    if values and all(isinstance(value, float) for value in values):  # maps hold float32, as Python floats
+    # maps hold float32, as Python floats
+    if values and all(isinstance(value, float) for value in values):
         found = list(candidate.values())
         return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), yardstick)
     return _compare_sequences(values, list(candidate.values()), yardstick)
 
 
-def _compare_sequences(reference: Sequence[Any], candidate: Any, yardstick: Yardstick) -> Mismatch | None:
+def _compare_sequences(
+    reference: Sequence[Any], candidate: Any, yardstick: Yardstick
+) -> Mismatch | None:
     if not isinstance(candidate, Sequence) or isinstance(candidate, str):
         return Mismatch("is not a sequence, the reference gives one")
     if len(reference) != len(candidate):
@@ -226,19 +258,33 @@ def _compare_sequences(reference: Sequence[Any], candidate: Any, yardstick: Yard
     errors = [mismatch.error for _, mismatch in different if mismatch.error is not None]
     error = max(errors) if len(errors) == len(different) else None
     index, first = different[0]
-    return Mismatch(f"element {index}: {first.reason}", error, all(mismatch.within_widest for _, mismatch in different))
+    return Mismatch(
+        f"element {index}: {first.reason}",
+        error,
+        all(mismatch.within_widest for _, mismatch in different),
+    )
 
 
-def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick) -> Mismatch | None:
+def _compare_arrays(
+    reference: NDArray[Any], candidate: NDArray[Any], yardstick: Yardstick
+) -> Mismatch | None:
     if reference.dtype.name != candidate.dtype.name and not (
         reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"
     ):
-        return Mismatch(f"has the type {candidate.dtype.name}, the reference has {reference.dtype.name}")
+        return Mismatch(
+            f"has the type {candidate.dtype.name}, the reference has {reference.dtype.name}"
+        )
     if reference.shape != candidate.shape:
-        return Mismatch(f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}")
+        return Mismatch(
+            f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}"
+        )
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name in TOLERANCES:
-        return None if same_bits(reference, candidate) else _compare_floats(reference, candidate, name, yardstick)
+        return (
+            None
+            if same_bits(reference, candidate)
+            else _compare_floats(reference, candidate, name, yardstick)
+        )
     unequal = np.asarray(reference != candidate)
     if not unequal.any():
         return None
@@ -250,7 +296,9 @@ def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], yardstick:
 
 
 def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    """Most rewrites change nothing; seen so, that takes a small part of the time and memory of measuring errors."""
+    """Most rewrites change nothing; seen so, that takes a small part of the time and memory of
+    measuring errors.
+    """
     return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
@@ -263,7 +311,8 @@ def _compare_floats(
         if moved.any():
             place = _first(moved)
             return Mismatch(
-                f"{what} at other places than in the reference ({int(moved.sum())} of {moved.size}), "
+                f"{what} at other places than in the reference ({int(moved.sum())} of "
+                f"{moved.size}), "
                 f"first at {list(place)}: {a[place]:.6g} for {b[place]:.6g}"
             )
     kind = yardstick.kind(name)
@@ -275,18 +324,23 @@ def _compare_floats(
     wrong = excess > limit
     if not wrong.any():
         return None
-    place = tuple(int(i) for i in np.unravel_index(int(np.where(wrong, excess, -1.0).argmax()), excess.shape))
+    place = tuple(
+        int(i) for i in np.unravel_index(int(np.where(wrong, excess, -1.0).argmax()), excess.shape)
+    )
     largest = float(np.broadcast_to(scale, b.shape)[place])
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {kind}, "
         f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
-        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value {largest:.3g})",
+        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value "
+        f"{largest:.3g})",
         float(error[wrong].max()),
         not bool((error > tolerance.widest * scale + slack).any()),
     )
 
 
-def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> tuple[NDArray[Any], NDArray[Any]]:
+def _error_and_slack(
+    a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """|a - b| where b is finite, else 0; and what of it the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
@@ -294,18 +348,26 @@ def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> 
 
 
 def _limit(
-    excess: NDArray[np.float64], b: NDArray[np.float64], name: str, scale: NDArray[np.float64], tolerance: Tolerance
+    excess: NDArray[np.float64],
+    b: NDArray[np.float64],
+    name: str,
+    scale: NDArray[np.float64],
+    tolerance: Tolerance,
 ) -> NDArray[np.float64]:
-    """By how much each element may be off besides what the relative tolerance allows; `excess` is by how much it is.
+    """By how much each element may be off besides what the relative tolerance allows; `excess` is
+    by how much it is.
 
-    The largest values of an output, corners of boxes, say, would hide slices of small ones, the scores beside them: in
-    slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
-    Of a few rows, columns of like size are one slice.
+    The largest values of an output, corners of boxes, say, would hide slices of small ones, the
+    scores beside them: in slices of many elements no more is accepted than the widest share of
+    their own largest value, or a part of the rest. Of a few rows, columns of like size are one
+    slice.
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
     if scale.ndim:  # of a part that is next to nothing beside the others, slices tell nothing
-        least = np.minimum(usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max()))
+        least = np.minimum(
+            usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max())
+        )
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
         return np.broadcast_to(usual, b.shape)
     limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)
@@ -318,7 +380,9 @@ def _limit(
 
 
 def _of_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each element, the largest one of the columns like its own along the last two axes, where these are short."""
+    """For each element, the largest one of the columns like its own along the last two axes, where
+    these are short.
+    """
     found = np.full((1,) * magnitudes.ndim, np.inf)
     for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
         count = magnitudes.shape[axis]
@@ -328,8 +392,9 @@ def _of_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """For the columns of an axis, the largest value of those that are about as large; infinity of the largest ones, and
-    where they are too few to tell."""
+    """For the columns of an axis, the largest value of those that are about as large; infinity of
+    the largest ones, and where they are too few to tell.
+    """
     others = tuple(other for other in range(magnitudes.ndim) if other != axis)
     sizes = magnitudes.max(others, keepdims=True)
     order = np.argsort(sizes, axis=None, kind="stable")

@@ -28,16 +28,18 @@ _FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs m
 
 
 class Conditioning:
-    """Runs the reference with every weight and input moved by at most one unit in the last place: tensors of float16,
-    float32 and float64, whether they are initializers or belong to nodes.
+    """Runs the reference with every weight and input moved by at most one unit in the last place:
+    tensors of float16, float32 and float64, whether they are initializers or belong to nodes.
 
-    A rewrite that only rounds differently, such as folding a scale into weights, moves weights that much. Where a
-    model turns it into large differences of its outputs, those differences say nothing about the rewrite.
+    A rewrite that only rounds differently, such as folding a scale into weights, moves weights that
+    much. Where a model turns it into large differences of its outputs, those differences say
+    nothing about the rewrite.
     """
 
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path, self._reference = path, reference
-        self._moved: dict[int, Runner | None] = {}  # by the way in which weights are moved; None where they are not
+        # by the way in which weights are moved; None where they are not
+        self._moved: dict[int, Runner | None] = {}
         self._is_small = False  # so that all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
@@ -46,13 +48,16 @@ class Conditioning:
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with inputs moved farther and farther: what is made of a number and its neighbours may round to the
-        same side of a step, and what rewrites make of it to the other one."""
+        """The same with inputs moved farther and farther: what is made of a number and its
+        neighbours may round to the same side of a step, and what rewrites make of it to the other
+        one.
+        """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with the weights moved in other ways: of a model that amplifies rounding, each shows something else.
+        """The same with the weights moved in other ways: of a model that amplifies rounding, each
+        shows something else.
 
         Of a large model one way at a time is in memory.
         """
@@ -71,7 +76,9 @@ class Conditioning:
             yield (self._way(0) or self._reference).run(feeds)
 
     def _way(self, way: int) -> Runner | None:
-        """What runs the reference with weights that are moved in this way; None where they cannot be."""
+        """What runs the reference with weights that are moved in this way; None where they cannot
+        be.
+        """
         self._make_room(way)
         if way not in self._moved:
             try:
@@ -81,7 +88,9 @@ class Conditioning:
         return self._moved[way]
 
     def _make_room(self, way: int) -> None:
-        """Close the sessions of other ways, unless all of them are small; each but the first is made anew."""
+        """Close the sessions of other ways, unless all of them are small; each but the first is
+        made anew.
+        """
         for other, runner in list(self._moved.items()):
             if other != way and runner is not None and not self._is_small:
                 runner.close()
@@ -96,7 +105,11 @@ class Conditioning:
             return None
         rng = np.random.default_rng(seed)
         for tensor in tensors_of(model):
-            if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
+            if tensor.data_type in (
+                onnx.TensorProto.FLOAT,
+                onnx.TensorProto.FLOAT16,
+                onnx.TensorProto.DOUBLE,
+            ):
                 array = to_array(tensor, os.fspath(folder))
                 tensor.CopyFrom(onnx.numpy_helper.from_array(_moved(array, rng), tensor.name))
         return seeded_runner(model, folder)
@@ -111,14 +124,18 @@ def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:
 def _moved_value(value: Any, rng: np.random.Generator, places: int = 1) -> Any:
     if isinstance(value, list):
         return [_moved_value(item, rng, places) for item in value]
-    return _moved(value, rng, places) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+    return (
+        _moved(value, rng, places)
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+        else value
+    )
 
 
 def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> NDArray[Any]:
     """The values with each moved so many places down, up or not at all.
 
-    Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such values. So do all
-    numbers of which the type has no finer ones: of float16 those above 64.
+    Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such
+    values. So do all numbers of which the type has no finer ones: of float16 those above 64.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -130,13 +147,18 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity where the candidate gives what the reference gives when moved, and not what it gives otherwise: an
-    input or a weight that lies on a step, such as that of Floor, decides nothing there.
+    """Infinity where the candidate gives what the reference gives when moved, and not what it gives
+    otherwise: an input or a weight that lies on a step, such as that of Floor, decides nothing
+    there.
 
-    Elements that the model leaves open (an infinite reach) may be of any size: they are no scale for others.
+    Elements that the model leaves open (an infinite reach) may be of any size: they are no scale
+    for others.
     """
     values = (reference, candidate, moved)
-    if not all(isinstance(value, np.ndarray) for value in values) or len({value.shape for value in values}) > 1:
+    if (
+        not all(isinstance(value, np.ndarray) for value in values)
+        or len({value.shape for value in values}) > 1
+    ):
         return None
     if reach is not None and reach.shape == reference.shape and reference.dtype.kind == "f":
         is_open = np.isinf(reach)

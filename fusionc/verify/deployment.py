@@ -1,4 +1,6 @@
-"""The candidate as it will be deployed: with onnxruntime's own optimizers on, which may have faults of their own."""
+"""The candidate as it will be deployed: with onnxruntime's own optimizers on, which may have faults
+of their own.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,8 @@ _Outputs = list[Any] | str
 class Deployment:
     """Runs the candidate at one level, beside what the reference gives with all optimizers off.
 
-    `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate. `notes` say what
-    was left out and why; `table` has the errors of the outputs.
+    `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate.
+    `notes` say what was left out and why; `table` has the errors of the outputs.
     """
 
     level: str
@@ -74,20 +76,31 @@ class Deployment:
         return [f"at level {self.level}, {exception}" for exception in self.judge.exceptions()]
 
     def _explained(
-        self, difference: Difference, sample: Sample, outputs: _Outputs, known: OptimizerFault | None
+        self,
+        difference: Difference,
+        sample: Sample,
+        outputs: _Outputs,
+        known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The fault with one more difference, `outputs` being what showed it; what is known where that is none. Of the
-        reference it is where that, at the level, is off in the same outputs about as far."""
+        """The fault with one more difference, `outputs` being what showed it; what is known where
+        that is none. Of the reference it is where that, at the level, is off in the same outputs
+        about as far.
+        """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
             self.notes.append(
-                f"{sample.label} left out at level {self.level}, where onnxruntime's answer is another each time"
+                f"{sample.label} left out at level {self.level}, where onnxruntime's answer "
+                "is another each time"
             )
             return None
         if known is None or known.is_in_reference:
             reference = self._outputs(self.reference, known.optimizers if known else (), sample)
             theirs = self._errors(sample, reference)  # of one that does not run, all is as wrong
-            left = {name: e for name, e in errors.items() if "" not in theirs and e > ABOUT * theirs.get(name, 0.0)}
+            left = {
+                name: e
+                for name, e in errors.items()
+                if "" not in theirs and e > ABOUT * theirs.get(name, 0.0)
+            }
             if left and self._is_rounding(sample, left, reference):
                 if not theirs:
                     return known
@@ -96,15 +109,20 @@ class Deployment:
                 known = OptimizerFault(self.level, difference, (), is_in_reference=not left)
 
         def is_right(disabled: Sequence[str]) -> bool:
-            self.progress(f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} are off")
+            self.progress(
+                f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} "
+                "are "
+                "off"
+            )
             left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
             return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
-        """Whether the candidate gives something else in another session: of a sum of nothing, say, onnxruntime's
-        optimized operator hands out what lay in memory."""
+        """Whether the candidate gives something else in another session: of a sum of nothing, say,
+        onnxruntime's optimized operator hands out what lay in memory.
+        """
         if isinstance(outputs, str):
             return False
         for _ in range(_SESSIONS):
@@ -114,15 +132,21 @@ class Deployment:
                 return True
         return False
 
-    def _is_rounding(self, sample: Sample, errors: Mapping[str, float], reference: _Outputs) -> bool:
-        """Whether the reference moves about as far when it is optimized, though not farther than is accepted."""
+    def _is_rounding(
+        self, sample: Sample, errors: Mapping[str, float], reference: _Outputs
+    ) -> bool:
+        """Whether the reference moves about as far when it is optimized, though not farther than is
+        accepted.
+        """
         if "" in errors or isinstance(reference, str):
             return False
         moved = map(largest_difference, sample.outputs, reference)
         return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
-        """What a model gives at this level; why it does not run, where that is the optimizers' fault."""
+        """What a model gives at this level; why it does not run, where that is the optimizers'
+        fault.
+        """
         try:
             return self._runner(model, disabled).run(sample.feeds)
         except (OutOfMemory, Overdue):
@@ -143,7 +167,10 @@ class Deployment:
         if isinstance(outputs, str):
             return {"": np.inf}
         found = self.judge.mismatches(sample, sample.outputs, outputs)
-        return {name: np.inf if mismatch.error is None else mismatch.error for name, mismatch in found.items()}
+        return {
+            name: np.inf if mismatch.error is None else mismatch.error
+            for name, mismatch in found.items()
+        }
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
         """There is one at a time, and the last one is kept."""

@@ -1,4 +1,6 @@
-"""How far two models are the same where the outputs of the reference decide nothing: the values inside of both."""
+"""How far two models are the same where the outputs of the reference decide nothing: the values
+inside of both.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,22 @@ def equal_so_far(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """What of two models is the same, in words: all that both have under the same names, or all up to an operator that
-    decides by the last bit. "" where something else differs first, or nothing can be compared.
+    """What of two models is the same, in words: all that both have under the same names, or all up
+    to an operator that decides by the last bit. "" where something else differs first, or nothing
+    can be compared.
 
-    Of scores that are nearly the same, TopK takes some in one model and others in the other one; what is behind it says
-    nothing then, what is in front of it does.
+    Of scores that are nearly the same, TopK takes some in one model and others in the other one;
+    what is behind it says nothing then, what is in front of it does.
     """
     try:
-        found = locate(reference, candidate, input_shape=input_shape, inputs=inputs, seeds=(0,), progress=progress)
+        found = locate(
+            reference,
+            candidate,
+            input_shape=input_shape,
+            inputs=inputs,
+            seeds=(0,),
+            progress=progress,
+        )
     except FusioncError:  # the models run, but not in parts
         return ""
     if not found.compared:

@@ -1,8 +1,9 @@
 """What rounding excuses: elements, never a region.
 
-Of all elements of an output on ordinary samples one in fifty, and one more, may differ by more than the widest
-tolerance where the reference, moved by rounding, gives the other value, too. Beyond that share the models are
-different, unless most of the output moves: then the reference decides nothing there.
+Of all elements of an output on ordinary samples one in fifty, and one more, may differ by more than
+the widest tolerance where the reference, moved by rounding, gives the other value, too. Beyond that
+share the models are different, unless most of the output moves: then the reference decides nothing
+there.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-STEPS_ONE_IN = 500  # elements of a grid may be on the next step: of 8 bits rounding takes one in some thousand there
-_MOST = 0.5  # the share of an output that moves by itself where the model amplifies rounding as a whole
+# elements of a grid may be on the next step: of 8 bits rounding takes one in some thousand there
+STEPS_ONE_IN = 500
+# the share of an output that moves by itself where the model amplifies rounding as a whole
+_MOST = 0.5
 
 
 @dataclass(frozen=True)
 class Excused:
-    """Of one output on one sample: how many elements are excused, of how many, and how far they moved at most;
-    `far` of them by more than the widest tolerance."""
+    """Of one output on one sample: how many elements are excused, of how many, and how far they
+    moved at most; `far` of them by more than the widest tolerance.
+    """
 
     elements: int
     size: int
@@ -40,14 +44,17 @@ class Excused:
     def reason(self) -> str:
         """Why that is too much."""
         return (
-            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, by up to "
+            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, by "
+            "up to "
             f"{self.farthest:.2g}; it may decide single elements, one in {ONE_IN}, and no region"
         )
 
 
 @dataclass
 class Excuses:
-    """What was excused: in total on the samples where there was any, and of each output on those that are ordinary."""
+    """What was excused: in total on the samples where there was any, and of each output on those
+    that are ordinary.
+    """
 
     one_in: int = ONE_IN
     one_each: bool = False  # besides, one on each sample that is no tiny one
@@ -97,9 +104,12 @@ def size_of(value: Any) -> int:
     return value.size if isinstance(value, np.ndarray) else 1
 
 
-def excused_elements(ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick) -> Excused:
-    """What is excused of an output on one sample: where it moves within a reach, or, of one that has none there, all
-    that differs. The reach of `order` is infinite where the model leaves open what comes: nothing is far off there.
+def excused_elements(
+    ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick
+) -> Excused:
+    """What is excused of an output on one sample: where it moves within a reach, or, of one that
+    has none there, all that differs. The reach of `order` is infinite where the model leaves open
+    what comes: nothing is far off there.
     """
     size = size_of(ours)
     if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
@@ -114,7 +124,9 @@ def excused_elements(ours: Any, theirs: Any, order: Reach | None, reach: Reach |
 
 
 def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
-    """Whether most of an output is something else where the model reads inputs and weights that are moved."""
+    """Whether most of an output is something else where the model reads inputs and weights that are
+    moved.
+    """
     return (
         isinstance(ours, np.ndarray)
         and isinstance(moved, np.ndarray)
@@ -123,7 +135,9 @@ def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
 
 
 def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
-    """Whether most of an output moves with the order of reductions, or because something lies on a step."""
+    """Whether most of an output moves with the order of reductions, or because something lies on a
+    step.
+    """
     if not isinstance(ours, np.ndarray) or reach is None:
         return False
     return bool((~_is_held(ours, reach, yardstick)).mean() > _MOST)
@@ -140,7 +154,9 @@ def _is_held(ours: NDArray[Any], reach: Reach, yardstick: Yardstick) -> NDArray[
 def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
     """The outputs that come of operators which put elements in order."""
     behind = set[str]()
-    sorts = {(function.domain, function.name) for function in model.functions if _sorts(function.node)}
+    sorts = {
+        (function.domain, function.name) for function in model.functions if _sorts(function.node)
+    }
     for node in model.graph.node:
         is_such = node.op_type in SORTS or (node.domain, node.op_type) in sorts
         bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))

@@ -1,4 +1,6 @@
-"""Inputs to measure a model with: the first that the caller gives, or the first drawn ones on which it runs."""
+"""Inputs to measure a model with: the first that the caller gives, or the first drawn ones on which
+it runs.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,12 @@ from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.model_file import light_model
 
 
-def first_sample(path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None) -> Sample:
-    """A sample for the model in this file. Raises RunError where it runs on none, UsageError where the given ones do
-    not fit."""
+def first_sample(
+    path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
+) -> Sample:
+    """A sample for the model in this file. Raises RunError where it runs on none, UsageError where
+    the given ones do not fit.
+    """
     model, folder = light_model(path)
     return first_sample_of(Runner(path), model, folder, input_shape, inputs)
 
@@ -31,7 +36,9 @@ def first_sample_of(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> Sample:
-    """The same for a model in memory, whose weights lie in `folder`, and what runs it, which is closed then."""
+    """The same for a model in memory, whose weights lie in `folder`, and what runs it, which is
+    closed then.
+    """
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
         search = InputSearch(runner, model, folder, input_shape or {})

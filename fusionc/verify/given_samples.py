@@ -1,4 +1,6 @@
-"""The reference on the inputs that the caller gives, and beside the outputs that somebody has recorded for them."""
+"""The reference on the inputs that the caller gives, and beside the outputs that somebody has
+recorded for them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,13 @@ from fusionc.verify.inputs.sample import Sample
 
 
 class GivenSamples:
-    """Runs the reference, whose model this is, on one sample after the other; without `values` on none."""
+    """Runs the reference, whose model this is, on one sample after the other; without `values` on
+    none.
+    """
 
-    def __init__(self, values: GivenValues | None, model: onnx.ModelProto, reference: Runner) -> None:
+    def __init__(
+        self, values: GivenValues | None, model: onnx.ModelProto, reference: Runner
+    ) -> None:
         self._samples = None if values is None else values.reader(model)
         self._reference = reference
         self._count = self._recorded = self._left_out = 0
@@ -27,7 +33,9 @@ class GivenSamples:
         return self._samples is not None
 
     def samples(self) -> Iterator[Sample]:
-        """The samples in order. Raises UsageError where a file does not fit, or the reference fails on it."""
+        """The samples in order. Raises UsageError where a file does not fit, or the reference fails
+        on it.
+        """
         self._count = self._recorded = self._left_out = 0
         self._unlike = []
         for given in self._samples() if self._samples is not None else ():
@@ -35,7 +43,9 @@ class GivenSamples:
                 outputs = self._reference.run(given.feeds)
             except RunError as error:
                 what = f"onnxruntime cannot run the model on these inputs: {error}"
-                raise UsageError(what, where=given.label, hint="give inputs that the model takes") from error
+                raise UsageError(
+                    what, where=given.label, hint="give inputs that the model takes"
+                ) from error
             self._count += 1
             self._remember(given, dict(zip(self._reference.outputs, outputs, strict=True)))
             yield Sample(label=given.label, feeds=given.feeds, outputs=outputs)
@@ -57,6 +67,10 @@ class GivenSamples:
 
     def _remember(self, given: GivenSample, outputs: dict[str, object]) -> None:
         found = {name: compare(value, outputs[name]) for name, value in given.recorded.items()}
-        unlike = [f"{given.label}, {name} {mismatch.reason}" for name, mismatch in found.items() if mismatch]
+        unlike = [
+            f"{given.label}, {name} {mismatch.reason}"
+            for name, mismatch in found.items()
+            if mismatch
+        ]
         self._unlike += unlike[:1]
         self._recorded += bool(found) and not unlike

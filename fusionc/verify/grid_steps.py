@@ -1,8 +1,10 @@
-"""Steps of a grid that rounding takes to the other side: of Quantize, DynamicQuantizeLinear, Round, Floor, Ceil, Cast.
+"""Steps of a grid that rounding takes to the other side: of Quantize, DynamicQuantizeLinear, Round,
+Floor, Ceil, Cast.
 
-A number on the limit between two steps becomes one or the other by its last bit, and what is computed of it differs by
-more than any tolerance. So the reference computes on with the candidate's steps: in front of each grid both models must
-agree, but for a few steps to the next number, and behind it up to the usual tolerance.
+A number on the limit between two steps becomes one or the other by its last bit, and what is
+computed of it differs by more than any tolerance. So the reference computes on with the candidate's
+steps: in front of each grid both models must agree, but for a few steps to the next number, and
+behind it up to the usual tolerance.
 """
 
 from __future__ import annotations
@@ -32,15 +34,22 @@ from fusionc.verify.seeding import seeded_runner
 
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", MICROSOFT)
-_INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
+_INTEGERS = (
+    TensorProto.INT8,
+    TensorProto.UINT8,
+    TensorProto.INT16,
+    TensorProto.UINT16,
+    TensorProto.INT32,
+)
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
 _MOST = 4096  # grids of a model that is looked at
 
 
 @dataclass(frozen=True)
 class Stepped:
-    """What the reference gives with the candidate's steps; an output that is a grid is the candidate's. And of each
-    grid, what is on another step."""
+    """What the reference gives with the candidate's steps; an output that is a grid is the
+    candidate's. And of each grid, what is on another step.
+    """
 
     outputs: list[Any]
     steps: Mapping[str, Excused]
@@ -48,7 +57,9 @@ class Stepped:
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the reference with values that are held: those of grids, and those that others read."""
+    """One run of the reference with values that are held: those of grids, and those that others
+    read.
+    """
 
     outputs: list[Any]
     grids: Sequence[Sequence[str]]
@@ -74,13 +85,17 @@ class GridSteps:
 
     @closes_runners
     def stepped(self, feeds: Feeds, found: Sequence[Any]) -> Stepped | None:
-        """The reference with the steps that the candidate takes, whose outputs are `found`; None where there are no
-        grids of which both have the values, or one of them is off by more than a step."""
+        """The reference with the steps that the candidate takes, whose outputs are `found`; None
+        where there are no grids of which both have the values, or one of them is off by more than a
+        step.
+        """
         try:
             run = self._run(feeds, found)
         except (RunError, OSError, ValueError):
             return None
-        if run is None or any(compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read):
+        if run is None or any(
+            compare(run.computed[name], run.held[name], _EXACT) is not None for name in run.read
+        ):
             return None
         steps = {grid[0]: run.steps(grid) for grid in run.grids}
         taken = {name: excused for name, excused in steps.items() if excused is not None}
@@ -88,8 +103,9 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, found: Sequence[Any]) -> _Run | None:
-        """The reference, once the candidate has said what it has; None where no grid is there to look at. Raises
-        RunError, and OSError or ValueError where data cannot be read."""
+        """The reference, once the candidate has said what it has; None where no grid is there to
+        look at. Raises RunError, and OSError or ValueError where data cannot be read.
+        """
         model, folder = light_model(self.reference)
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
@@ -110,11 +126,15 @@ class GridSteps:
         made = {name for node in model.graph.node for name in node.output}
         outputs = [value.name for value in model.graph.output]
         shown = [name for name in names if name in made]
-        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in shown if name not in outputs)
+        model.graph.output.extend(
+            onnx.ValueInfoProto(name=name) for name in shown if name not in outputs
+        )
         listed = [value.name for value in model.graph.output]
         runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
-        is_same = all(compare(value, values[name]) is None for name, value in zip(outputs, found, strict=True))
+        is_same = all(
+            compare(value, values[name]) is None for name, value in zip(outputs, found, strict=True)
+        )
         return {name: values[name] for name in shown} if is_same else {}
 
 
@@ -122,20 +142,29 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
     """The nodes that have a grid."""
     for node in model.graph.node:
         operator = canonical_domain(node.domain), node.op_type
-        is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
-        if operator in GRID_INSIDE or (operator[0] in _DOMAINS and (node.op_type in GRIDS or is_cast)):
+        is_cast = node.op_type == "Cast" and any(
+            a.name == "to" and a.i in _INTEGERS for a in node.attribute
+        )
+        if operator in GRID_INSIDE or (
+            operator[0] in _DOMAINS and (node.op_type in GRIDS or is_cast)
+        ):
             yield node
 
 
 def _around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
     """What nodes make, and what they read first where other nodes make it."""
     made = {name for node in model.graph.node for name in node.output}
-    return list(dict.fromkeys(name for node in nodes for name in (*node.output, node.input[0]) if name in made))
+    return list(
+        dict.fromkeys(
+            name for node in nodes for name in (*node.output, node.input[0]) if name in made
+        )
+    )
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """Of the grids that the candidate has, what they make; of others, which are inside of an operator of one of the
-    models, what they read."""
+    """Of the grids that the candidate has, what they make; of others, which are inside of an
+    operator of one of the models, what they read.
+    """
     grids = list[list[str]]()
     read = dict[str, None]()
     for node in nodes:
@@ -175,9 +204,11 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
-    """How many elements of a grid are on the next step; None where one is farther away, or the scale is another.
+    """How many elements of a grid are on the next step; None where one is farther away, or the
+    scale is another.
 
-    Of DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from which steps count.
+    Of DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from
+    which steps count.
     """
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
         return None

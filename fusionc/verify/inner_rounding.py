@@ -1,4 +1,6 @@
-"""How much of the reference's outputs depends on the last place of the functions that it computes in between."""
+"""How much of the reference's outputs depends on the last place of the functions that it computes
+in between.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,11 @@ _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
 
 
 class InnerRounding:
-    """Runs the reference with what the functions of its main graph give moved by a unit in the last place, or not.
+    """Runs the reference with what the functions of its main graph give moved by a unit in the last
+    place, or not.
 
-    Another kernel for Erf, say, may give the next number. Where the model amplifies that, as 1 + erf(-3.5) does, moving
-    what the model reads shows nothing of it.
+    Another kernel for Erf, say, may give the next number. Where the model amplifies that, as 1 +
+    erf(-3.5) does, moving what the model reads shows nothing of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,25 +47,34 @@ class InnerRounding:
         with suppress(RunError, OSError, ValueError):
             model, folder = light_model(self._path)
             model = inlined(model)
-            if sum(map(byte_size, tensors_of(model))) > LARGEST_COPY or len(model.graph.node) > _MOST_NODES:
+            if (
+                sum(map(byte_size, tensors_of(model))) > LARGEST_COPY
+                or len(model.graph.node) > _MOST_NODES
+            ):
                 return
             moves = _with_moves(model)
             if not moves:
                 return
             yield from self._runs(seeded_runner(model, folder), feeds, moves)
 
-    def _runs(self, runner: Runner, feeds: Feeds, moves: Mapping[str, _Move]) -> Iterator[list[Any]]:
+    def _runs(
+        self, runner: Runner, feeds: Feeds, moves: Mapping[str, _Move]
+    ) -> Iterator[list[Any]]:
         try:
             for draw in range(_DRAWS):
                 rng = np.random.default_rng(draw)
-                yield runner.run({**feeds, **{name: move.drawn(rng) for name, move in moves.items()}})
+                yield runner.run(
+                    {**feeds, **{name: move.drawn(rng) for name, move in moves.items()}}
+                )
         finally:
             runner.close()
 
 
 @dataclass(frozen=True)
 class _Move:
-    """By what an operator moves a value: a number near 1 that multiplies it, or near 0 that is added."""
+    """By what an operator moves a value: a number near 1 that multiplies it, or near 0 that is
+    added.
+    """
 
     dtype: Any
     op: str
@@ -74,7 +86,9 @@ class _Move:
 
 
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
-    """Multiply the floats that functions give by new scalar inputs, and add to some; returns these, by their names."""
+    """Multiply the floats that functions give by new scalar inputs, and add to some; returns these,
+    by their names.
+    """
     kinds = _kinds(model)
     moves = dict[str, _Move]()
     nodes = list[NodeProto]()
@@ -111,4 +125,6 @@ def _kinds(model: ModelProto) -> dict[str, int]:
         graph = onnx.shape_inference.infer_shapes(model).graph
     except Exception:  # of a model that onnx cannot infer, it is known what is said
         graph = model.graph
-    return {value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)}
+    return {
+        value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)
+    }

@@ -19,9 +19,10 @@ Dim = int | str
 class Port:
     """A declared input or output.
 
-    `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds values of that type
-    under keys of `key_type`. A dim is a size or the name of a symbol: equal names mean equal sizes, and a dimension
-    without a name has a symbol of its own. `dims` is None where not even the rank is known.
+    `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds
+    values of that type under keys of `key_type`. A dim is a size or the name of a symbol: equal
+    names mean equal sizes, and a dimension without a name has a symbol of its own. `dims` is None
+    where not even the rank is known.
     """
 
     name: str
@@ -64,11 +65,17 @@ def declared_outputs(model: onnx.ModelProto) -> list[Port]:
     return [_port(value) for value in model.graph.output]
 
 
-def interface_differences(reference: onnx.ModelProto, candidate: onnx.ModelProto) -> Iterator[Difference]:
+def interface_differences(
+    reference: onnx.ModelProto, candidate: onnx.ModelProto
+) -> Iterator[Difference]:
     """What a caller of the reference would find changed in the candidate's interface."""
     for what, ours, theirs in (
         ("input", _declared(reference, required=True), _declared(candidate, required=True)),
-        ("overridable initializer", _declared(reference, required=False), _declared(candidate, required=False)),
+        (
+            "overridable initializer",
+            _declared(reference, required=False),
+            _declared(candidate, required=False),
+        ),
         (
             "output",
             {value.name: _type_text(value.type) for value in reference.graph.output},
@@ -80,19 +87,37 @@ def interface_differences(reference: onnx.ModelProto, candidate: onnx.ModelProto
         for name in (name for name in theirs if name not in ours):
             yield Difference(name, "", f"this {what} is not in the reference")
         for name in (name for name in ours if name in theirs and ours[name] != theirs[name]):
-            yield Difference(name, "", f"this {what} is declared as {theirs[name]}, in the reference as {ours[name]}")
-        if ours.keys() == theirs.keys() and list(ours) != list(theirs) and what != "overridable initializer":
-            yield Difference("", "", f"the {what}s are in another order: {', '.join(theirs)} for {', '.join(ours)}")
+            yield Difference(
+                name,
+                "",
+                f"this {what} is declared as {theirs[name]}, in the reference as {ours[name]}",
+            )
+        if (
+            ours.keys() == theirs.keys()
+            and list(ours) != list(theirs)
+            and what != "overridable initializer"
+        ):
+            yield Difference(
+                "",
+                "",
+                f"the {what}s are in another order: {', '.join(theirs)} for {', '.join(ours)}",
+            )
 
 
 def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:
-    """The declared dimensions of a tensor; unnamed symbols are called `value[axis]`. None: the rank is unknown."""
+    """The declared dimensions of a tensor; unnamed symbols are called `value[axis]`. None: the rank
+    is unknown.
+    """
     return _dims(value.type.tensor_type, value.name)
 
 
 def _declared(model: onnx.ModelProto, *, required: bool) -> dict[str, str]:
     names = set(overridable(model))
-    declared = inputs_to_feed(model.graph) if required else [v for v in model.graph.input if v.name in names]
+    declared = (
+        inputs_to_feed(model.graph)
+        if required
+        else [v for v in model.graph.input if v.name in names]
+    )
     return {value.name: _type_text(value.type) for value in declared}
 
 
@@ -106,10 +131,14 @@ def _port(value: onnx.ValueInfoProto) -> Port:
     elif kind.HasField("map_type"):
         kind, wrapped, key_type = kind.map_type.value_type, "map", kind.map_type.key_type
     tensor = kind.sparse_tensor_type if kind.HasField("sparse_tensor_type") else kind.tensor_type
-    return Port(value.name, wrapped, tensor.elem_type, _dims(tensor, value.name), optional, key_type)
+    return Port(
+        value.name, wrapped, tensor.elem_type, _dims(tensor, value.name), optional, key_type
+    )
 
 
-def _dims(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, name: str) -> tuple[Dim, ...] | None:
+def _dims(
+    tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, name: str
+) -> tuple[Dim, ...] | None:
     if not tensor.HasField("shape"):
         return None
     return tuple(_dim(dim, f"{name}[{axis}]") for axis, dim in enumerate(tensor.shape.dim))

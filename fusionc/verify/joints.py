@@ -13,7 +13,9 @@ Dim = int | str
 
 
 class Joint(NamedTuple):
-    """An axis along which parts lie one behind the other, with their sizes, where these are known."""
+    """An axis along which parts lie one behind the other, with their sizes, where these are
+    known.
+    """
 
     axis: int
     sizes: tuple[Dim, ...]

@@ -15,7 +15,14 @@ import onnx
 
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, Numerics, Yardstick, compare, largest_magnitude, tells_something
+from fusionc.verify.compare import (
+    Mismatch,
+    Numerics,
+    Yardstick,
+    compare,
+    largest_magnitude,
+    tells_something,
+)
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.excuses import (
     STEPS_ONE_IN,
@@ -33,9 +40,23 @@ from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample
 from fusionc.verify.joints import blocks_of
 from fusionc.verify.model_file import light_model
-from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
+from fusionc.verify.noise import (
+    ABOUT,
+    IN_PROPORTION,
+    Noise,
+    elements_off,
+    is_within,
+    usual_difference,
+)
 from fusionc.verify.optimizer_dependence import OptimizerDependence
-from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
+from fusionc.verify.order_dependence import (
+    OrderDependence,
+    Reach,
+    farther,
+    is_finite,
+    is_open,
+    settled,
+)
 from fusionc.verify.output_parts import joints_of
 from fusionc.verify.precision import least_precise
 from fusionc.verify.result import Difference
@@ -46,11 +67,16 @@ _LOOKS = 3  # draws that show whether an output moves as a whole
 
 
 class Judge:
-    """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
-    on which the reference decides nothing."""
+    """Judges one sample after the other. `runs` counts those that were compared and found the same,
+    `left_out` those on which the reference decides nothing.
+    """
 
     def __init__(
-        self, reference: Path, runner: Runner, numerics: Numerics = "rounding", grids: GridSteps | None = None
+        self,
+        reference: Path,
+        runner: Runner,
+        numerics: Numerics = "rounding",
+        grids: GridSteps | None = None,
     ) -> None:
         self._numerics = numerics
         self._grids = grids
@@ -72,10 +98,13 @@ class Judge:
         self.runs = self.left_out = self._inside = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
-        self.never_finite = set(self.names)  # the outputs of which nothing but NaN and infinities has been compared
+        # the outputs of which nothing but NaN and infinities has been compared
+        self.never_finite = set(self.names)
 
     def another(self, level: str) -> Judge:
-        """One that has counted nothing, for what onnxruntime's optimizers make of the candidate: they round."""
+        """One that has counted nothing, for what onnxruntime's optimizers make of the candidate:
+        they round.
+        """
         other = copy(self)
         other._grids = self._grids and self._grids.at(level)
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
@@ -96,11 +125,13 @@ class Judge:
         self._inside += other._inside
 
     def outcome(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
-        """In what the candidate, which has `found` this on the sample, differs from the reference, and what that means.
+        """In what the candidate, which has `found` this on the sample, differs from the reference,
+        and what that means.
 
-        "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
-        itself about as much. "undecided": the order of reductions, or rounding, decides all of an output; where one
-        look at its rounding explains the difference, nobody asks for the order.
+        "unstable": the reference itself, with weights and inputs moved by one unit in the last
+        place, differs from itself about as much. "undecided": the order of reductions, or rounding,
+        decides all of an output; where one look at its rounding explains the difference, nobody
+        asks for the order.
         """
         mismatches = self.mismatches(sample, sample.outputs, found)
         if not sample.edge:
@@ -109,7 +140,9 @@ class Judge:
         if not mismatches:
             return self._same(sample, {}, {})
         if not sample.edge and self._is_rounding(sample, found, mismatches):
-            return self._same(sample, mismatches, self._excused(sample, found, self._nowhere, self._nowhere))
+            return self._same(
+                sample, mismatches, self._excused(sample, found, self._nowhere, self._nowhere)
+            )
         yardsticks = [self._yardstick(sample, name) for name in self.names]
         unsteady = self._again.reaches(sample.feeds, sample.outputs, yardsticks)
         steady = held_fast(sample.outputs, found, unsteady)
@@ -120,9 +153,11 @@ class Judge:
         return meaning, differences
 
     def _is_overflow(self, sample: Sample, found: Sequence[Any]) -> bool:
-        """Whether nothing differs but what the reference makes infinite or NaN of large or small finite numbers.
+        """Whether nothing differs but what the reference makes infinite or NaN of large or small
+        finite numbers.
 
-        Where (1 / x) * y overflows between, y / x need not; what does, a rewrite that rounds may change.
+        Where (1 / x) * y overflows between, y / x need not; what does, a rewrite that rounds may
+        change.
         """
         if self._numerics == "bitwise" or _drawn_floats(sample) != "mixed":
             return False
@@ -149,11 +184,17 @@ class Judge:
                 self.left_out += 1
                 return "undecided", []
             excused = self._excused(sample, found, order, reaches)
-            meaning, differences = self._weighed(sample, reaches, excused, left, meaning, differences)
+            meaning, differences = self._weighed(
+                sample, reaches, excused, left, meaning, differences
+            )
         if meaning != "same" and self._are_steps(sample, found):
             return self._same(sample, {}, {}, unsteady)
         self.left_out += meaning == "unstable"
-        return self._same(sample, left, excused, unsteady) if meaning == "same" else (meaning, differences)
+        return (
+            self._same(sample, left, excused, unsteady)
+            if meaning == "same"
+            else (meaning, differences)
+        )
 
     def _weighed(
         self,
@@ -164,23 +205,31 @@ class Judge:
         meaning: Outcome,
         differences: list[Difference],
     ) -> tuple[Outcome, list[Difference]]:
-        """What a sample means in which rounding, or the order of reductions, explains all that differs."""
+        """What a sample means in which rounding, or the order of reductions, explains all that
+        differs.
+        """
         told = self._beyond(sample, excused)
         if sample.edge:
             return ("unstable", differences or told) if told or left else (meaning, differences)
         if regions := [one for one in told if not self._is_open(sample, one.subject, reaches)]:
             return "different", regions
         is_within = all(mismatch.within_widest for mismatch in left.values())
-        return (meaning, differences) if is_within and not told else ("unstable", differences or told)
+        return (
+            (meaning, differences) if is_within and not told else ("unstable", differences or told)
+        )
 
     def _beyond(self, sample: Sample, excused: Mapping[str, Excused]) -> list[Difference]:
-        """The outputs of which more is far off than is excused; what an edge has counts for itself."""
+        """The outputs of which more is far off than is excused; what an edge has counts for
+        itself.
+        """
         excuses = Excuses() if sample.edge else self.excuses
         beyond = [(name, one) for name, one in excused.items() if not excuses.has_room(name, one)]
         return [Difference(name, sample.label, one.reason) for name, one in beyond]
 
     def _are_steps(self, sample: Sample, found: Sequence[Any]) -> bool:
-        """Whether nothing differs but a few steps of grids, to the next number, and what comes of these."""
+        """Whether nothing differs but a few steps of grids, to the next number, and what comes of
+        these.
+        """
         stepped = self._grids and self._grids.stepped(sample.feeds, found)
         if not stepped or not all(self._steps.has_room(*one) for one in stepped.steps.items()):
             return False
@@ -199,21 +248,30 @@ class Judge:
         excused: Mapping[str, Excused],
         unsteady: Sequence[Reach | None] = (),
     ) -> tuple[Outcome, list[Difference]]:
-        """Count a sample on which the models are the same, up to these mismatches, which are rounding, or to what is
-        excused."""
+        """Count a sample on which the models are the same, up to these mismatches, which are
+        rounding, or to what is excused.
+        """
         for name, value in () if sample.edge else zip(self.names, sample.outputs, strict=True):
             self.excuses.take(name, excused.get(name) or Excused(0, size_of(value), 0, 0.0))
         self.unsteady.add(self.names, unsteady or self._nowhere)
         self._widened.add(excused if left else {})
         self.excuses.add({} if left else excused)
         self.is_undecided &= sample.edge
-        unknown = [pair for pair in zip(self.names, sample.outputs, strict=True) if pair[0] in self.never_finite]
+        unknown = [
+            pair
+            for pair in zip(self.names, sample.outputs, strict=True)
+            if pair[0] in self.never_finite
+        ]
         self.never_finite -= {name for name, value in unknown if tells_something(value)}
         self.runs += 1
         return "same", []
 
     def _excused(
-        self, sample: Sample, found: Sequence[Any], order: Sequence[Reach | None], reaches: Sequence[Reach | None]
+        self,
+        sample: Sample,
+        found: Sequence[Any],
+        order: Sequence[Reach | None],
+        reaches: Sequence[Reach | None],
     ) -> dict[str, Excused]:
         """What would be excused of each output; `order` are the reaches without those of steps."""
         each = zip(self.names, sample.outputs, found, zip(order, reaches, strict=True), strict=True)
@@ -223,8 +281,10 @@ class Judge:
         }
 
     def _is_open(self, sample: Sample, name: str, reaches: Sequence[Reach | None]) -> bool:
-        """Whether most of an output moves where rounding moves what the reference reads, or ties put it in another
-        order: then it is no region that differs, and the sample decides nothing."""
+        """Whether most of an output moves where rounding moves what the reference reads, or ties
+        put it in another order: then it is no region that differs, and the sample decides
+        nothing.
+        """
         at = self.names.index(name)
         yardstick = self._yardstick(sample, name)
         if name in self._sorted or reach_moves_whole(sample.outputs[at], reaches[at], yardstick):
@@ -233,7 +293,9 @@ class Judge:
         draws = chain.from_iterable(islice(draw(sample.feeds), _LOOKS) for draw in ways)
         return any(moves_as_a_whole(sample.outputs[at], moved[at], yardstick) for moved in draws)
 
-    def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
+    def _unsettled(
+        self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
+    ) -> dict[str, Mismatch]:
         pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
         return self.mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
 
@@ -246,8 +308,12 @@ class Judge:
         noises: Sequence[Noise],
         times: float,
     ) -> bool:
-        """Whether errors are all that is left, and the noise of each output is about as large, or so many times."""
-        for name, ours, theirs, reach, noise in zip(self.names, sample.outputs, found, reaches, noises, strict=True):
+        """Whether errors are all that is left, and the noise of each output is about as large, or
+        so many times.
+        """
+        for name, ours, theirs, reach, noise in zip(
+            self.names, sample.outputs, found, reaches, noises, strict=True
+        ):
             if name in left:
                 error = left[name].error
                 if error is None or error > times * noise.largest:
@@ -258,7 +324,9 @@ class Judge:
                     return False
         return True
 
-    def mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
+    def mismatches(
+        self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]
+    ) -> dict[str, Mismatch]:
         """The outputs in which two ways to compute a sample differ, whatever the reason is."""
         names = self.names
         compared = {
@@ -268,12 +336,20 @@ class Judge:
         return {name: mismatch for name, mismatch in compared.items() if mismatch}
 
     def _yardstick(self, sample: Sample, name: str) -> Yardstick:
-        """On zeros, and at ties of 0, an output may vanish but for rounding; its scale is that of the ordinary runs."""
-        least = self._scales.get(name, 0.0) if sample.edge or _drawn_floats(sample) == "ties" else 0.0
-        return Yardstick(self._numerics, least, self._precisions.get(name, ""), self._joints.get(name, ()))
+        """On zeros, and at ties of 0, an output may vanish but for rounding; its scale is that of
+        the ordinary runs.
+        """
+        least = (
+            self._scales.get(name, 0.0) if sample.edge or _drawn_floats(sample) == "ties" else 0.0
+        )
+        return Yardstick(
+            self._numerics, least, self._precisions.get(name, ""), self._joints.get(name, ())
+        )
 
     def summary(self, left_out: Sequence[str]) -> str:
-        """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
+        """A sentence on runs that were all the same; `left_out` says why the reference did not run
+        on other inputs.
+        """
         parts = [f"equal in {self.runs} {'run' if self.runs == 1 else 'runs'}"]
         parts += self.exceptions()
         parts += self.unsteady.notes(self.names)
@@ -283,9 +359,12 @@ class Judge:
             parts.append(self.movement)
         if self.never_finite:
             which = ", ".join(name for name in self.names if name in self.never_finite)
-            parts.append(f"of {which} nothing but NaN and infinities was compared: other inputs tell more")
+            parts.append(
+                f"of {which} nothing but NaN and infinities was compared: other inputs tell more"
+            )
         parts += [
-            f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
+            f"{number} left out, on which the reference fails: {why}"
+            for why, number in Counter(left_out).items()
         ]
         return "; ".join(parts)
 
@@ -309,13 +388,17 @@ class Judge:
         if not self.moves:
             return "all depends on the order of reductions"
         return (
-            f"the reference's outputs move by {100 * self.moves:.2g} % of the largest value when its inputs "
+            f"the reference's outputs move by {100 * self.moves:.2g} % of the largest value when "
+            "its inputs "
             "and weights move by one unit in the last place"
         )
 
-    def _is_rounding(self, sample: Sample, found: Sequence[Any], mismatches: Mapping[str, Mismatch]) -> bool:
-        """Whether the reference, moved once by rounding, moves about as far as the candidate is off, all of it and not
-        single elements alone, and both within the widest tolerance. It takes one run, the order of reductions a dozen.
+    def _is_rounding(
+        self, sample: Sample, found: Sequence[Any], mismatches: Mapping[str, Mismatch]
+    ) -> bool:
+        """Whether the reference, moved once by rounding, moves about as far as the candidate is
+        off, all of it and not single elements alone, and both within the widest tolerance. It takes
+        one run, the order of reductions a dozen.
         """
         errors = _errors(mismatches)
         if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
@@ -344,23 +427,30 @@ class Judge:
     def _amplified(
         self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> tuple[Outcome, dict[str, Mismatch], list[Reach | None]]:
-        """Whether the reference, moved by rounding, differs from itself as much as the candidate does ("same"), or, as
-        it amplifies rounding, not much less ("unstable"); what is left of the mismatches without the elements in which
-        it itself gives the other value; the reaches with these."""
+        """Whether the reference, moved by rounding, differs from itself as much as the candidate
+        does ("same"), or, as it amplifies rounding, not much less ("unstable"); what is left of the
+        mismatches without the elements in which it itself gives the other value; the reaches with
+        these.
+        """
         noises = list(map(Noise, sample.outputs))
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
 
         def is_amplified() -> bool:
             named = zip(self.names, noises, strict=True)
-            return bool(_errors(left)) and all(noise.is_amplified for name, noise in named if name in left)
+            return bool(_errors(left)) and all(
+                noise.is_amplified for name, noise in named if name in left
+            )
 
-        def other_draws() -> Iterator[list[Any]]:  # which cost more: asked for after the others have shown their noise
+        # which cost more: asked for after the others have shown their noise
+        def other_draws() -> Iterator[list[Any]]:
             if is_amplified():
                 yield from self._conditioning.other_draws(sample.feeds)
 
         draws = self._conditioning.draws(sample.feeds)
         for moved in chain(draws, self._inner_rounding.draws(sample.feeds), other_draws()):
-            for noise, value, other, reach in zip(noises, sample.outputs, moved, reaches, strict=True):
+            for noise, value, other, reach in zip(
+                noises, sample.outputs, moved, reaches, strict=True
+            ):
                 noise.add(*settled(value, other, reach))
             seen = map(steps, sample.outputs, found, moved, reaches)
             reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
@@ -375,7 +465,9 @@ class Judge:
                 left = self._unsettled(sample, found, reaches)
                 if not left:
                     return "same", left, reaches
-        if is_amplified() and self._is_explained(sample, found, reaches, left, noises, IN_PROPORTION):
+        if is_amplified() and self._is_explained(
+            sample, found, reaches, left, noises, IN_PROPORTION
+        ):
             self._note_movement(sample, noises)
             return "unstable", left, reaches
         return "different", left, reaches
@@ -391,14 +483,18 @@ def _open_where_not_finite(value: Any) -> Reach | None:
     return np.where(np.isfinite(value), 0.0, np.inf) if is_float else None
 
 
-def _is_any_open(outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]) -> bool:
+def _is_any_open(
+    outputs: Sequence[Any], reaches: Sequence[Reach | None], unsteady: Sequence[Reach | None]
+) -> bool:
     """Whether of an output that is judged another order may leave nothing."""
     is_judged = [reach is None or not np.isinf(reach).all() for reach in unsteady]
     return any(map(is_open, compress(outputs, is_judged), compress(reaches, is_judged)))
 
 
 def _differences(sample: Sample, mismatches: Mapping[str, Mismatch]) -> list[Difference]:
-    return [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
+    return [
+        Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()
+    ]
 
 
 def _model(reference: Path) -> onnx.ModelProto:
@@ -410,5 +506,7 @@ def _model(reference: Path) -> onnx.ModelProto:
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:
     """By how much outputs are off; None where that is not all the trouble with one of them."""
-    errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
+    errors = {
+        name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None
+    }
     return errors if len(errors) == len(mismatches) else None

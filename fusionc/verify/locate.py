@@ -34,12 +34,14 @@ _BYTES = 64 << 20  # of the values of one sample
 
 @dataclass(frozen=True)
 class Located:
-    """What came of comparing the values that two models have under the same names, in the order of the reference.
+    """What came of comparing the values that two models have under the same names, in the order of
+    the reference.
 
-    `compared` counts those that were the same before the first that differs, of `shared` in all. Of that: its `name`
-    ("" where all are the same), the sample, what differs, and in each model the node that makes it; `is_inner` says
-    that the outputs are the same nevertheless. `skipped` are the values that find no memory; `excused` counts those
-    that move as far in the reference itself, when its inputs move by one unit in the last place.
+    `compared` counts those that were the same before the first that differs, of `shared` in all. Of
+    that: its `name` ("" where all are the same), the sample, what differs, and in each model the
+    node that makes it; `is_inner` says that the outputs are the same nevertheless. `skipped` are
+    the values that find no memory; `excused` counts those that move as far in the reference itself,
+    when its inputs move by one unit in the last place.
     """
 
     shared: int
@@ -54,17 +56,28 @@ class Located:
     is_inner: bool = False
 
     def __str__(self) -> str:
-        more = f" ({self.excused} of them but for rounding that the model amplifies)" if self.excused else ""
+        more = (
+            f" ({self.excused} of them but for rounding that the model amplifies)"
+            if self.excused
+            else ""
+        )
         more += f" ({len(self.skipped)} left out for want of memory)" if self.skipped else ""
         if not self.shared:
             return "the models have no values of the same name, but for inputs and outputs"
         if not self.name:
-            return f"all {self.compared} values that both models have are equal on finite inputs{more}"
+            return (
+                f"all {self.compared} values that both models have are equal on finite inputs{more}"
+            )
         return (
-            f"the first value that differs is {self.name}, after {self.compared} of {self.shared} that both models have"
+            f"the first value that differs is {self.name}, after {self.compared} of "
+            f"{self.shared} that both models have"
             f"{more}: {self.sample}: {self.reason}\n"
             f"  reference: {self.reference}\n  candidate: {self.candidate}"
-            + ("\n  the outputs are the same: this name may stand for something else there" if self.is_inner else "")
+            + (
+                "\n  the outputs are the same: this name may stand for something else there"
+                if self.is_inner
+                else ""
+            )
         )
 
 
@@ -78,11 +91,12 @@ def locate(
     seeds: Sequence[int] = (0, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Located:
-    """Where two models begin to differ: on the samples of `inputs`, once per seed and on mixed magnitudes, as
-    `verify` has them.
+    """Where two models begin to differ: on the samples of `inputs`, once per seed and on mixed
+    magnitudes, as `verify` has them.
 
-    Values are compared in bounded numbers. One model at a time is loaded, with its weights where they lie, and what the
-    first one gives waits in files. Raises FusioncError where a model is none or does not run, UsageError as `verify`.
+    Values are compared in bounded numbers. One model at a time is loaded, with its weights where
+    they lie, and what the first one gives waits in files. Raises FusioncError where a model is none
+    or does not run, UsageError as `verify`.
     """
     for path in (reference, candidate):
         load(path)
@@ -97,29 +111,43 @@ def locate(
             found = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
             if found.name or next(edges(), None) is None:
                 return found
-            beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()  # more than rounding grows there
+            # more than rounding grows there
+            beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
             return beyond if beyond.name else found
         except RunError as error:
             hint = "compare them without --locate, which says which of them does not run"
-            raise FusioncError(f"onnxruntime cannot run the models in parts: {error}", hint=hint) from error
+            raise FusioncError(
+                f"onnxruntime cannot run the models in parts: {error}", hint=hint
+            ) from error
 
 
 def _samples(
-    reference: Path, shapes: Mapping[str, tuple[int, ...]] | None, inputs: Path | None, seeds: Sequence[int]
+    reference: Path,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    inputs: Path | None,
+    seeds: Sequence[int],
 ) -> tuple[_Samples, _Samples]:
-    """What gives the samples, as often as they are needed, without keeping their values: the ordinary ones, and those
-    of mixed magnitudes."""
+    """What gives the samples, as often as they are needed, without keeping their values: the
+    ordinary ones, and those of mixed magnitudes.
+    """
     file = ModelFile(reference)
     model = file.proto()
     given = None if inputs is None else GivenValues(inputs).reader(model)
     runner = file.runner(is_lean=True)
     search = InputSearch(runner, model, file.folder, shapes or {})
-    wanted = (sample for sample in search.samples(seeds, nonfinite=False) if sample.style.floats != "zeros")
-    drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]  # of zeros rounding alone is left
+    wanted = (
+        sample
+        for sample in search.samples(seeds, nonfinite=False)
+        if sample.style.floats != "zeros"
+    )
+    # of zeros rounding alone is left
+    drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
     def ordinary() -> Iterator[tuple[str, Feeds]]:
-        yield from ((sample.label, sample.feeds) for sample in (given() if given is not None else ()))
+        yield from (
+            (sample.label, sample.feeds) for sample in (given() if given is not None else ())
+        )
         yield from ((sample.label, search.feeds(sample)) for sample in drawn if not sample.edge)
 
     def edges() -> Iterator[tuple[str, Feeds]]:
@@ -142,7 +170,9 @@ class _Search:
         left, at_once, compared, skipped = iter(names), _FIRST, 0, list[str]()
         while part := list(islice(left, at_once)):
             while part:
-                self.progress(f"comparing {compared + 1} to {compared + len(part)} of {len(names)} values")
+                self.progress(
+                    f"comparing {compared + 1} to {compared + len(part)} of {len(names)} values"
+                )
                 try:
                     found, size = self._compared(part)
                 except OutOfMemory:
@@ -155,7 +185,10 @@ class _Search:
                 if found is not None:
                     number, sample, mismatch = found
                     name = part[number]
-                    reason, excused = f"{mismatch.reason}{self._other_constants(name)}", self.excused
+                    reason, excused = (
+                        f"{mismatch.reason}{self._other_constants(name)}",
+                        self.excused,
+                    )
                     return Located(
                         len(names), compared + number, name, sample, reason,
                         _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped), excused,
@@ -175,13 +208,17 @@ class _Search:
     def _has_same_outputs(self) -> bool:
         outputs = self.ours.outputs
         try:
-            is_same = set(outputs) <= self.theirs.makers.keys() and self._compared(outputs)[0] is None
+            is_same = (
+                set(outputs) <= self.theirs.makers.keys() and self._compared(outputs)[0] is None
+            )
         except OutOfMemory:
             return False
         return bool(outputs) and is_same
 
     def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
-        """The first of these values that differs, by number, with a sample that shows it; the bytes of one sample."""
+        """The first of these values that differs, by number, with a sample that shows it; the bytes
+        of one sample.
+        """
         size = 0
         runner = self.ours.runner(names)
         for number, (_, feeds) in enumerate(self.samples()):
@@ -194,7 +231,9 @@ class _Search:
         mismatches: dict[int, tuple[str, Mismatch]] = {}
         runner = self.theirs.runner(names)
         for number, (label, feeds) in enumerate(self.samples()):
-            for k, (one, other) in enumerate(zip(self._kept(number), runner.run(feeds), strict=True)):
+            for k, (one, other) in enumerate(
+                zip(self._kept(number), runner.run(feeds), strict=True)
+            ):
                 if k not in mismatches and (mismatch := compare(one, other)) is not None:
                     mismatches[k] = label, mismatch
         runner.close()
@@ -206,8 +245,9 @@ class _Search:
         return None, size
 
     def _noise(self, numbers: Mapping[str, int]) -> dict[str, float]:
-        """How far these values move in the reference when its inputs move by one unit in the last place; with each goes
-        its number among those that were kept."""
+        """How far these values move in the reference when its inputs move by one unit in the last
+        place; with each goes its number among those that were kept.
+        """
         noise = dict.fromkeys(numbers, 0.0)
         if not numbers:
             return noise
@@ -215,7 +255,9 @@ class _Search:
         for number, (_, feeds) in enumerate(self.samples()):
             values = self._kept(number)
             for draw in range(_DRAWS):
-                for (name, k), moved in zip(numbers.items(), runner.run(moved_feeds(feeds, draw)), strict=True):
+                for (name, k), moved in zip(
+                    numbers.items(), runner.run(moved_feeds(feeds, draw)), strict=True
+                ):
                     noise[name] = max(noise[name], largest_difference(values[k], moved))
         runner.close()
         return noise
@@ -230,4 +272,8 @@ def _told(node: onnx.NodeProto) -> str:
     """A node in words: its operator and name, and where it comes from if a pass has made it."""
     label = " ".join(filter(None, (node.op_type, node.name)))
     origin = origin_of(node)
-    return label if origin is None else f"{label}, made by {', '.join(origin.passes)} of {', '.join(origin.sources)}"
+    return (
+        label
+        if origin is None
+        else f"{label}, made by {', '.join(origin.passes)} of {', '.join(origin.sources)}"
+    )

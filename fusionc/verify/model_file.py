@@ -18,20 +18,24 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
 
-# A weight that lies in a file is used where it lies; packed for the processor, it is there once more.
+# A weight that lies in a file is used where it lies; packed for the processor, it is there once
+# more.
 LEAN = {"session.disable_prepacking": "1"}
-# Bytes of a model of which another one is made, with other weights, nodes or inputs: protobuf writes no more than 2 GB.
+# Bytes of a model of which another one is made, with other weights, nodes or inputs: protobuf
+# writes no more than 2 GB.
 LARGEST_COPY = 1_500_000_000
-# Bytes of weights inside a model from which on onnxruntime gets them as external data, which it maps: of a whole file
-# it holds what it reads and what it makes of that, three times the weights for a while.
+# Bytes of weights inside a model from which on onnxruntime gets them as external data, which it
+# maps: of a whole file it holds what it reads and what it makes of that, three times the weights
+# for a while.
 _WORTH_MAPPING = 16 << 20
 
 
 def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
-    """A model without its external data and large weights, and the folder where these lie. Raises RunError.
+    """A model without its external data and large weights, and the folder where these lie. Raises
+    RunError.
 
-    onnxruntime takes no external data through a link, so a model that is one is read where it really lies, unless its
-    own data lies beside the link.
+    onnxruntime takes no external data through a link, so a model that is one is read where it
+    really lies, unless its own data lies beside the link.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -59,8 +63,11 @@ class ModelFile:
         self._runs_as_file = mapped < _WORTH_MAPPING and not random_nodes(model)
         return model
 
-    def runner(self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
-        """What runs it, at a level of onnxruntime's optimizers, without those that are disabled; lean is slower.
+    def runner(
+        self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False
+    ) -> Runner:
+        """What runs it, at a level of onnxruntime's optimizers, without those that are disabled;
+        lean is slower.
 
         Raises RunError.
         """

@@ -21,7 +21,8 @@ _EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
 
 
 class SeenModel:
-    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder for as long as this is used.
+    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder for as long
+    as this is used.
 
     Raises RunError where it cannot be read.
     """
@@ -29,32 +30,52 @@ class SeenModel:
     def __init__(self, path: Path, scratch: Path) -> None:
         model, self._folder = light_model(path)
         self._model = as_external(model)
-        if all(tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer):
+        if all(
+            tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer
+        ):
             _move_weights(self._model.graph.initializer, scratch / "weights")
             self._folder = scratch
         self._is_random = bool(random_nodes(self._model))
         set_seeds(self._model)
-        self.makers = {name: node for node in self._model.graph.node for name in node.output if name}
-        self.outputs = [value.name for value in self._model.graph.output if value.name in self.makers]
+        self.makers = {
+            name: node for node in self._model.graph.node for name in node.output if name
+        }
+        self.outputs = [
+            value.name for value in self._model.graph.output if value.name in self.makers
+        ]
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
 
     def runner(self, names: Sequence[str]) -> Runner:
         """What computes these values, in this order. Raises RunError."""
         part = copied(self._model)
         nodes = self._needed(names)
-        del part.graph.node[:], part.graph.output[:], part.graph.initializer[:], part.graph.sparse_initializer[:]
+        del (
+            part.graph.node[:],
+            part.graph.output[:],
+            part.graph.initializer[:],
+            part.graph.sparse_initializer[:],
+        )
         part.graph.node.extend(nodes)
         part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-        read = {name for node in nodes for name in reads_of(node)} | {port.name for port in part.graph.input}
+        read = {name for node in nodes for name in reads_of(node)} | {
+            port.name for port in part.graph.input
+        }
         graph = self._model.graph
         part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
-        part.graph.sparse_initializer.extend(t for t in graph.sparse_initializer if t.values.name in read)
-        return Runner(part.SerializeToString(), folder=self._folder, fresh=self._is_random, entries=LEAN)
+        part.graph.sparse_initializer.extend(
+            t for t in graph.sparse_initializer if t.values.name in read
+        )
+        return Runner(
+            part.SerializeToString(), folder=self._folder, fresh=self._is_random, entries=LEAN
+        )
 
     def constants_of(self, name: str) -> dict[str, NDArray[Any]]:
         """The initializers that the maker of a value reads."""
         read = [self._weights[value] for value in self.makers[name].input if value in self._weights]
-        return {tensor.name: onnx.numpy_helper.to_array(tensor, os.fspath(self._folder)) for tensor in read}
+        return {
+            tensor.name: onnx.numpy_helper.to_array(tensor, os.fspath(self._folder))
+            for tensor in read
+        }
 
     def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
         wanted, found = set(names), list[onnx.NodeProto]()
@@ -70,7 +91,10 @@ def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:
         for tensor in tensors:
             if len(tensor.raw_data) < _EXTERNAL:
                 continue
-            weights.seek(-weights.tell() % 4096, os.SEEK_CUR)  # where a page begins, so that it can be mapped
-            onnx.external_data_helper.set_external_data(tensor, file.name, weights.tell(), len(tensor.raw_data))
+            # where a page begins, so that it can be mapped
+            weights.seek(-weights.tell() % 4096, os.SEEK_CUR)
+            onnx.external_data_helper.set_external_data(
+                tensor, file.name, weights.tell(), len(tensor.raw_data)
+            )
             weights.write(tensor.raw_data)
             tensor.ClearField("raw_data")

@@ -19,18 +19,22 @@ from fusionc.verify.seeding import random_nodes
 class OptimizerDependence:
     """Runs the reference with onnxruntime's basic optimizers on.
 
-    They compute from constants what depends on constants alone, as fusionc does, and onnxruntime multiplies by a
-    constant matrix in another way than by one that is computed: on inputs that are not finite it gives NaN here and
-    infinity there. Where the model does so by itself, such an input decides nothing.
+    They compute from constants what depends on constants alone, as fusionc does, and onnxruntime
+    multiplies by a constant matrix in another way than by one that is computed: on inputs that are
+    not finite it gives NaN here and infinity there. Where the model does so by itself, such an
+    input decides nothing.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @closes_runners
-    def reaches(self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]) -> list[Reach | None]:
-        """The reaches of the outputs, infinity where `outputs` are NaN or infinite and the second way gives another
-        of these, or the other way round."""
+    def reaches(
+        self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
+    ) -> list[Reach | None]:
+        """The reaches of the outputs, infinity where `outputs` are NaN or infinite and the second
+        way gives another of these, or the other way round.
+        """
         reference = ModelFile(self._path)
         try:
             if random_nodes(reference.proto()):
@@ -43,7 +47,11 @@ class OptimizerDependence:
 
 
 def _moved_places(value: Any, other: Any) -> Reach | None:
-    if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray) or value.dtype.kind != "f":
+    if (
+        not isinstance(value, np.ndarray)
+        or not isinstance(other, np.ndarray)
+        or value.dtype.kind != "f"
+    ):
         return None
     if value.shape != other.shape:
         return None

@@ -1,5 +1,7 @@
-"""Which elements of the outputs the model leaves open: those that depend on the order of a reduction or a product, or
-on what a Cast makes of numbers beyond the integers of its result, which ONNX does not define."""
+"""Which elements of the outputs the model leaves open: those that depend on the order of a
+reduction or a product, or on what a Cast makes of numbers beyond the integers of its result, which
+ONNX does not define.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,16 @@ from fusionc.verify.seeding import seeded_runner
 
 _FLOATS = (np.float16, np.float32, np.float64)
 _LEAST_OPSET = 9  # Where is an operator from there on
-# What stands for a result that may be anything, times about its size: one of these for all such, then each its own.
+# What stands for a result that may be anything, times about its size: one of these for all such,
+# then each its own.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
 _SUMS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum")
 _HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
-_INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)  # onnxruntime's Where has these
+# onnxruntime's Where has these
+_INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
 _OTHERS = 6  # integers of a result that stand for one that may be any
 _MOST_KEPT = 8  # samples, each of which is small
 _SMALL = 8 << 20  # bytes of a sample's inputs and reaches
@@ -64,32 +68,42 @@ class _Change:
         with np.errstate(all="ignore"):
             moved = self.result.astype(np.float64) + signs * np.where(is_open, 0, self.spread)
             known = np.isfinite(self.result) & (self.result != 0)
-            size = np.abs(np.where(known, self.result, 1).astype(np.float64)) * np.exp2(rng.uniform(-3, 3, known.shape))
+            size = np.abs(np.where(known, self.result, 1).astype(np.float64)) * np.exp2(
+                rng.uniform(-3, 3, known.shape)
+            )
             chosen = size * rng.choice(np.array(anything), self.spread.shape)
             return np.asarray(np.where(is_open, chosen, moved).astype(self.result.dtype))
 
 
 class OrderDependence:
-    """Runs the reference with the results of its reductions moved as far as another order moves them."""
+    """Runs the reference with the results of its reductions moved as far as another order moves
+    them.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=_MOST_KEPT)
 
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
-        """For each output, how far other orders move its elements, infinity where they make NaN, an infinity or
-        another integer of one; None where none moves anything, or the output is not a tensor.
+        """For each output, how far other orders move its elements, infinity where they make NaN, an
+        infinity or another integer of one; None where none moves anything, or the output is not a
+        tensor.
 
-        `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan are not looked at:
-        behind such ones, anything may come of inputs that are not finite. Nor are the sums of products: behind those
-        with weights near the largest number, anything may come.
+        `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan
+        are not looked at: behind such ones, anything may come of inputs that are not finite. Nor
+        are the sums of products: behind those with weights near the largest number, anything may
+        come.
         """
         for known, found in self._last:
-            if known is feeds:  # with onnxruntime's optimizers, the candidate runs on the same samples again
+            # with onnxruntime's optimizers, the candidate runs on the same samples again
+            if known is feeds:
                 return found
         found = self._reaches(feeds, outputs)
         kept = [value for value in (*feeds.values(), *found) if value is not None]
-        if all(isinstance(value, np.ndarray) for value in kept) and sum(value.nbytes for value in kept) <= _SMALL:
+        if (
+            all(isinstance(value, np.ndarray) for value in kept)
+            and sum(value.nbytes for value in kept) <= _SMALL
+        ):
             self._last.append((feeds, found))
         return found
 
@@ -114,14 +128,24 @@ class OrderDependence:
             return nothing
         found = nothing
         for run in self._runs(model, folder, changes, feeds) if changes else ():
-            moved = [_anything(value) if run is None else _moved(value, run[k]) for k, value in enumerate(outputs)]
+            moved = [
+                _anything(value) if run is None else _moved(value, run[k])
+                for k, value in enumerate(outputs)
+            ]
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
-        return [_anything(value) if skip else one for value, skip, one in zip(outputs, unseen, found, strict=True)]
+        return [
+            _anything(value) if skip else one
+            for value, skip, one in zip(outputs, unseen, found, strict=True)
+        ]
 
     def _changes(self, model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Iterator[_Change]:
-        """What another order makes of each reduction and product of the main graph, and what another processor of each
-        Cast, given what they read here."""
-        nodes, products = [node for node in model.graph.node if _is_reduction(node)], _products(model.graph)
+        """What another order makes of each reduction and product of the main graph, and what
+        another processor of each Cast, given what they read here.
+        """
+        nodes, products = (
+            [node for node in model.graph.node if _is_reduction(node)],
+            _products(model.graph),
+        )
         casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
         reads = (name for node in (*nodes, *casts) for name in (*node.input, *node.output) if name)
         wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
@@ -135,9 +159,12 @@ class OrderDependence:
             shown.graph.output.append(onnx.ValueInfoProto(name=seen))
         values = dict(zip(wanted, seeded_runner(shown, folder).run(feeds), strict=True))
         for node in nodes:
-            named = node.output[: [*node.output, ""].index("")]  # what comes behind an omitted one is left out
+            # what comes behind an omitted one is left out
+            named = node.output[: [*node.output, ""].index("")]
             results = [(name, values[name]) for name in named]
-            if values[node.input[0]].dtype not in _FLOATS or any(value.dtype not in _FLOATS for _, value in results):
+            if values[node.input[0]].dtype not in _FLOATS or any(
+                value.dtype not in _FLOATS for _, value in results
+            ):
                 continue
             attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
             inputs = [values[name] if name else None for name in node.input]
@@ -162,7 +189,9 @@ class OrderDependence:
     def _runs(
         self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
     ) -> Iterator[list[Any] | None]:
-        """The outputs where the results of reductions are others; None where the model does not run with these."""
+        """The outputs where the results of reductions are others; None where the model does not run
+        with these.
+        """
         changed = {change.name: change for change in changes}
         nodes = list(model.graph.node)
         del model.graph.node[:]
@@ -175,16 +204,22 @@ class OrderDependence:
                     chosen.append(onnx.helper.make_node("Where", parts, [name]))
                     kind = onnx.helper.np_dtype_to_tensor_dtype(changed[name].result.dtype)
                     for part, dtype in zip(parts, (onnx.TensorProto.BOOL, kind), strict=False):
-                        model.graph.input.append(onnx.helper.make_tensor_value_info(part, dtype, None))
+                        model.graph.input.append(
+                            onnx.helper.make_tensor_value_info(part, dtype, None)
+                        )
             model.graph.node.extend([node, *chosen])
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
-        each = [(value,) for value in _ANYTHING] if has_open else []  # without that, no more than other signs
+        # without that, no more than other signs
+        each = [(value,) for value in _ANYTHING] if has_open else []
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
             for change in changes:
-                more |= {f"{change.name}.is_other": change.where, f"{change.name}.other": change.values(anything, rng)}
+                more |= {
+                    f"{change.name}.is_other": change.where,
+                    f"{change.name}.other": change.values(anything, rng),
+                }
             try:
                 yield runner.run({**feeds, **more})
             except RunError:
@@ -192,11 +227,17 @@ class OrderDependence:
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values, the elements that are no farther from each other than other orders reach made the same."""
+    """Both values, the elements that are no farther from each other than other orders reach made
+    the same.
+    """
     if reach is None:
         return reference, candidate
-    is_alike = (reference.dtype, reference.ndim) == (getattr(candidate, "dtype", None), np.ndim(candidate))
-    if is_alike and np.isinf(reach).all():  # how many elements there are may be decided by what moves, too
+    is_alike = (reference.dtype, reference.ndim) == (
+        getattr(candidate, "dtype", None),
+        np.ndim(candidate),
+    )
+    # how many elements there are may be decided by what moves, too
+    if is_alike and np.isinf(reach).all():
         return reference, reference
     ours, theirs = np.array(reference), np.array(candidate)
     if ours.shape == theirs.shape and ours.dtype == theirs.dtype:
@@ -225,7 +266,11 @@ def _moved(value: Any, other: Any) -> Reach | None:
         return np.where(value != other, np.inf, 0.0)
     with np.errstate(all="ignore"):
         off = np.abs(value.astype(np.float64) - other.astype(np.float64))
-    return np.where((value == other) | (np.isnan(value) & np.isnan(other)), 0.0, np.where(np.isnan(off), np.inf, off))
+    return np.where(
+        (value == other) | (np.isnan(value) & np.isnan(other)),
+        0.0,
+        np.where(np.isnan(off), np.inf, off),
+    )
 
 
 def farther(one: Reach | None, other: Reach | None) -> Reach | None:
@@ -245,16 +290,25 @@ def _is_reduction(node: onnx.NodeProto) -> bool:
 
 def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
     is_cast = node.op_type == "Cast" and not canonical_domain(node.domain)
-    return is_cast and any(attribute.name == "to" and attribute.i in _INTEGERS for attribute in node.attribute)
+    return is_cast and any(
+        attribute.name == "to" and attribute.i in _INTEGERS for attribute in node.attribute
+    )
 
 
 def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """The factors of each value that is a product of products."""
-    made = {n.output[0]: n.input for n in graph.node if n.op_type == "Mul" and not canonical_domain(n.domain)}
+    made = {
+        n.output[0]: n.input
+        for n in graph.node
+        if n.op_type == "Mul" and not canonical_domain(n.domain)
+    }
     found = {}
     for name, (one, other) in made.items():
         factors = [one, other]
-        while len(factors) < _MOST_FACTORS and (inner := next((f for f in factors if f in made), None)) is not None:
+        while (
+            len(factors) < _MOST_FACTORS
+            and (inner := next((f for f in factors if f in made), None)) is not None
+        ):
             at = factors.index(inner)
             factors[at : at + 1] = made[inner]
         if len(factors) > 2:
@@ -263,9 +317,14 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """Whether a node of a model sums products with weights of which a few overflow; a huge bias alone does nothing."""
+    """Whether a node of a model sums products with weights of which a few overflow; a huge bias
+    alone does nothing.
+    """
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
-    return lambda n: n.op_type in _SUMS and not huge.isdisjoint(n.input if n.op_type == "Einsum" else n.input[:2])
+    return lambda n: (
+        n.op_type in _SUMS
+        and not huge.isdisjoint(n.input if n.op_type == "Einsum" else n.input[:2])
+    )
 
 
 def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
@@ -286,12 +345,19 @@ def _behind(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -
 
 
 def _has_reductions(node: onnx.NodeProto) -> bool:
-    inside = (inner for attribute in node.attribute for body in graphs_of(attribute) for inner in body.node)
+    inside = (
+        inner
+        for attribute in node.attribute
+        for body in graphs_of(attribute)
+        for inner in body.node
+    )
     return any(_is_reduction(inner) or _has_reductions(inner) for inner in inside)
 
 
 def is_finite(value: Any) -> bool:
     """Whether a value holds neither NaN nor infinities."""
     values: Mapping[Any, Any] | Sequence[Any] = value if isinstance(value, list | dict) else [value]
-    arrays = [np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)]
+    arrays = [
+        np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)
+    ]
     return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")

@@ -14,11 +14,13 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """One output of the candidate at one level of onnxruntime's optimizers, beside that of the reference.
+    """One output of the candidate at one level of onnxruntime's optimizers, beside that of the
+    reference.
 
-    `max_abs` is the largest |a - b|, `worst` says where: the sample, and the place in the output. `max_rel` is the
-    largest |a - b| / |b| of elements that are not tiny beside the largest one. `cosine` is the lowest cosine of a
-    sample. Elements that are not finite are left out; of text, each element that differs counts as 1.
+    `max_abs` is the largest |a - b|, `worst` says where: the sample, and the place in the output.
+    `max_rel` is the largest |a - b| / |b| of elements that are not tiny beside the largest one.
+    `cosine` is the lowest cosine of a sample. Elements that are not finite are left out; of text,
+    each element that differs counts as 1.
     """
 
     output: str
@@ -40,7 +42,9 @@ class ErrorTable:
         self._level = level
         self._rows: dict[str, OutputErrors] = {}
 
-    def add(self, names: Sequence[str], label: str, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
+    def add(
+        self, names: Sequence[str], label: str, ours: Sequence[Any], theirs: Sequence[Any]
+    ) -> None:
         """Another sample: what the reference and what the candidate gives."""
         for name, one, other in zip(names, ours, theirs, strict=True):
             row = self._rows.get(name) or OutputErrors(name, self._level, 0, 0.0, 0.0, 1.0, "")
@@ -52,7 +56,9 @@ class ErrorTable:
                 if found[0] > max_abs:
                     max_abs, place = found[0], f"{label}: {index}{list(found[3])}"
                 max_rel, cosine = max(max_rel, found[1]), min(cosine, found[2])
-            self._rows[name] = OutputErrors(name, self._level, row.samples + 1, max_abs, max_rel, cosine, place)
+            self._rows[name] = OutputErrors(
+                name, self._level, row.samples + 1, max_abs, max_rel, cosine, place
+            )
 
     def rows(self) -> tuple[OutputErrors, ...]:
         """One for each output, in the order of the model."""
@@ -60,7 +66,9 @@ class ErrorTable:
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """The tensors in two values, each with its place there; nothing where their structures differ."""
+    """The tensors in two values, each with its place there; nothing where their structures
+    differ.
+    """
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         ours, theirs = list(ours.values()), list(theirs.values())
     if isinstance(ours, list) and isinstance(theirs, list):
@@ -73,7 +81,9 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
 
 
 def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
-    """The largest absolute and relative error, the cosine, and the place of the former; None without any error."""
+    """The largest absolute and relative error, the cosine, and the place of the former; None
+    without any error.
+    """
     if b.dtype.kind != "O" and same_bits(b, a):
         return None
     if b.dtype.kind in "OUS":

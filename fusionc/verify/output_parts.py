@@ -1,6 +1,8 @@
-"""Parts of an output that the model puts together: boxes up to 640 and scores up to 1 in one tensor.
+"""Parts of an output that the model puts together: boxes up to 640 and scores up to 1 in one
+tensor.
 
-Each is judged as if it were an output of its own: one tolerance for both would let anything pass in the small ones.
+Each is judged as if it were an output of its own: one tolerance for both would let anything pass in
+the small ones.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
 _DEEPEST = 64  # nodes of a way from an output
-# What computes each element from the one at its place, and perhaps from a number, about as exact beside its size.
+# What computes each element from the one at its place, and perhaps from a number, about as exact
+# beside its size.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _LAID_OUT = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
@@ -27,7 +30,9 @@ _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis 
 
 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
-    """Of each output that ends in Concat, or in what moves elements behind it, along which axes it is put together."""
+    """Of each output that ends in Concat, or in what moves elements behind it, along which axes it
+    is put together.
+    """
     try:
         flat = inlined(without_large_weights(model))
         if not _ends_in_concat(flat.graph):
@@ -37,7 +42,9 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
         return {}
     ways = _Ways(graph)
     found = {value.name: ways.cuts(value.name) for value in graph.output}
-    return {name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts}
+    return {
+        name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts
+    }
 
 
 def _ends_in_concat(graph: onnx.GraphProto) -> bool:
@@ -52,7 +59,13 @@ def _ends_in_concat(graph: onnx.GraphProto) -> bool:
         if node.op_type == "Concat":
             return True
         seen.add(name)
-        pending += node.input if node.op_type in _ONE_BY_ONE else node.input[:1] if node.op_type in _MOVES else ()
+        pending += (
+            node.input
+            if node.op_type in _ONE_BY_ONE
+            else node.input[:1]
+            if node.op_type in _MOVES
+            else ()
+        )
     return False
 
 
@@ -79,7 +92,9 @@ class _Ways:
         return self._moved(node, dims, deep + 1) if node.op_type in _MOVES else {}
 
     def _moved(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """Of a node that moves elements, or computes one of one, where the axes of what it reads are."""
+        """Of a node that moves elements, or computes one of one, where the axes of what it reads
+        are.
+        """
         read = self._elements_of(node, dims) if node.op_type in _ONE_BY_ONE else node.input[0]
         behind = self.cuts(read, deep)
         if node.op_type in _SAME or not behind:
@@ -95,10 +110,15 @@ class _Ways:
         return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """Of a Concat: along its axis, and along others where all that it joins are put together alike."""
+        """Of a Concat: along its axis, and along others where all that it joins are put together
+        alike.
+        """
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
         each = [self.cuts(name, deep) for name in node.input]
-        sizes = (self._sizes(name, axis, cuts.get(axis, ())) for name, cuts in zip(node.input, each, strict=True))
+        sizes = (
+            self._sizes(name, axis, cuts.get(axis, ()))
+            for name, cuts in zip(node.input, each, strict=True)
+        )
         found: dict[int, tuple[Dim, ...]] = {axis: tuple(chain.from_iterable(sizes))}
         for other in each[0].keys() - {axis}:
             if all(cuts.get(other) == each[0][other] for cuts in each):
@@ -106,7 +126,9 @@ class _Ways:
         return found
 
     def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """What a value adds to an axis: its parts, where their sizes are numbers, or its size, or its name for that."""
+        """What a value adds to an axis: its parts, where their sizes are numbers, or its size, or
+        its name for that.
+        """
         if inner and all(isinstance(size, int) for size in inner):
             return inner
         dims = self._dims.get(name) or ()
@@ -115,13 +137,16 @@ class _Ways:
 
 def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
     """Where each axis is behind a Transpose."""
-    order = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(range(rank))[::-1])
+    order = next(
+        (list(a.ints) for a in node.attribute if a.name == "perm"), list(range(rank))[::-1]
+    )
     return {axis: place for place, axis in enumerate(order)}
 
 
 def _kept(before: Sequence[Dim], dims: Sequence[Dim]) -> dict[int, int]:
-    """Where each axis is that stays as it is where elements are laid out in another shape: the first and the last
-    ones, as far as they are the same."""
+    """Where each axis is that stays as it is where elements are laid out in another shape: the
+    first and the last ones, as far as they are the same.
+    """
     places = dict[int, int]()
     for here, there in zip(range(len(before)), range(len(dims)), strict=False):
         if before[here] != dims[there]:

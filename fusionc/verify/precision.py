@@ -1,7 +1,7 @@
 """The least precise type of floats in which something on the way to an output is computed.
 
-An output of float32 behind a product in float16 is no more precise than that: where rewrites leave out a Cast, or
-onnxruntime rounds between two nodes or not, it moves by places of float16.
+An output of float32 behind a product in float16 is no more precise than that: where rewrites leave
+out a Cast, or onnxruntime rounds between two nodes or not, it moves by places of float16.
 """
 
 from __future__ import annotations
@@ -26,13 +26,20 @@ _NAMES: dict[int, str] = {
 
 
 def least_precise(model: onnx.ModelProto) -> dict[str, str]:
-    """The type by output, of those that come of anything computed in floats. What is constant is exact, and so is what
-    only moves elements, or what casts to a more precise type; integers are, whatever they came of."""
-    if all(kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE) for kind in _kinds_of(model)):
+    """The type by output, of those that come of anything computed in floats. What is constant is
+    exact, and so is what only moves elements, or what casts to a more precise type; integers are,
+    whatever they came of.
+    """
+    if all(
+        kind not in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+        for kind in _kinds_of(model)
+    ):
         return {}
     try:
         graph = with_shapes(inlined(without_large_weights(model))).graph
-    except Exception:  # of a model that onnx cannot infer, outputs have the precision of their types
+    except (
+        Exception
+    ):  # of a model that onnx cannot infer, outputs have the precision of their types
         return {}
     return _Ways(graph).outputs()
 
@@ -43,7 +50,9 @@ class _Ways:
         values = (*graph.input, *graph.value_info, *graph.output)
         self._types = {value.name: value.type.tensor_type.elem_type for value in values}
         self._types |= {tensor.name: tensor.data_type for tensor in graph.initializer}
-        self._constants = {t.name for t in graph.initializer} - {value.name for value in graph.input}
+        self._constants = {t.name for t in graph.initializer} - {
+            value.name for value in graph.input
+        }
         self._found: dict[str, str] = {}
 
     def outputs(self) -> dict[str, str]:
@@ -62,13 +71,19 @@ class _Ways:
             kind = self._type(name, node)
             if kind is not None and kind not in _NAMES:
                 continue
-            is_exact = not canonical_domain(node.domain) and (node.op_type in MOVES or self._widens(node, kind))
+            is_exact = not canonical_domain(node.domain) and (
+                node.op_type in MOVES or self._widens(node, kind)
+            )
             own = "" if is_exact or kind is None else _NAMES[kind]
             self._found[name] = _coarsest((read, inside, own))
 
     def _type(self, name: str, node: onnx.NodeProto) -> int | None:
-        """That of a value; where onnx does not know it, of what the node reads first. None where nobody knows it."""
-        known = self._types.get(name, 0) or next(filter(None, (self._types.get(one, 0) for one in node.input)), 0)
+        """That of a value; where onnx does not know it, of what the node reads first. None where
+        nobody knows it.
+        """
+        known = self._types.get(name, 0) or next(
+            filter(None, (self._types.get(one, 0) for one in node.input)), 0
+        )
         if known:
             self._types[name] = known
         return known or None
@@ -82,7 +97,13 @@ class _Ways:
 
     def _casts_in(self, graph: onnx.GraphProto) -> str:
         """The least precise type to which something in a body is cast."""
-        casts = [a.i for node in graph.node if node.op_type == "Cast" for a in node.attribute if a.name == "to"]
+        casts = [
+            a.i
+            for node in graph.node
+            if node.op_type == "Cast"
+            for a in node.attribute
+            if a.name == "to"
+        ]
         inner = [self._casts_in(body) for node in graph.node for body in bodies_of(node)]
         return _coarsest([*(_NAMES.get(kind, "") for kind in casts), *inner])
 
@@ -94,9 +115,14 @@ def _coarsest(names: Iterable[str]) -> str:
 def _kinds_of(model: onnx.ModelProto) -> set[int]:
     """Types that the model names: of its inputs, outputs and constants, and to which it casts."""
     graph = model.graph
-    kinds = {value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info, *graph.output)}
+    kinds = {
+        value.type.tensor_type.elem_type
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
     kinds |= {tensor.data_type for tensor in graph.initializer}
     for node in (*graph.node, *(node for function in model.functions for node in function.node)):
-        kinds |= {attribute.i for attribute in node.attribute if attribute.type == onnx.AttributeProto.INT}
+        kinds |= {
+            attribute.i for attribute in node.attribute if attribute.type == onnx.AttributeProto.INT
+        }
         kinds |= {attribute.t.data_type for attribute in node.attribute if attribute.HasField("t")}
     return kinds

@@ -1,9 +1,10 @@
 """By how much the result of a reduction depends on the order in which its elements are taken.
 
-Processors take them in other orders: one after the other, or in as many parts as a vector has elements. So a sum of
-large numbers of both signs is a number here and infinite there, and a product that passes through infinity or 0 is NaN
-in one order only. The table of all operators that reduce is here; verification and the tests of kernels read it. A
-product of several values is one more: rewrites associate it in other ways.
+Processors take them in other orders: one after the other, or in as many parts as a vector has
+elements. So a sum of large numbers of both signs is a number here and infinite there, and a product
+that passes through infinity or 0 is NaN in one order only. The table of all operators that reduce
+is here; verification and the tests of kernels read it. A product of several values is one more:
+rewrites associate it in other ways.
 """
 
 from __future__ import annotations
@@ -20,15 +21,24 @@ Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
 _PARTS = (1, 2, 4, 8, 16, 32, 64)  # the elements of a vector, several vectors at once
 _MARGIN = 4  # in powers of two: an order between these comes by somewhat more
-_OF_WHOLE_NUMBERS = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceMax", "ReduceMin", "ReduceProd")
+_OF_WHOLE_NUMBERS = (
+    "ReduceSum",
+    "ReduceL1",
+    "ReduceSumSquare",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+)
 _Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
 
 
-def spreads(op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+def spreads(
+    op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
     """For each of the first outputs, how far its elements may be from what another order gives.
 
-    0 where every order gives the same, infinity where it may be anything: NaN, infinite, or another number. The
-    operator is one of REDUCTIONS, its inputs are floats and, where there are any, axes.
+    0 where every order gives the same, infinity where it may be anything: NaN, infinite, or another
+    number. The operator is one of REDUCTIONS, its inputs are floats and, where there are any, axes.
     """
     x = inputs[0]
     assert x is not None and x.dtype.kind == "f"
@@ -42,8 +52,9 @@ def spreads(op: str, attributes: Attributes, inputs: Sequence[Array | None], out
 
 
 def spread_of_product(factors: Sequence[Array]) -> Floats:
-    """Infinity where a product of floats, which broadcast, overflows or underflows on the way in one order and not in
-    another; 0 elsewhere, for what rounding does is small."""
+    """Infinity where a product of floats, which broadcast, overflows or underflows on the way in
+    one order and not in another; 0 elsewhere, for what rounding does is small.
+    """
     info = np.finfo(factors[0].dtype)
     powers = [_powers(factor) for factor in factors]
     lowest = sum(np.minimum(power, 0) for power in powers)
@@ -52,7 +63,13 @@ def spread_of_product(factors: Sequence[Array]) -> Floats:
     ways = np.asarray(lowest < info.minexp + slack), np.asarray(highest > info.maxexp - slack)
     tests = (np.isnan, np.isinf, lambda factor: factor == 0)
     has = [np.logical_or.reduce(np.broadcast_arrays(*map(test, factors))) for test in tests]
-    same = _is_decided(has, ways, np.asarray(sum(powers)), (int(info.minexp) - int(info.nmant), int(info.maxexp)), 1)
+    same = _is_decided(
+        has,
+        ways,
+        np.asarray(sum(powers)),
+        (int(info.minexp) - int(info.nmant), int(info.maxexp)),
+        1,
+    )
     return np.where(same, 0.0, np.inf)
 
 
@@ -63,11 +80,17 @@ def _powers(x: Array) -> Floats:
 
 
 def _of_half(spread: Floats, result: Array, is_whole: bool) -> Floats:
-    """onnxruntime computes float16 in float32, and rounds what comes of it or goes on with it as it is."""
+    """onnxruntime computes float16 in float32, and rounds what comes of it or goes on with it as it
+    is.
+    """
     size = np.abs(result.astype(np.float64))
     most = float(np.finfo(np.float16).max)
     is_exact = is_whole & (spread == 0) & (size <= 1 / float(np.finfo(np.float16).eps))
-    return np.where(size >= most * (1 - 2**-10), np.inf, np.where(is_exact, 0, np.maximum(spread, size * 2**-11)))
+    return np.where(
+        size >= most * (1 - 2**-10),
+        np.inf,
+        np.where(is_exact, 0, np.maximum(spread, size * 2**-11)),
+    )
 
 
 def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tuple[int, ...]:
@@ -79,7 +102,9 @@ def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tup
 
 
 class _Rows:
-    """The elements of a reduction: those that are summed lie on the last axis, in the type that computes."""
+    """The elements of a reduction: those that are summed lie on the last axis, in the type that
+    computes.
+    """
 
     def __init__(self, x: Array, axes: tuple[int, ...]) -> None:
         info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
@@ -90,7 +115,8 @@ class _Rows:
         self.largest, self.exponents = float(info.max), (int(info.minexp), int(info.maxexp))
         self.digits = int(info.nmant) + 1
         self.rounding = float(info.eps) / 2
-        self.noise = self.rounding * np.sqrt(self.count) if self.count > 2 else 0.0  # two have one order
+        # two have one order
+        self.noise = self.rounding * np.sqrt(self.count) if self.count > 2 else 0.0
         self.slack = self.rounding * (self.count + 8)
 
     def has(self, test: Callable[[Array], Array]) -> Array:
@@ -98,7 +124,9 @@ class _Rows:
 
 
 def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
-    """Of what is made of a sum: its error, and everything where one order overflows and another does not."""
+    """Of what is made of a sum: its error, and everything where one order overflows and another
+    does not.
+    """
     finite = np.isfinite(terms)
     wide = np.where(finite, terms, 0).astype(np.float64)
     unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
@@ -112,7 +140,8 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     same |= ~plus & ~minus & ((must_rise & ~may_fall) | (must_fall & ~may_rise))
     same |= nan | (plus & minus)
     total, error = (up - down) * unit, rows.noise * (up + down) * unit
-    if finish is _total:  # what is summed exactly, such as a mask, may be a count that sizes come of
+    # what is summed exactly, such as a mask, may be a count that sizes come of
+    if finish is _total:
         error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
     of_total = finish(total, rows.count)
     off = [np.abs(finish(total + sign * error, rows.count) - of_total) for sign in (1, -1)]
@@ -122,8 +151,12 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
 
 
 def _is_exact(rows: _Rows, terms: Floats, size: Floats) -> Floats:
-    """Whether all partial sums are multiples of one power of two, and small enough multiples to need no rounding."""
-    step = np.exp2(np.ceil(np.log2(np.maximum(size, np.finfo(np.float64).tiny))) - rows.digits)[..., None]
+    """Whether all partial sums are multiples of one power of two, and small enough multiples to
+    need no rounding.
+    """
+    step = np.exp2(np.ceil(np.log2(np.maximum(size, np.finfo(np.float64).tiny))) - rows.digits)[
+        ..., None
+    ]
     return np.asarray((np.rint(terms / step) == terms / step).all(-1))
 
 
@@ -151,10 +184,16 @@ def _product(rows: _Rows) -> Floats:
 
 
 def _is_decided(
-    has: Sequence[Array], ways: tuple[Array, Array], total: Floats, exponents: tuple[int, int], margin: int
+    has: Sequence[Array],
+    ways: tuple[Array, Array],
+    total: Floats,
+    exponents: tuple[int, int],
+    margin: int,
 ) -> Array:
-    """Whether a product is the same in all orders: given whether it has NaN, an infinity and 0 among its factors,
-    whether some order underflows and some overflows, its exponent, and those of the smallest and the largest number."""
+    """Whether a product is the same in all orders: given whether it has NaN, an infinity and 0
+    among its factors, whether some order underflows and some overflows, its exponent, and those of
+    the smallest and the largest number.
+    """
     (nan, inf, zero), (underflows, overflows), (least, most) = has, ways, exponents
     same = np.where(zero, ~overflows, np.where(inf, ~underflows, ~overflows & ~underflows))
     is_nothing = total <= least - margin
@@ -163,8 +202,9 @@ def _is_decided(
 
 
 def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
-    """The least and the largest sum of exponents that an order of processors comes by: in 1 to 64 parts, each of
-    neighbours or of every so many elements, and then the parts."""
+    """The least and the largest sum of exponents that an order of processors comes by: in 1 to 64
+    parts, each of neighbours or of every so many elements, and then the parts.
+    """
     lowest, highest = np.zeros(powers.shape[:-1]), np.zeros(powers.shape[:-1])
     for parts in _PARTS:
         missing = -powers.shape[-1] % parts
@@ -181,7 +221,9 @@ def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
 def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
     """An operator whose only output are the results of rows."""
 
-    def of(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+    def of(
+        x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+    ) -> list[Floats]:
         axes = _axes(x, attributes, more)
         if not axes or not x.size:
             return [np.zeros(outputs[0].shape)]
@@ -191,36 +233,49 @@ def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
 
 
 def _extreme(rows: _Rows) -> Floats:
-    """onnxruntime lets a NaN through or not, depending on where it lies; kernels let it through always."""
+    """onnxruntime lets a NaN through or not, depending on where it lies; kernels let it through
+    always.
+    """
     return np.where(rows.has(np.isnan), np.inf, 0.0)
 
 
-def _pooled(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
-    """The same of windows: onnxruntime goes through them in another order where its optimizers lay images out anew."""
+def _pooled(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """The same of windows: onnxruntime goes through them in another order where its optimizers lay
+    images out anew.
+    """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
     return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]
 
 
 def _log_of_powers(rows: _Rows) -> Floats:
-    """The logarithm of a sum that is rounded, and the largest element, each of which may cancel the other. Whether a
-    NaN is the largest depends on where it lies."""
+    """The logarithm of a sum that is rounded, and the largest element, each of which may cancel the
+    other. Whether a NaN is the largest depends on where it lies.
+    """
     largest = rows.elements.max(-1, initial=-np.inf).astype(np.float64)
     rounded = np.where(np.isfinite(largest), rows.noise + rows.rounding * np.abs(largest), 0)
     return np.where(np.isnan(largest), np.inf, rounded)
 
 
-def _softmax(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
-    """The largest of a row is taken off before powers are summed: nothing overflows, nothing cancels. What is subnormal
-    has few digits, and is 0 on processors that have none of it."""
+def _softmax(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """The largest of a row is taken off before powers are summed: nothing overflows, nothing
+    cancels. What is subnormal has few digits, and is 0 on processors that have none of it.
+    """
     info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
     tiny = np.abs(outputs[0].astype(np.float64)) < info.tiny
-    is_near = tiny & (outputs[0] != 0) | (x - _largest(x, attributes) > np.log(float(info.smallest_subnormal)) - 2)
+    is_near = tiny & (outputs[0] != 0) | (
+        x - _largest(x, attributes) > np.log(float(info.smallest_subnormal)) - 2
+    )
     return [np.where(tiny & is_near, 2 * float(info.smallest_subnormal), 0)]
 
 
 def _largest(x: Array, attributes: Attributes) -> Array:
-    """Of the rows of a softmax. Rows are those of all versions of the operator: up to opset 12, all axes from the one
-    that is named made a row."""
+    """Of the rows of a softmax. Rows are those of all versions of the operator: up to opset 12, all
+    axes from the one that is named made a row.
+    """
     axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
     return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))
 
@@ -228,7 +283,9 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies; a NaN stays one."""
+    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies; a
+    NaN stays one.
+    """
     largest = _largest(x, attributes)
     return [np.where((largest < np.inf) | np.isnan(x), 0.0, np.inf)]
 
@@ -236,14 +293,19 @@ def _log_softmax(
 def _layer_normalized(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The variance is the mean of squared distances, or the mean of squares less the squared mean: where that cancels
-    or overflows, each gives something else; with an infinity in a row, its mean is infinite or NaN."""
+    """The variance is the mean of squared distances, or the mean of squares less the squared mean:
+    where that cancels or overflows, each gives something else; with an infinity in a row, its mean
+    is infinite or NaN.
+    """
     axis = int(attributes.get("axis", -1)) % x.ndim
     rows = _Rows(x, tuple(range(axis, x.ndim)))
     if not rows.elements.size:
         return [np.zeros(output.shape) for output in outputs]
     wide = rows.elements.astype(np.float64)
-    squares, variance = (wide * wide).mean(-1), wide.var(-1) + float(attributes.get("epsilon", 1e-5))
+    squares, variance = (
+        (wide * wide).mean(-1),
+        wide.var(-1) + float(attributes.get("epsilon", 1e-5)),
+    )
     of_mean = _sum(rows, rows.elements, _mean)
     of_variance = (rows.noise + rows.rounding) * squares
     overflows = ~(squares * rows.count < rows.largest * (1 - rows.slack))
@@ -261,29 +323,44 @@ def _layer_normalized(
         np.where(no_nan | is_open, np.inf, np.nan_to_num(of_mean)),
         np.where(is_open, np.inf, np.nan_to_num(relative * inverse)),
     ]
-    return [spread.reshape(output.shape) for spread, output in zip(found[: len(outputs)], outputs, strict=True)]
+    return [
+        spread.reshape(output.shape)
+        for spread, output in zip(found[: len(outputs)], outputs, strict=True)
+    ]
 
 
-def _squares(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+def _squares(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
     """Squares have one sign: their sum overflows in every order or in none."""
     return [np.zeros(output.shape) for output in outputs]
 
 
-def _fourier(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
-    """Where a length is no power of two, onnxruntime is off by a few roundings for every element."""
+def _fourier(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """Where a length is no power of two, onnxruntime is off by a few roundings for every
+    element.
+    """
     bins = outputs[0].astype(np.float64)
     largest = np.abs(bins).max((-2, -1), keepdims=True, where=np.isfinite(bins), initial=0)
     return [np.broadcast_to(8 * np.finfo(x.dtype).eps * bins.shape[-2] * largest, bins.shape)]
 
 
 # What every operator that reduces says of its outputs.
-REDUCTIONS: dict[str, Callable[[Array, Attributes, Sequence[Array | None], Sequence[Array]], list[Floats]]] = {
+REDUCTIONS: dict[
+    str, Callable[[Array, Attributes, Sequence[Array | None], Sequence[Array]], list[Floats]]
+] = {
     "ReduceSum": _reduced(lambda rows: _sum(rows, rows.elements, _total)),
     "ReduceMean": _reduced(lambda rows: _sum(rows, rows.elements, _mean)),
     "ReduceL1": _reduced(lambda rows: _sum(rows, np.abs(rows.elements), _total)),
-    "ReduceL2": _reduced(lambda rows: _sum(rows, np.square(rows.elements), lambda total, _: np.sqrt(total))),
+    "ReduceL2": _reduced(
+        lambda rows: _sum(rows, np.square(rows.elements), lambda total, _: np.sqrt(total))
+    ),
     "ReduceSumSquare": _reduced(lambda rows: _sum(rows, np.square(rows.elements), _total)),
-    "ReduceLogSum": _reduced(lambda rows: _sum(rows, rows.elements, lambda total, _: np.log(total))),
+    "ReduceLogSum": _reduced(
+        lambda rows: _sum(rows, rows.elements, lambda total, _: np.log(total))
+    ),
     "ReduceProd": _reduced(_product),
     "ReduceMax": _reduced(_extreme),
     "ReduceMin": _reduced(_extreme),

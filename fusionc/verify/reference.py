@@ -22,12 +22,13 @@ _SECONDS = 10.0
 
 
 class Reference:
-    """Opens the model. Where what its samples hold is small, and comes soon, all of them are run at once, and the
-    session is closed until it is needed again: one session at a time is in memory.
+    """Opens the model. Where what its samples hold is small, and comes soon, all of them are run at
+    once, and the session is closed until it is needed again: one session at a time is in memory.
 
-    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the caller's values, and
-    `elements` what a verification may compute, as budget_for has it.
-    Raises RunError where onnxruntime does not load it, UsageError where these do not fit its inputs.
+    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the
+    caller's values, and `elements` what a verification may compute, as budget_for has it.
+    Raises RunError where onnxruntime does not load it, UsageError where these do not fit its
+    inputs.
     """
 
     def __init__(
@@ -42,15 +43,21 @@ class Reference:
         self.file = ModelFile(path)
         self.model = self.file.proto()
         self.runner = self.file.runner()
-        self.given = GivenSamples(None if inputs is None else GivenValues(inputs), self.model, self.runner)
+        self.given = GivenSamples(
+            None if inputs is None else GivenValues(inputs), self.model, self.runner
+        )
         budget = budget_for(self.model, elements)
-        self.search = InputSearch(self.runner, self.model, self.file.folder, input_shape or {}, budget)
+        self.search = InputSearch(
+            self.runner, self.model, self.file.folder, input_shape or {}, budget
+        )
         self._kept: list[DrawnSample] = []
         self._rest: Iterator[DrawnSample] | None = None  # those that are not kept, once it runs
         self.is_done = False  # whether it has run on all that are drawn, and these are kept
 
     def run(self, nonfinite: bool = True) -> None:
-        """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity among them."""
+        """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity
+        among them.
+        """
         room, begin = MOST_KEPT, monotonic()
         self._rest = self.search.samples(self._seeds, nonfinite, has_more=True)
         for sample in self._rest:
@@ -62,7 +69,9 @@ class Reference:
         self.runner.close()
 
     def drawn(self, nonfinite: bool) -> Iterator[DrawnSample]:
-        """The drawn samples, with what it computes on them. There are all of them a second time if it is done."""
+        """The drawn samples, with what it computes on them. There are all of them a second time if
+        it is done.
+        """
         if self._rest is None:
             self.run(nonfinite)
         samples = chain(self._kept, self._rest or ())
@@ -70,6 +79,8 @@ class Reference:
 
 
 def bytes_of(sample: Sample) -> int:
-    """The bytes of the tensors that a sample holds; of one with something else, more than are kept."""
+    """The bytes of the tensors that a sample holds; of one with something else, more than are
+    kept.
+    """
     values = (*sample.feeds.values(), *sample.outputs)
     return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

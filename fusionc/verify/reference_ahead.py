@@ -14,8 +14,10 @@ from fusionc.verify.reference import Reference
 
 
 class ReferenceAhead:
-    """A Reference that another thread opens and runs. Where that fails, there is none: who needs it opens it once more,
-    and sees why. Only where it took too long it is not tried again: that would take as long."""
+    """A Reference that another thread opens and runs. Where that fails, there is none: who needs it
+    opens it once more, and sees why. Only where it took too long it is not tried again: that would
+    take as long.
+    """
 
     def __init__(
         self,
@@ -28,7 +30,11 @@ class ReferenceAhead:
         self._input_shape = input_shape
         self._inputs = inputs
         self._elements = elements
-        self._process, self._limit, self._libraries = start(), longest_step() or 0.0, libraries_in_use()
+        self._process, self._limit, self._libraries = (
+            start(),
+            longest_step() or 0.0,
+            libraries_in_use(),
+        )
         self._reference: Reference | None = None
         self._overdue: Overdue | None = None
         self._is_taken = False
@@ -36,8 +42,9 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """The reference, if it is this model, as soon as it has run; more than once only where all that it gave is
-        kept. Raises Overdue where it took longer than the limit of a step."""
+        """The reference, if it is this model, as soon as it has run; more than once only where all
+        that it gave is kept. Raises Overdue where it took longer than the limit of a step.
+        """
         if path != self._path:
             return None
         self._thread.join()
@@ -66,7 +73,9 @@ class ReferenceAhead:
             return
 
     def _opened(self) -> Reference | None:
-        """The reference, once it has run; None where the process has crashed, maybe of what ran beside it."""
+        """The reference, once it has run; None where the process has crashed, maybe of what ran
+        beside it.
+        """
         reference = Reference(self._path, self._input_shape, self._inputs, elements=self._elements)
         try:
             reference.run()
@@ -83,7 +92,9 @@ def reference_ahead(
     inputs: Path | None,
     elements: int | None = None,
 ) -> Iterator[ReferenceAhead]:
-    """A model runs, as verification runs it with these inputs, while the caller does something else."""
+    """A model runs, as verification runs it with these inputs, while the caller does something
+    else.
+    """
     ahead = ReferenceAhead(path, input_shape, inputs, elements)
     try:
         yield ahead

@@ -16,8 +16,8 @@ IN_PART = "verified in part: "
 class Difference:
     """One way in which the candidate does not compute what the reference computes.
 
-    `subject` is the output or input concerned, or "" for the model as a whole; `run` describes the inputs, or is ""
-    where no run was needed to see it; `reason` says what differs and by how much.
+    `subject` is the output or input concerned, or "" for the model as a whole; `run` describes the
+    inputs, or is "" where no run was needed to see it; `reason` says what differs and by how much.
     """
 
     subject: str
@@ -31,10 +31,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """What onnxruntime's own optimizers make of the candidate at a level: another result than with all of them off.
+    """What onnxruntime's own optimizers make of the candidate at a level: another result than with
+    all of them off.
 
-    `optimizers` have to be off so that the result is right; there are none where that is not known. `is_in_reference`
-    says that the reference has another result at that level, too.
+    `optimizers` have to be off so that the result is right; there are none where that is not known.
+    `is_in_reference` says that the reference has another result at that level, too.
     """
 
     level: str
@@ -62,9 +63,14 @@ class OptimizerFault:
 
     def __str__(self) -> str:
         names = " and ".join(self.optimizers) or "as a whole"
-        whose = "what both models compute" if self.is_in_reference else "what the model computes, not the reference"
+        whose = (
+            "what both models compute"
+            if self.is_in_reference
+            else "what the model computes, not the reference"
+        )
         return (
-            f"at level {self.level} onnxruntime's own optimization, {names}, changes {whose} ({self.difference}); "
+            f"at level {self.level} onnxruntime's own optimization, {names}, changes {whose} "
+            f"({self.difference}); "
             f"to avoid it: SessionOptions.{self.setting}"
         )
 
@@ -73,13 +79,14 @@ class OptimizerFault:
 class Verification:
     """The outcome of `verify`.
 
-    `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime cannot load or run
-    the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
-    loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
-    `optimizer_faults` are what differs only where onnxruntime's own optimizers are on; `outputs` say how far each
-    output was off, at each level, on all samples but those at the edges that were equal. At `unchecked_levels` a sample
-    was left out, or could not be run. `budget` has what runs and their judgement have cost, None where there were none;
-    what was left out for that says that the models are verified in part.
+    `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime
+    cannot load or run the reference itself, so that nothing could be compared; `summary` says why.
+    `is_loadable` tells whether onnxruntime loads the candidate, `is_refused` whether it cannot run
+    the reference for other reasons than memory and time. `optimizer_faults` are what differs only
+    where onnxruntime's own optimizers are on; `outputs` say how far each output was off, at each
+    level, on all samples but those at the edges that were equal. At `unchecked_levels` a sample was
+    left out, or could not be run. `budget` has what runs and their judgement have cost, None where
+    there were none; what was left out for that says that the models are verified in part.
     """
 
     status: Literal["equal", "different", "impossible"]
@@ -95,5 +102,7 @@ class Verification:
 
     @property
     def is_in_part(self) -> bool:
-        """Whether the models are equal as far as they were compared, which is less than what is usual."""
+        """Whether the models are equal as far as they were compared, which is less than what is
+        usual.
+        """
         return self.status == "equal" and self.budget is not None and bool(self.budget.left_out)

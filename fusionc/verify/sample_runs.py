@@ -1,4 +1,6 @@
-"""The candidate on every sample on which the reference runs, both with onnxruntime's optimizers off."""
+"""The candidate on every sample on which the reference runs, both with onnxruntime's optimizers
+off.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,12 @@ _DECIDES_NOTHING = ("unstable", "undecided")
 
 @dataclass
 class SampleRuns:
-    """Runs the candidate on one sample after the other, and compares what it gives with what the reference gives.
+    """Runs the candidate on one sample after the other, and compares what it gives with what the
+    reference gives.
 
-    `judge` is the reference's; `table` has the errors of the outputs. Where the reference is unstable no difference
-    counts, and no equality: such a sample is left out, and other values are drawn in place of a seed's.
+    `judge` is the reference's; `table` has the errors of the outputs. Where the reference is
+    unstable no difference counts, and no equality: such a sample is left out, and other values are
+    drawn in place of a seed's.
     """
 
     path: Path
@@ -45,7 +49,8 @@ class SampleRuns:
     judge: Judge
     progress: Callable[[str], None]
     is_strict: bool = True  # at ties of grids; kernels may be one step off there
-    _is_alike: bool = field(init=False, default=True)  # ordinary samples have no differences that need an excuse
+    # ordinary samples have no differences that need an excuse
+    _is_alike: bool = field(init=False, default=True)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
     _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
@@ -57,7 +62,9 @@ class SampleRuns:
         self._budget = self.search.budget.anew()  # samples may all have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
-        """In what the models differ on the first of the given and drawn samples that shows it; nothing if none does."""
+        """In what the models differ on the first of the given and drawn samples that shows it;
+        nothing if none does.
+        """
         self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
             if isinstance(sample, DrawnSample) and self._is_late(sample.label):
@@ -68,7 +75,9 @@ class SampleRuns:
         return self._on_many()
 
     def _on_many(self) -> Sequence[Difference]:
-        """The same on many samples that were drawn alike, compared together; those that differ most are judged."""
+        """The same on many samples that were drawn alike, compared together; those that differ most
+        are judged.
+        """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):
             return ()
@@ -82,7 +91,9 @@ class SampleRuns:
         for sample, (found, why) in zip(many, ran, strict=True):
             if found is None:
                 return [Difference("", sample.label, f"{_FAILS}: {why}")]
-        pairs = [(sample.outputs, found or []) for sample, (found, _) in zip(many, ran, strict=True)]
+        pairs = [
+            (sample.outputs, found or []) for sample, (found, _) in zip(many, ran, strict=True)
+        ]
         number = len(self.search.more)
         self._budget.compared += sum(fewest_elements(sample.outputs) for sample in many[:number])
         return self._on_more(pairs[:number]) or self._on_ties(pairs[number:])
@@ -103,12 +114,16 @@ class SampleRuns:
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """What the judge says of those samples of which outputs are off most. Of many, one or the other meets a number
-        that rounding takes over a step in a way that the judge does not see: most of those that it looks at decide."""
+        """What the judge says of those samples of which outputs are off most. Of many, one or the
+        other meets a number that rounding takes over a step in a way that the judge does not see:
+        most of those that it looks at decide.
+        """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
             if mismatches := self.judge.mismatches(sample, *values):
-                errors[at] = max(inf if one.error is None else one.error for one in mismatches.values())
+                errors[at] = max(
+                    inf if one.error is None else one.error for one in mismatches.values()
+                )
         found = list[Sequence[Difference]]()
         worst = sorted(errors, key=lambda at: -errors[at])[:_MOST_JUDGED]
         for at in worst:
@@ -119,11 +134,12 @@ class SampleRuns:
         return found[0] if 2 * len(found) > len(worst) else ()
 
     def _at_ties(self, sample: DrawnSample, ours: Outputs, theirs: Outputs) -> list[Difference]:
-        """What differs at ties, where the last bit of an input decides, in a region and not in single elements.
+        """What differs at ties, where the last bit of an input decides, in a region and not in
+        single elements.
 
-        Rounding excuses all of that, as the inputs themselves would move it. But on the way from an input straight into
-        a grid nothing may round in another way, so that where models are the same bit for bit, or nearly, at other
-        inputs, they are here. Kernels may be a step off.
+        Rounding excuses all of that, as the inputs themselves would move it. But on the way from an
+        input straight into a grid nothing may round in another way, so that where models are the
+        same bit for bit, or nearly, at other inputs, they are here. Kernels may be a step off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -135,13 +151,17 @@ class SampleRuns:
             return []
         values = dict(zip(self.judge.names, zip(ours, theirs, strict=True), strict=True))
         return [
-            Difference(name, sample.label, f"{mismatch.reason}, where the last bit of an input decides")
+            Difference(
+                name, sample.label, f"{mismatch.reason}, where the last bit of an input decides"
+            )
             for name, mismatch in mismatches.items()
             if share_off(*values[name]) > _FEW_OFF
         ]
 
     def again(self) -> Iterator[Sample]:
-        """The samples on which the models were the same. The reference has no session while one is used."""
+        """The samples on which the models were the same. The reference has no session while one is
+        used.
+        """
         given = self.given.samples()
         for same in self._same:
             sample: Sample | None = same
@@ -153,8 +173,9 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of them, and others as long as there is room for what comes of them: to judge one that differs
-        takes many runs."""
+        """The first of them, and others as long as there is room for what comes of them: to judge
+        one that differs takes many runs.
+        """
         for number, sample in enumerate(self.again()):
             if number and isinstance(sample, DrawnSample) and self._budget.is_spent:
                 self._cut_short.append(f"{sample.label} at level {level} and what follows")
@@ -162,7 +183,8 @@ class SampleRuns:
             runs = runs_so_far()
             yield sample
             if isinstance(sample, DrawnSample):
-                self._budget.spend_runs(sample.work, runs_so_far() - runs - 1)  # one is counted for each sample
+                # one is counted for each sample
+                self._budget.spend_runs(sample.work, runs_so_far() - runs - 1)
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
@@ -188,7 +210,9 @@ class SampleRuns:
         sample = wanted
         for sample in self.search.redraws(wanted) if outcome in _DECIDES_NOTHING else ():
             outcome, differences = self._compared(sample)
-            if outcome not in _DECIDES_NOTHING or self._is_late(f"other inputs like {wanted.label}"):
+            if outcome not in _DECIDES_NOTHING or self._is_late(
+                f"other inputs like {wanted.label}"
+            ):
                 break
         if outcome == "same":
             self._keep(sample)
@@ -231,16 +255,21 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples of few elements, as it is judged: by the scale of the ordinary ones, and as one in which
-    numbers are met that others do not hold."""
+    """One of many samples of few elements, as it is judged: by the scale of the ordinary ones, and
+    as one in which numbers are met that others do not hold.
+    """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
     """That a model does not find the memory which the one that it is compared with has."""
     return FusioncError(
-        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
+        (
+            "there is not enough memory to run the model beside the one that it is compared "
+            f"with: {error}"
+        ),
         where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free "
+        "some memory, or "
         "leave the verification out: --no-verify",
     )

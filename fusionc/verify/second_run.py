@@ -1,6 +1,7 @@
 """Where the reference gives something else when it runs a second time: there it is no judge.
 
-Of operands that do not fit, say, onnxruntime's Concat leaves a part of its output unwritten, with what lay in memory.
+Of operands that do not fit, say, onnxruntime's Concat leaves a part of its output unwritten, with
+what lay in memory.
 """
 
 from __future__ import annotations
@@ -22,26 +23,33 @@ from fusionc.verify.compare import Yardstick, unequal
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.order_dependence import Reach, farther
 
-# What memory that nobody has written holds in two more sessions: bytes of which numbers are made that are neither 0 nor
-# near each other, whatever their type is.
+# What memory that nobody has written holds in two more sessions: bytes of which numbers are made
+# that are neither 0 nor near each other, whatever their type is.
 _FILLS = (0x4B, 0xC6)
 
 
 class SecondRun:
-    """Runs the reference again: in its session, and in new ones, which find other contents in memory."""
+    """Runs the reference again: in its session, and in new ones, which find other contents in
+    memory.
+    """
 
     def __init__(self, path: Path, runner: Runner) -> None:
         self._path = path
         self._runner = runner
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=1)
 
-    def reaches(self, feeds: Feeds, outputs: Sequence[Any], yardsticks: Sequence[Yardstick]) -> list[Reach | None]:
-        """For each output infinity in the elements that another run makes something else; None where none are."""
+    def reaches(
+        self, feeds: Feeds, outputs: Sequence[Any], yardsticks: Sequence[Yardstick]
+    ) -> list[Reach | None]:
+        """For each output infinity in the elements that another run makes something else; None
+        where none are.
+        """
         for known, reaches in self._last:
             if known is feeds:  # another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # What lay in memory the first time may be as large as to hide all else: the others differ in what they found.
+        # What lay in memory the first time may be as large as to hide all else: the others differ
+        # in what they found.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -53,7 +61,8 @@ class SecondRun:
         found = list[list[Any]]()
         with suppress(RunError):
             found.append(self._runner.run(feeds))
-            self._runner.close()  # one session of the model at a time is in memory; it opens again when it is needed
+            # one session of the model at a time is in memory; it opens again when it is needed
+            self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
                     runner = ModelFile(self._path).runner()
@@ -90,10 +99,14 @@ class Unsteady:
                 yield f"of {name} {self._elements[name]:,} of {self._sizes[name]:,} elements are not judged: {why}"
 
 
-def held_fast(outputs: Sequence[Any], found: Sequence[Any], reaches: Sequence[Reach | None]) -> list[Any]:
+def held_fast(
+    outputs: Sequence[Any], found: Sequence[Any], reaches: Sequence[Reach | None]
+) -> list[Any]:
     """What a candidate gives, with the reference's elements where that is no judge."""
     return [
-        other if reach is None or np.shape(other) != reach.shape else np.where(np.isinf(reach), one, other)
+        other
+        if reach is None or np.shape(other) != reach.shape
+        else np.where(np.isinf(reach), one, other)
         for one, other, reach in zip(outputs, found, reaches, strict=True)
     ]
 

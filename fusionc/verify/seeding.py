@@ -22,9 +22,13 @@ def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     inference = {tensor.name for tensor in model.graph.initializer if _is_false(tensor)}
     found = []
     for node in nodes_of(model):
-        if node.op_type == "Constant" and any(_is_false(attribute.t) for attribute in node.attribute):
+        if node.op_type == "Constant" and any(
+            _is_false(attribute.t) for attribute in node.attribute
+        ):
             inference.add(node.output[0])
-        if not canonical_domain(node.domain) and (node.op_type in RANDOM or _is_training(node, inference)):
+        if not canonical_domain(node.domain) and (
+            node.op_type in RANDOM or _is_training(node, inference)
+        ):
             found.append(node)
     return found
 
@@ -36,10 +40,11 @@ def seeded_runner(
     level: str = "disabled",
     entries: Mapping[str, str] = MappingProxyType({}),
 ) -> Runner:
-    """A runner that draws the same random numbers in every run; the model gets seeds for that. Raises RunError.
+    """A runner that draws the same random numbers in every run; the model gets seeds for that.
+    Raises RunError.
 
-    `folder` is that of its external data and of the file that has its mapped weights, `kernels` a library of its own
-    operators, the rest as Runner has it.
+    `folder` is that of its external data and of the file that has its mapped weights, `kernels` a
+    library of its own operators, the rest as Runner has it.
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
@@ -48,10 +53,12 @@ def seeded_runner(
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
-    """Give every random node without a seed one that a rewrite of the rest of the model does not change.
+    """Give every random node without a seed one that a rewrite of the rest of the model does not
+    change.
 
-    It follows from the node's name where all of them have different names, otherwise from the node's number among
-    those of its operator. onnxruntime by itself takes the node's position, which changes with every removed node.
+    It follows from the node's name where all of them have different names, otherwise from the
+    node's number among those of its operator. onnxruntime by itself takes the node's position,
+    which changes with every removed node.
     """
     nodes = random_nodes(model)
     names = {node.name for node in nodes}
@@ -63,7 +70,9 @@ def set_seeds(model: onnx.ModelProto) -> None:
             continue
         key = node.name if named else f"{node.op_type} {numbers[node.op_type]}"
         seed = zlib.crc32(key.encode()) & 0xFFFF  # small enough to be exact as a float
-        node.attribute.append(onnx.helper.make_attribute("seed", seed if node.op_type == "Dropout" else float(seed)))
+        node.attribute.append(
+            onnx.helper.make_attribute("seed", seed if node.op_type == "Dropout" else float(seed))
+        )
 
 
 def _is_training(node: onnx.NodeProto, inference: set[str]) -> bool:
@@ -72,4 +81,8 @@ def _is_training(node: onnx.NodeProto, inference: set[str]) -> bool:
 
 
 def _is_false(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type == onnx.TensorProto.BOOL and not any(tensor.raw_data) and not any(tensor.int32_data)
+    return (
+        tensor.data_type == onnx.TensorProto.BOOL
+        and not any(tensor.raw_data)
+        and not any(tensor.int32_data)
+    )

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
-_ENOUGH = 4096  # elements of an output that are compared, where that is cheap: a draw of eight proves little
+# elements of an output that are compared, where that is cheap: a draw of eight proves little
+_ENOUGH = 4096
 _MOST_MORE = 512  # inputs that are drawn for that
 A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
 _MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
@@ -18,15 +19,21 @@ _MOST_READ = 1 << 31  # bytes of constants that they are computed with
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many inputs to draw like those that give the most, until enough elements of each output are compared.
+    """How many inputs to draw like those that give the most, until enough elements of each output
+    are compared.
 
-    `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and outputs of one, and
-    `read` the bytes of constants that it is computed with.
+    `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and
+    outputs of one, and `read` the bytes of constants that it is computed with.
     """
     missing = _ENOUGH - sum(fewest)
     if missing <= 0 or not max(fewest):
         return 0
-    return min(ceil(missing / max(fewest)), _MOST_MORE, _MOST_DRAWN // max(drawn, 1), _MOST_READ // max(read, 1))
+    return min(
+        ceil(missing / max(fewest)),
+        _MOST_MORE,
+        _MOST_DRAWN // max(drawn, 1),
+        _MOST_READ // max(read, 1),
+    )
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
@@ -51,21 +58,39 @@ def elements(value: Any) -> int:
 def same_outputs(one: Outputs, other: Outputs) -> bool:
     """Whether two runs give the same arrays, bit by bit."""
     pairs = list(zip(one, other, strict=True))
-    if not all(isinstance(value, np.ndarray) and value.dtype.kind in "biufc" for pair in pairs for value in pair):
+    if not all(
+        isinstance(value, np.ndarray) and value.dtype.kind in "biufc"
+        for pair in pairs
+        for value in pair
+    ):
         return False
     return all(a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs)
 
 
 def share_off(one: Any, other: Any) -> float:
-    """The share of elements in which two arrays differ by more than a thousandth of the largest value."""
-    if not all(isinstance(value, np.ndarray) for value in (one, other)) or one.shape != other.shape or not one.size:
+    """The share of elements in which two arrays differ by more than a thousandth of the largest
+    value.
+    """
+    if (
+        not all(isinstance(value, np.ndarray) for value in (one, other))
+        or one.shape != other.shape
+        or not one.size
+    ):
         return 1.0
     if one.dtype.kind not in "fc":
         return float((one != other).mean())
     with np.errstate(all="ignore"):
-        off = np.abs(one.astype(np.complex128) - other) if one.dtype.kind == "c" else np.abs(one - other)
+        off = (
+            np.abs(one.astype(np.complex128) - other)
+            if one.dtype.kind == "c"
+            else np.abs(one - other)
+        )
         largest = np.abs(one[np.isfinite(one)]).max(initial=0)
-        return float((~(off <= largest / 1000) & ~((one == other) | (np.isnan(one) & np.isnan(other)))).mean())
+        return float(
+            (
+                ~(off <= largest / 1000) & ~((one == other) | (np.isnan(one) & np.isnan(other)))
+            ).mean()
+        )
 
 
 def fewest_elements(outputs: Outputs) -> int:

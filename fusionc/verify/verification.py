@@ -1,4 +1,6 @@
-"""The story: open both models, compare their interfaces, run them on the same inputs, compare every output."""
+"""The story: open both models, compare their interfaces, run them on the same inputs, compare every
+output.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import IN_PART, Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
-_NOT_REGISTERED = "is not a registered function/op"  # what onnxruntime says of an operator that nobody has
+# what onnxruntime says of an operator that nobody has
+_NOT_REGISTERED = "is not a registered function/op"
 
 
 @closes_runners
@@ -48,21 +51,22 @@ def verify(
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
-    Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
-    it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
-    dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
-    names. No more is computed than the budget of a verification allows, or `elements` (0: no limit): smaller sizes
-    are chosen, and fewer inputs drawn; what the caller gives is not left out. `kernels` is a library for operators
-    of the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf
-    out. `progress` gets a line for each run. `ahead` is the reference, running by itself already with the same
-    shapes, inputs and seeds.
+    Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder,
+    as GivenValues takes it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf.
+    The first seed has one size for every dynamic dimension, the second another, the third a batch
+    of one; `input_shape` fixes the shapes of the inputs it names. No more is computed than the
+    budget of a verification allows, or `elements` (0: no limit): smaller sizes are chosen, and
+    fewer inputs drawn; what the caller gives is not left out. `kernels` is a library for operators
+    of the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False
+    leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is the reference, running
+    by itself already with the same shapes, inputs and seeds.
 
-    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too, without
-    those of `optimizers_off`. What differs there is their fault; it makes the models different unless the reference,
-    with all of them, suffers from it as well.
+    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's
+    optimizers, too, without those of `optimizers_off`. What differs there is their fault; it makes
+    the models different unless the reference, with all of them, suffers from it as well.
 
-    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or `inputs` do not fit
-    the inputs of the reference.
+    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or
+    `inputs` do not fit the inputs of the reference.
     """
     for path in (reference, candidate):
         load(path, maps=True)
@@ -93,10 +97,14 @@ def verify(
 
     is_strict = kernels is None and numerics != "approximate"
     judge = Judge(reference, ours.runner, numerics, GridSteps(reference, theirs))
-    runs = SampleRuns(candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict)
+    runs = SampleRuns(
+        candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
+    )
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs
-        return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
+        return replace(
+            _different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ()
+        )
     is_decided = not (judge.is_undecided and judge.left_out)
     if is_decided and (unproved := _nothing_proved(judge, reference, search)):
         return unproved
@@ -121,7 +129,9 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
     return Verification("impossible", 0, why)
 
 
-def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, tuple[Difference, ...]]:
+def _opened(
+    candidate: ModelFile, reference: onnx.ModelProto
+) -> tuple[Runner, tuple[Difference, ...]]:
     """What runs the candidate, and in what its interface is another one. Raises RunError."""
     try:
         model, runner = candidate.proto(), candidate.runner()
@@ -131,10 +141,21 @@ def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, t
 
 
 def _deployed(
-    runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Collection[str], off: Sequence[str]
+    runs: SampleRuns,
+    ours: ModelFile,
+    theirs: ModelFile,
+    levels: Collection[str],
+    off: Sequence[str],
 ) -> Verification:
-    """What there is to say of models that are the same with the optimizers off: what they are at these levels."""
-    rows, faults, notes, unchecked = list(runs.table.rows()), list[OptimizerFault](), runs.notes(), list[str]()
+    """What there is to say of models that are the same with the optimizers off: what they are at
+    these levels.
+    """
+    rows, faults, notes, unchecked = (
+        list(runs.table.rows()),
+        list[OptimizerFault](),
+        runs.notes(),
+        list[str](),
+    )
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)
         fault = deployment.fault(runs.within_budget(level))
@@ -146,7 +167,11 @@ def _deployed(
                 found = _different(runs.judge.runs, fault.difference)
                 does_run = bool(fault.difference.subject)
                 return replace(
-                    found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=does_run
+                    found,
+                    summary=what,
+                    optimizer_faults=(fault,),
+                    outputs=tuple(rows),
+                    is_loadable=does_run,
                 )
         notes += [*deployment.exceptions(), *deployment.notes]
         unchecked += [level] if deployment.notes else []
@@ -165,14 +190,18 @@ def _deployed(
 
 
 def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
-    """What there is to say where no output can be compared, and this of the values inside is the same."""
+    """What there is to say where no output can be compared, and this of the values inside is the
+    same.
+    """
     why = f"on every input that was tried the model decides nothing: {runs.judge.movement}"
     if not same:
         return Verification("impossible", 0, why)
     budget = runs.budget
     budget.left_out.append("the outputs, which decide nothing")
     unchecked = tuple(level for level in levels if level != "disabled")
-    return Verification("equal", 0, f"{IN_PART}{same}; {why}", unchecked_levels=unchecked, budget=budget)
+    return Verification(
+        "equal", 0, f"{IN_PART}{same}; {why}", unchecked_levels=unchecked, budget=budget
+    )
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:

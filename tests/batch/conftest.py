@@ -11,7 +11,9 @@ from many_models import SAMPLES, write_model
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, and one more in a folder of its own; the current folder is the one around it."""
+    """A folder with a model, and one more in a folder of its own; the current folder is the one
+    around it.
+    """
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "models"
     write_model(folder / "relu.onnx")

@@ -25,8 +25,12 @@ OUTPUT = Path("out")
 
 
 def converted(*models: Path, **given: Any) -> Summary:
-    options = {name: given.pop(name) for name in ("jobs", "resume", "notes", "tell") if name in given}
-    return convert_many(find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options)
+    options = {
+        name: given.pop(name) for name in ("jobs", "resume", "notes", "tell") if name in given
+    }
+    return convert_many(
+        find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options
+    )
 
 
 def states(summary: Summary) -> dict[str, str]:
@@ -38,7 +42,9 @@ def noted(name: str, pattern: str) -> str:
     return file.read_text()
 
 
-def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_bad_model_is_a_line_and_not_the_end(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("FUSIONC_WORK_PATH", "ASCEND_SLOG_PRINT_TO_STDOUT"):  # which are for one log
         monkeypatch.setenv(name, "1")
     write_model(models / "crashes.onnx", "Softsign")
@@ -46,10 +52,14 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     (models / "gone.onnx").symlink_to("nowhere")
     for name in ("all", "none"):
         write_with_weights(models / f"sub/{name}.onnx")
-    (models / "sub/lost.onnx").write_bytes((models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing"))
+    (models / "sub/lost.onnx").write_bytes(
+        (models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing")
+    )
     custom = planted(models.parent, "os.kill(os.getpid(), signal.SIGSEGV)")
     told = list[Outcome]()
-    summary = converted(models, custom_passes=(custom,), verify=False, jobs=1, notes=["a note"], tell=told.append)
+    summary = converted(
+        models, custom_passes=(custom,), verify=False, jobs=1, notes=["a note"], tell=told.append
+    )
     assert states(summary) == {
         "crashes.onnx": "crashed", "damaged.onnx": "failed", "gone.onnx": "failed",
         "relu.onnx": "converted", "sub/all.onnx": "converted", "sub/lost.onnx": "failed", "sub/none.onnx": "converted",
@@ -64,7 +74,9 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     results = ["relu.onnx", "sub/all.onnx", "sub/none.onnx", "sub/split.onnx", "sub/weights.bin"]
     assert list(content(OUTPUT)) == results
     assert not Path("1").exists()
-    fusionc.convert(models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False)
+    fusionc.convert(
+        models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False
+    )
     assert Path("alone.onnx").read_bytes() == content(OUTPUT)["sub/split.onnx"]
     assert "effected_times=" in noted("sub/split.onnx.record", "debug/plog/*.log")
     assert "graph_fusion" in noted("sub/split.onnx.record", "fusion_result.json")
@@ -73,7 +85,11 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
     assert [model["name"] for model in noted_down["models"]] == list(states(summary))
     fault = summary.fault(OUTPUT)
-    assert fault is not None and fault.exit_code == 1 and fault.what == "4 of 8 models were not converted"
+    assert (
+        fault is not None
+        and fault.exit_code == 1
+        and fault.what == "4 of 8 models were not converted"
+    )
 
 
 def test_wrong_options_are_said_once(models: Path) -> None:
@@ -109,7 +125,9 @@ def test_a_file_of_flags_is_found_from_where_the_command_is(
     assert set(states(converted(models, resume=True, **given)).values()) == {"converted"}
 
 
-def test_a_file_of_flags_in_a_folder_with_a_blank_is_an_error(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_flags_in_a_folder_with_a_blank_is_an_error(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = models.parent / "two words"
     folder.mkdir()
     (folder / "flags.json").write_text("{}")
@@ -122,7 +140,10 @@ def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models
     custom, module = models.parent / "passes.py", models.parent / "made_by.py"
     text = "import fusionc\nfrom fusionc import op\nfound, made = lambda x: op.Abs(op.Abs(x)), lambda x: op.Abs(x)\n"
     module.write_text(text)
-    custom.write_text("import made_by\nmade_by.fusionc.register_replacement(made_by.found, made_by.made, name='Own')\n")
+    custom.write_text(
+        "import made_by\nmade_by.fusionc.register_replacement(made_by.found, made_by.made, "
+        "name='Own')\n"
+    )
     given: dict[str, Any] = {"custom_passes": (custom,), "resume": True, "jobs": 1}
     for expected in ("converted", "kept"):
         assert set(states(converted(models, **given)).values()) == {expected}
@@ -130,15 +151,24 @@ def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models
     assert set(states(converted(models, **given)).values()) == {"converted"}
 
 
-def test_what_the_program_has_registered_took_no_part(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_program_has_registered_took_no_part(
+    models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(replacement, "REGISTERED", [])
-    fusionc.register_replacement(lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine")
+    fusionc.register_replacement(
+        lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine"
+    )
     summary = converted(models / "relu.onnx", verify=False, jobs=1)
-    assert any(notice.startswith("Mine, which this program has registered, took no part") for notice in summary.notices)
+    assert any(
+        notice.startswith("Mine, which this program has registered, took no part")
+        for notice in summary.notices
+    )
 
 
 @pytest.mark.parametrize(
-    "count, given, expected", [(3, {}, True), (2, {}, False), (3, {"report": Path("pages")}, False)], ids=str
+    "count, given, expected",
+    [(3, {}, True), (2, {}, False), (3, {"report": Path("pages")}, False)],
+    ids=str,
 )
 def test_processes_are_pinned_where_models_wait_and_nothing_is_timed(
     models: Path, count: int, given: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,6 @@
-"""One model of many, in the process that converts it: what is kept, what is made anew, where its files go."""
+"""One model of many, in the process that converts it: what is kept, what is made anew, where its
+files go.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ class WithPlugin:
 
     @staticmethod
     def entry_points(group: str) -> list[SimpleNamespace]:
-        return [SimpleNamespace(dist=SimpleNamespace(name="mine"))] if group == "fusionc.passes" else []
+        return (
+            [SimpleNamespace(dist=SimpleNamespace(name="mine"))]
+            if group == "fusionc.passes"
+            else []
+        )
 
     @staticmethod
     def version(name: str) -> str:
@@ -43,13 +49,17 @@ def task(models: Path, monkeypatch: pytest.MonkeyPatch) -> ConversionTask:
     switches = models.parent / "switches.json"
     switches.write_text("{}")
     arguments = {"fusion_switch_file": switches, "verify": False, "export_compile_stat": 1}
-    return ConversionTask(models / "sub/weighty.onnx", "sub/w.onnx", models.parent / "out", arguments, "1", True)
+    return ConversionTask(
+        models / "sub/weighty.onnx", "sub/w.onnx", models.parent / "out", arguments, "1", True
+    )
 
 
 def state(task: ConversionTask, **changed: Any) -> str:
     """What became of it in another run, with the result being there in any case."""
     answer = convert_one(replace(task, run=secrets.token_hex(), **changed))
-    assert task.destination.is_file() and json.loads(json.dumps(answer))["output"] == str(task.destination)
+    assert task.destination.is_file() and json.loads(json.dumps(answer))["output"] == str(
+        task.destination
+    )
     return str(answer["state"])
 
 
@@ -88,7 +98,9 @@ def test_a_run_makes_nothing_twice(task: ConversionTask) -> None:
         "format",
     ],
 )
-def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_changed_is_made_anew(
+    task: ConversionTask, changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert state(task) == "converted"
     arguments = dict(task.arguments)
     match changed:
@@ -98,7 +110,9 @@ def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monke
             task.source.with_name("weights.bin").write_bytes(bytes(4096))
             (task.output / "sub/weights.bin").unlink()
         case "switches":
-            arguments["fusion_switch_file"].write_text('{"Switch": {"GraphFusion": {"ALL": "off"}}}')
+            arguments["fusion_switch_file"].write_text(
+                '{"Switch": {"GraphFusion": {"ALL": "off"}}}'
+            )
         case "option":
             arguments["external_weight"] = 0
         case "version":
@@ -149,7 +163,10 @@ def test_records_that_cannot_be_written(task: ConversionTask) -> None:
     task.output.mkdir()
     (task.output / "fusionc_records").write_text("")
     answer = convert_one(task)
-    assert answer["state"] == "failed" and "what is noted down of the model cannot be written: " in answer["error"]
+    assert (
+        answer["state"] == "failed"
+        and "what is noted down of the model cannot be written: " in answer["error"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -158,7 +175,11 @@ def test_records_that_cannot_be_written(task: ConversionTask) -> None:
         (VerificationError("the outputs differ"), "different", "E19999: the outputs differ"),
         (UsageError("no such file", code="E10410"), "failed", "E10410: no such file"),
         (OSError(28, "No space left on device"), "failed", "No space left on device\n"),
-        (ZeroDivisionError("by zero"), "failed", "to do: this is a defect of fusionc: convert this model alone with"),
+        (
+            ZeroDivisionError("by zero"),
+            "failed",
+            "to do: this is a defect of fusionc: convert this model alone with",
+        ),
     ],
 )
 def test_what_goes_wrong_is_told(
@@ -183,7 +204,8 @@ def test_a_model_that_is_newer_than_the_opset_for_all_keeps_its_own(task: Conver
         assert onnx.load(task.destination).opset_import[0].version == kept
         said = "the model's opset is 23 already, and can be raised, not lowered: --target_opset 20 leaves it as it is"
         assert list(answer["notices"]) == ([said] if opset == 23 else [])
-        assert not list(task.records.glob("debug/plog/*.log"))  # nothing is logged where no pass matches
+        # nothing is logged where no pass matches
+        assert not list(task.records.glob("debug/plog/*.log"))
 
 
 def test_an_opset_that_cannot_be_is_an_error_for_newer_models_too(task: ConversionTask) -> None:

@@ -19,7 +19,10 @@ def test_one_that_is_killed(tmp_path: Path) -> None:
     """As a system does that has no memory left."""
     file = tmp_path / "deadly.py"
     file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    with pytest.raises(FusioncError, match="a converting process ends at once: something has killed it, as systems do"):
+    with pytest.raises(
+        FusioncError,
+        match="a converting process ends at once: something has killed it, as systems do",
+    ):
         check({"custom_passes": (file,)}, "run")
 
 
@@ -50,9 +53,12 @@ def test_an_idle_one_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
     assert not Path(seen.read_text()).exists()
 
 
-def asked_in_the_meantime(folder: Path, run: str) -> tuple[threading.Thread, list[FusioncError], Path]:
-    """A thread that asks a process which answers that a file has no pass, once another file is there; what came of it;
-    that other file."""
+def asked_in_the_meantime(
+    folder: Path, run: str
+) -> tuple[threading.Thread, list[FusioncError], Path]:
+    """A thread that asks a process which answers that a file has no pass, once another file is
+    there; what came of it; that other file.
+    """
     go, file = folder / f"{run}.go", folder / f"{run}.py"
     begun = folder / f"{run}.begun"
     file.write_text(
@@ -83,7 +89,9 @@ def test_what_another_run_converts_goes_on(tmp_path: Path) -> None:
     assert check({}, "next") == []
 
 
-def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_answers_while_it_is_ended_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     end_processes("none")  # none is idle
     thread, came, go = asked_in_the_meantime(tmp_path, "answers")
     end = converting_process._ConvertingProcess.begin_to_end
@@ -99,7 +107,9 @@ def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypa
 
 
 @needs_two_cores
-def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_has_a_core_of_its_own_until_they_are_unpinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     end_processes("none")  # none is idle
     first_two = set(sorted(core_numbers())[:2])
     monkeypatch.setattr(pinned_processes, "core_numbers", lambda: first_two)
@@ -112,8 +122,12 @@ def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monk
     said, (in_its_place,) = check({}, "pinned"), converting_process._idle
     pinned.append(os.sched_getaffinity(in_its_place._child.pid))
     unpin_processes()
-    children = Path(f"/proc/{first._child.pid}/task/{first._child.pid}/children").read_text().split()
-    unpinned = [os.sched_getaffinity(int(n)) for n in (first._child.pid, in_its_place._child.pid, *children)]
+    children = (
+        Path(f"/proc/{first._child.pid}/task/{first._child.pid}/children").read_text().split()
+    )
+    unpinned = [
+        os.sched_getaffinity(int(n)) for n in (first._child.pid, in_its_place._child.pid, *children)
+    ]
     go.touch()
     thread.join()
     end_processes("pinned")
@@ -128,7 +142,8 @@ def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monk
 
 def test_the_next_run_is_pinned_only_if_it_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
     end_processes("none")  # none is idle
-    monkeypatch.setattr(converting_process, "cores_of_jobs", lambda _: [{0}, {1}])  # which there need not be
+    # which there need not be
+    monkeypatch.setattr(converting_process, "cores_of_jobs", lambda _: [{0}, {1}])
     start_processes(2, are_pinned=True)
     assert [process.cores for process in converting_process._idle] == [{0}, {1}]
     end_processes("pinned before")

@@ -28,12 +28,21 @@ def test_one_file_is_not_many() -> None:
     make("a.onnx", "odd[1].onnx", "models/b.onnx")
     for name in ("a.onnx", "none.onnx", "odd[1].onnx", "\x1b[31m", "m" * 5000):
         assert not asks_for_many([Path(name)])
-    assert all(asks_for_many([Path(name)]) for name in ("models", "*.onnx", "models/[ab].onnx", "none-?.onnx"))
+    assert all(
+        asks_for_many([Path(name)])
+        for name in ("models", "*.onnx", "models/[ab].onnx", "none-?.onnx")
+    )
     assert asks_for_many([Path("a.onnx"), Path("b.onnx")])
 
 
 def test_a_folder_keeps_its_structure() -> None:
-    make("models/b.onnx", "models/vision/deep/A.ONNX", "models/b.data", "models/.git/c.onnx", "models/.d.onnx")
+    make(
+        "models/b.onnx",
+        "models/vision/deep/A.ONNX",
+        "models/b.data",
+        "models/.git/c.onnx",
+        "models/.d.onnx",
+    )
     make("models/b.0123456789abcdef.ready.onnx")
     names = {"b.onnx": "models/b.onnx", "vision/deep/A.ONNX": "models/vision/deep/A.ONNX"}
     assert found("models") == found("models/", "models") == names
@@ -48,7 +57,11 @@ def test_what_conversions_have_written_is_no_model() -> None:
 def test_a_pattern_keeps_what_is_behind_its_first_wildcard() -> None:
     make("zoo/v1/a/m.onnx", "zoo/v1/b/m.onnx", "zoo/v1/b/weights", "zoo/v2/c/m.onnx")
     assert set(found("zoo/v1/*/m.onnx")) == set(found("zoo/v1/*")) == {"a/m.onnx", "b/m.onnx"}
-    assert set(found("zoo/**/m.onnx")) == set(found("zoo/**")) == {"v1/a/m.onnx", "v1/b/m.onnx", "v2/c/m.onnx"}
+    assert (
+        set(found("zoo/**/m.onnx"))
+        == set(found("zoo/**"))
+        == {"v1/a/m.onnx", "v1/b/m.onnx", "v2/c/m.onnx"}
+    )
 
 
 def test_files_one_by_one() -> None:
@@ -92,22 +105,58 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (["empty"], "out", "E10410: there is no ONNX model in the folder", "empty"),
         (["models", "empty"], "out", "E10410: there is no ONNX model in the folder", "empty"),
         (["none/*.onnx"], "out", "E10410: no ONNX model matches the pattern", "none/*.onnx"),
-        (["models"], "models", "E10001: a result would be written over a model, which is read and", "models/a.onnx"),
-        (["models/models"], "models", "E10001: a result would be written over a model", "models/models/a.onnx"),
-        (["models"], "models/a.onnx", "E10001: the results of many models go into a folder", "models/a.onnx"),
-        (["models"], "new.onnx", "E10001: the results of many models go into a folder, and this would be", "new.onnx"),
-        (["models", "other/a.onnx"], "out", "E10001: two models would be written to a.onnx", "models/a.onnx, other"),
+        (
+            ["models"],
+            "models",
+            "E10001: a result would be written over a model, which is read and",
+            "models/a.onnx",
+        ),
+        (
+            ["models/models"],
+            "models",
+            "E10001: a result would be written over a model",
+            "models/models/a.onnx",
+        ),
+        (
+            ["models"],
+            "models/a.onnx",
+            "E10001: the results of many models go into a folder",
+            "models/a.onnx",
+        ),
+        (
+            ["models"],
+            "new.onnx",
+            "E10001: the results of many models go into a folder, and this would be",
+            "new.onnx",
+        ),
+        (
+            ["models", "other/a.onnx"],
+            "out",
+            "E10001: two models would be written to a.onnx",
+            "models/a.onnx, other",
+        ),
         (
             ["models", "other"],
             "out",
             "E10001: b.onnx would be a model and a folder of others",
             "other/b.onnx, models",
         ),
-        (["records"], "out", "E10001: the folder fusionc_records of the output is for what", "records/fusionc_records"),
+        (
+            ["records"],
+            "out",
+            "E10001: the folder fusionc_records of the output is for what",
+            "records/fusionc_records",
+        ),
     ],
 )
 def test_what_cannot_be_meant(given: list[str], output: str, problem: str, where: str) -> None:
-    make("models/a.onnx", "models/b.onnx/c.onnx", "models/models/a.onnx", "models/models/models/a.onnx", "other/b.onnx")
+    make(
+        "models/a.onnx",
+        "models/b.onnx/c.onnx",
+        "models/models/a.onnx",
+        "models/models/models/a.onnx",
+        "other/b.onnx",
+    )
     make("records/fusionc_records/a.onnx")
     if "other/a.onnx" in given:
         make("other/a.onnx")
@@ -126,5 +175,7 @@ def test_a_folder_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["sub"]
 
     monkeypatch.setattr(find_models.os, "listdir", listdir)
-    with pytest.raises(FusioncError, match=r"cannot be read: Permission denied\n  where: models/sub\n"):
+    with pytest.raises(
+        FusioncError, match=r"cannot be read: Permission denied\n  where: models/sub\n"
+    ):
         found("models")

@@ -1,4 +1,6 @@
-"""Many models, ended in the middle: nothing is left half written, no process stays, and the rest can be done later."""
+"""Many models, ended in the middle: nothing is left half written, no process stays, and the rest
+can be done later.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,25 @@ from many_models import WAIT, content, is_running, planted, wait_until, write_mo
 
 
 def command(*words: str) -> list[str]:
-    start = [sys.executable, "-m", "fusionc", "convert", "--model=models", "--output=out", "--no-verify", "--jobs=1"]
+    start = [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        "--model=models",
+        "--output=out",
+        "--no-verify",
+        "--jobs=1",
+    ]
     return [*start, "--custom_passes=planted.py", *words]
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
-def test_what_is_done_stays_and_the_rest_can_be_done(models: Path, number: int, exit_code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_what_is_done_stays_and_the_rest_can_be_done(
+    models: Path, number: int, exit_code: int
+) -> None:
     write_model(models / "slow.onnx", "Softsign")
     pids = models.parent / "pids"
     planted(models.parent, WAIT.format(pids=pids))

@@ -25,16 +25,26 @@ from fusionc.surroundings import versions
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a scheduler with two workers."""
-    pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'fusionc[cluster]'")
+    pytest.importorskip(
+        "distributed", reason="needs dask.distributed: pip install 'fusionc[cluster]'"
+    )
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     start = [sys.executable, "-m"]
-    scheduler = [*start, "distributed.cli.dask_scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard"]
+    scheduler = [
+        *start,
+        "distributed.cli.dask_scheduler",
+        "--host=127.0.0.1",
+        "--port=0",
+        "--no-dashboard",
+    ]
     worker = [*start, "distributed.cli.dask_worker", "--nthreads=1", "--no-nanny", "--no-dashboard"]
     with ExitStack() as running, open(folder / "log", "w") as log:
         for command in ([*scheduler, "--no-show"], [*worker, "--name=a"], [*worker, "--name=b"]):
             words = [*command, f"--scheduler-file={file}"]
-            process = running.enter_context(subprocess.Popen(words, cwd=folder, stdout=log, stderr=log))
+            process = running.enter_context(
+                subprocess.Popen(words, cwd=folder, stdout=log, stderr=log)
+            )
             running.callback(process.terminate)
         wait_until(lambda: file.is_file() and '"address"' in file.read_text())
         yield json.loads(file.read_text())["address"]
@@ -46,10 +56,21 @@ def test_the_same_as_here_with_a_worker_less(cluster: str, models: Path) -> None
     (models / "damaged.onnx").write_bytes(b"\xff")
     pids = models.parent / "pids"
     worker = models.parent / "worker"
-    planted(models.parent, f"Path('{worker}').write_text(str(os.getppid())); {WAIT.format(pids=pids)}")
-    convert = [sys.executable, "-m", "fusionc", "convert", "--model=models", "--custom_passes=planted.py"]
+    planted(
+        models.parent, f"Path('{worker}').write_text(str(os.getppid())); {WAIT.format(pids=pids)}"
+    )
+    convert = [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        "--model=models",
+        "--custom_passes=planted.py",
+    ]
     words = [*convert, "--output=there", f"--scheduler={cluster}"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         wait_until(lambda: pids.is_file() and len(pids.read_text().split()) == 2)
         Path("pids.go").touch()
         lost = [*map(int, pids.read_text().split()), int(worker.read_text())]
@@ -80,15 +101,18 @@ def attempt(scheduler: str, folder: Path, **arguments: Any) -> str:
     return f"{caught.value}"
 
 
-def test_a_cluster_that_is_not_fit(cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_that_is_not_fit(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = attempt(cluster, tmp_path / "elsewhere")
     assert "does not see the same files" in told and f"where: {tmp_path}/elsewhere" in told
     monkeypatch.setattr(on_dask, "compiler_here", lambda: ["cc", "-m32"])
     told = attempt(cluster, tmp_path, enable_graph_kernel=True)
     assert "has another C compiler: " in told and "and here it is cc -m32" in told
     monkeypatch.setattr(on_dask, "versions", lambda: {**versions(), "onnx": "1.0"})
-    assert f"has other versions, or flags: fusionc {versions()['fusionc']}, onnx {versions()['onnx']}" in attempt(
-        cluster, tmp_path
+    assert (
+        f"has other versions, or flags: fusionc {versions()['fusionc']}, onnx {versions()['onnx']}"
+        in attempt(cluster, tmp_path)
     )
     monkeypatch.setattr(on_dask, "_PATIENCE", 0.5)
     assert "no scheduler answers: " in attempt("tcp://127.0.0.1:9", tmp_path)

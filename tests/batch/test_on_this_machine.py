@@ -27,7 +27,10 @@ def test_processes_are_pinned_as_long_as_models_wait(
 
     monkeypatch.setattr(on_this_machine, "convert", convert)
     monkeypatch.setattr(on_this_machine, "unpin_processes", lambda: asked.append(len(came)))
-    tasks = [ConversionTask(Path(f"{k}.onnx"), f"{k}.onnx", Path("out"), {}, "cores", False) for k in range(count)]
+    tasks = [
+        ConversionTask(Path(f"{k}.onnx"), f"{k}.onnx", Path("out"), {}, "cores", False)
+        for k in range(count)
+    ]
     outcomes = converted_here(tasks, jobs)
     for _ in tasks:
         may_end.put(None)

@@ -35,7 +35,9 @@ sys.stdin.read()
     ],
     ids=["one each", "their numbers", "fewer jobs", "one job", "more jobs", "not known"],
 )
-def test_cores_of_jobs(numbers: set[int], jobs: int, expected: list[set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cores_of_jobs(
+    numbers: set[int], jobs: int, expected: list[set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(pinned_processes, "core_numbers", lambda: numbers)
     monkeypatch.setattr(pinned_processes, "can_pin", lambda: True)
     assert pinned_processes.cores_of_jobs(jobs) == expected
@@ -53,6 +55,8 @@ def test_threads_and_children_are_pinned_too() -> None:
         one = {max(core_numbers())}
         for some in (one, core_numbers()):
             pin(process.pid, some)
-            assert len(threads) == 2 and all(os.sched_getaffinity(n) == some for n in (*threads, child))
+            assert len(threads) == 2 and all(
+                os.sched_getaffinity(n) == some for n in (*threads, child)
+            )
         process.stdin.close()
     pin(process.pid, one)  # it has ended, which is no error

@@ -1,4 +1,6 @@
-"""What an error advises where an area computes with fewer multiplications, at the price of larger rounding errors."""
+"""What an error advises where an area computes with fewer multiplications, at the price of larger
+rounding errors.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +43,13 @@ def test_the_algorithm_is_switched_off_before_the_area(tmp_path: Path) -> None:
     onnx.save(deep(), model)
     np.savez(inputs, x=x)
     options = {"output": tmp_path / "out.onnx", "enable_graph_kernel": True, "inputs": inputs}
-    with pytest.raises(fusionc.VerificationError, match='"WinogradConvolutionPass:off", which rounds') as error:
+    with pytest.raises(
+        fusionc.VerificationError, match='"WinogradConvolutionPass:off", which rounds'
+    ) as error:
         fusionc.convert(model, **options)
     assert '"BlockedConvolutionFusionPass:off"' in str(error.value)
     report = fusionc.convert(model, optimization_switch="WinogradConvolutionPass:off", **options)
-    assert any("blocked" in function.name for function in onnx.load(tmp_path / "out.onnx").functions)
+    assert any(
+        "blocked" in function.name for function in onnx.load(tmp_path / "out.onnx").functions
+    )
     assert report.verification is not None and "equal in" in report.verification

@@ -25,7 +25,11 @@ from fusionc.errors import FusioncError, UsageError
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
-FEW = [fault for fault in FAULTS if fault.pass_name in ("ConvBatchnormFusionPass", "LayerNormFusionPass")]
+FEW = [
+    fault
+    for fault in FAULTS
+    if fault.pass_name in ("ConvBatchnormFusionPass", "LayerNormFusionPass")
+]
 AT_ONCE = (
     ["MatMulBiasAddFusionPass: a lost bias", "GemmScaleFusionPass: a scale inverted"],
     [
@@ -108,26 +112,37 @@ def assert_found(found: Bisection, *plants: Plant) -> None:
 def test_a_right_result_is_that() -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
     found = bisect("model.onnx")
-    assert (found.found, found.runs, found.switches) == ([], 1, None) and found.summary.startswith("equal")
+    assert (found.found, found.runs, found.switches) == ([], 1, None) and found.summary.startswith(
+        "equal"
+    )
 
 
 def test_the_command_names_what_it_found() -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
     Path("base.txt").write_text("DropOutPass:off\nConvBatchnormFusionPass:on\n")
     with planted(FEW[0]):
-        result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--fusion_switch_file", "base.txt"])
+        result = CliRunner().invoke(
+            main, ["bisect", "--model", "model.onnx", "--fusion_switch_file", "base.txt"]
+        )
     assert result.exit_code == 3, result.output
     assert "ConvBatchnormFusionPass, pattern ConvBatchnorm, at " in result.stdout
     assert "model_bisect/1_ConvBatchnormFusionPass.onnx" in result.stdout
     switches = json.loads(Path("model_bisect/switches.json").read_text())["Switch"]
-    assert switches == {"GraphFusion": {"DropOutPass": "off", "ConvBatchnormFusionPass": "off"}, "UBFusion": {}}
+    assert switches == {
+        "GraphFusion": {"DropOutPass": "off", "ConvBatchnormFusionPass": "off"},
+        "UBFusion": {},
+    }
     assert not list(Path().glob("*fusionc*"))
 
 
 def test_a_limit_stops_behind_a_rewrite() -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
-    result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--limit", "2", "--output", "two.onnx"])
-    assert result.exit_code == 0 and result.stdout.startswith("rewrite 2, ConvBatchnormFusionPass, pattern")
+    result = CliRunner().invoke(
+        main, ["bisect", "--model", "model.onnx", "--limit", "2", "--output", "two.onnx"]
+    )
+    assert result.exit_code == 0 and result.stdout.startswith(
+        "rewrite 2, ConvBatchnormFusionPass, pattern"
+    )
     assert result.stdout.endswith("\nwritten to two.onnx, not verified\n")
     assert len(onnx.load("two.onnx").graph.node) == len(onnx.load("model.onnx").graph.node) - 2
     assert convert_up_to("model.onnx", 0, output="none.onnx") == "no rewrite took effect"
@@ -135,7 +150,10 @@ def test_a_limit_stops_behind_a_rewrite() -> None:
 
 
 def test_a_limit_beyond_the_last_rewrite_says_so() -> None:
-    onnx.save(parse("agraph (float[2,2] x) => (float[2,2] y) { [a] a = Identity (x) [y] y = Relu (a) }"), "model.onnx")
+    onnx.save(
+        parse("agraph (float[2,2] x) => (float[2,2] y) { [a] a = Identity (x) [y] y = Relu (a) }"),
+        "model.onnx",
+    )
     assert "more rewrites" not in convert_up_to("model.onnx", 1, output="one.onnx")
     said = convert_up_to("model.onnx", 7, output="all.onnx")
     assert said.startswith("rewrite 1, ") and "has no more rewrites, 1 for a limit of 7" in said
@@ -148,14 +166,22 @@ def test_an_output_is_converted_that_a_rewrite_makes() -> None:
     """It is named as the model has it, in which a node makes it that is gone then."""
     chain = "agraph (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}, float[2] b = {1,2}>"
     onnx.save(parse(f"{chain} {{ [mm] m = MatMul (x, w) [add] y = Add (m, b) }}"), "model.onnx")
-    assert "MatMulBiasAddFusionPass" in convert_up_to("model.onnx", 1, output="o.onnx", output_type="add:0:FP16")
-    assert onnx.load("o.onnx").graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+    assert "MatMulBiasAddFusionPass" in convert_up_to(
+        "model.onnx", 1, output="o.onnx", output_type="add:0:FP16"
+    )
+    assert (
+        onnx.load("o.onnx").graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+    )
 
 
 def test_a_pass_of_ones_own() -> None:
     Path("own.py").write_text(OWN)
     onnx.save(
-        parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu (m) }"), "m.onnx"
+        parse(
+            "agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu "
+            "(m) }"
+        ),
+        "m.onnx",
     )
     found = bisect("m.onnx", custom_passes=["own.py"])
     assert [one.culprit.rewrites[0].commit.pass_name for one in found.found] == ["Own"]
@@ -166,7 +192,11 @@ def test_a_pass_of_ones_own() -> None:
 def test_what_the_option_has_on_no_switch_file_switches_off() -> None:
     Path("own.py").write_text(OWN)
     onnx.save(
-        parse("agraph (float[N] x) => (float[N] y) <float two = {2}> { m = Mul (x, two) y = Relu (m) }"), "m.onnx"
+        parse(
+            "agraph (float[N] x) => (float[N] y) <float two = {2}> { m = Mul (x, two) y = Relu "
+            "(m) }"
+        ),
+        "m.onnx",
     )
     given = {"custom_passes": ["own.py"], "log": "null"}
     assert bisect("m.onnx", **given).must == ()
@@ -180,7 +210,11 @@ def test_a_rewrite_in_a_function() -> None:
     )
     function = '<domain: "my", opset_import: ["" : 18]> f (v) => (w) { r = Relu (v) w = Exp (r) }'
     onnx.save(
-        parse(f"agraph (float[N] x) => (float[N] y) {{ a = my.f (x) n = Neg (a) y = my.f (n) }} {function}"), "m.onnx"
+        parse(
+            f"agraph (float[N] x) => (float[N] y) {{ a = my.f (x) n = Neg (a) y = my.f (n) }} "
+            f"{function}"
+        ),
+        "m.onnx",
     )
     result = CliRunner().invoke(main, ["bisect", "--model", "m.onnx", "--custom_passes", "own.py"])
     assert result.exit_code == 3 and "Own, pattern Own, at " in result.stdout
@@ -204,19 +238,28 @@ def test_a_command_decides() -> None:
     found = bisect("model.onnx", check=NO_FUSED_GEMM)
     assert [one.culprit.rewrites[0].commit.nodes[0] for one in found.found] == ["relu_3", "relu_7"]
     assert found.is_all and found.runs <= 2 * (4 + 2)
-    assert (found.found[0].culprit.before, found.found[0].culprit.after) == ("exit code 0", "exit code 1")
+    assert (found.found[0].culprit.before, found.found[0].culprit.after) == (
+        "exit code 0",
+        "exit code 1",
+    )
 
 
 @pytest.mark.parametrize("place", ["{model}", '"{model}"', "'{model}'"])
-def test_a_model_in_a_folder_with_spaces(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_in_a_folder_with_spaces(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "it's two words").mkdir()
     monkeypatch.chdir(tmp_path / "it's two words")
-    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx"
+    )
     assert bisect("model.onnx", check=f"test -s {place}").summary == "exit code 0"
 
 
 def test_an_interruption_ends_all_that_a_command_started() -> None:
-    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx"
+    )
     with pytest.raises(KeyboardInterrupt):
         bisect("model.onnx", check="(sleep 1; touch late) & kill -INT $PPID; wait; test -s {model}")
     sleep(0.9)
@@ -224,7 +267,9 @@ def test_an_interruption_ends_all_that_a_command_started() -> None:
 
 
 def test_of_what_a_command_says_the_end_is_told() -> None:
-    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx"
+    )
     found = bisect("model.onnx", check="test -s {model}; echo first; printf '%9999d' 0 | tr ' ' x")
     assert found.summary.startswith("exit code 0: xxx") and len(found.summary) < 250
 
@@ -253,10 +298,14 @@ def test_what_was_found_is_told_where_the_rest_cannot_be(monkeypatch: pytest.Mon
 
 
 def test_of_some_of_the_rewrites_no_more_is_asked_than_of_all() -> None:
-    """The first rewrite rounds, beyond what is bitwise, and one that claims to round comes later: the wrong one is the
-    third."""
+    """The first rewrite rounds, beyond what is bitwise, and one that claims to round comes later:
+    the wrong one is the third.
+    """
     Path("own.py").write_text(ROUNDS_FIRST)
-    onnx.save(parse("agraph (float[N,8] x) => (float[N,8] y) { a = Neg (x) b = Abs (a) y = Exp (b) }"), "m.onnx")
+    onnx.save(
+        parse("agraph (float[N,8] x) => (float[N,8] y) { a = Neg (x) b = Abs (a) y = Exp (b) }"),
+        "m.onnx",
+    )
     with pytest.raises(fusionc.VerificationError) as caught:
         fusionc.convert("m.onnx", custom_passes=["own.py"], enable_graph_kernel=False)
     assert "WrongPass" in caught.value.where
@@ -265,7 +314,9 @@ def test_of_some_of_the_rewrites_no_more_is_asked_than_of_all() -> None:
 def test_a_wrong_pass_that_does_something_else_each_time_blames_nobody() -> None:
     Path("own.py").write_text(ERRATIC.replace("0.0, 2.0", "0.0, 0.5"))
     names = ["x", *(f"v{k}" for k in range(6)), "y"]
-    chain = " ".join(f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False))
+    chain = " ".join(
+        f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False)
+    )
     onnx.save(parse(f"agraph (float[N] x) => (float[N] y) {{ {chain} }}"), "m.onnx")
     with pytest.raises(FusioncError, match="does something else each time"):
         fusionc.convert("m.onnx", custom_passes=["own.py"])
@@ -281,7 +332,9 @@ def test_a_wrong_pass_that_does_something_else_each_time_blames_nobody() -> None
     ],
 )
 def test_a_command_that_is_no_check(command: str, error: type[Exception], text: str) -> None:
-    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx"
+    )
     with pytest.raises(error, match=text):
         bisect("model.onnx", check=command)
 
@@ -289,16 +342,26 @@ def test_a_command_that_is_no_check(command: str, error: type[Exception], text: 
 def test_a_pass_that_does_something_else_each_time_accuses_nobody() -> None:
     Path("own.py").write_text(ERRATIC)
     names = ["x", *(f"v{k}" for k in range(6)), "y"]
-    chain = " ".join(f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False))
+    chain = " ".join(
+        f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False)
+    )
     onnx.save(parse(f"agraph (float[N] x) => (float[N] y) {{ {chain} }}"), "m.onnx")
-    with pytest.raises(FusioncError, match=r"does something else each time: rewrite [0-9]+, .*Erratic"):
+    with pytest.raises(
+        FusioncError, match=r"does something else each time: rewrite [0-9]+, .*Erratic"
+    ):
         bisect("m.onnx", custom_passes=["own.py"])
 
 
 def test_the_users_own_inputs_decide_too() -> None:
-    Path("own.py").write_text(OWN.replace("op.Relu(x) * 3.0", "op.Relu(x) * 2.0 + op.Relu(x - 1e5)"))
+    Path("own.py").write_text(
+        OWN.replace("op.Relu(x) * 3.0", "op.Relu(x) * 2.0 + op.Relu(x - 1e5)")
+    )
     onnx.save(
-        parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu (m) }"), "m.onnx"
+        parse(
+            "agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu "
+            "(m) }"
+        ),
+        "m.onnx",
     )
     np.savez("data.npz", x=np.full((2, 4), 1e8, np.float32))
     assert not bisect("m.onnx", custom_passes=["own.py"]).found
@@ -336,11 +399,15 @@ def test_a_search_takes_the_place_of_a_former_one() -> None:
         bisect("found/1_ConvBatchnormFusionPass.onnx", output_dir="found")
 
 
-def test_nothing_is_written_but_to_the_folder_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_but_to_the_folder_of_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     onnx.save(model_of(FEW[0]), tmp_path / "model.onnx")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir("/proc/self")  # where nobody writes
-    found = bisect(tmp_path / "model.onnx", check="test -s {model}", output_dir=tmp_path / "elsewhere/found")
+    found = bisect(
+        tmp_path / "model.onnx", check="test -s {model}", output_dir=tmp_path / "elsewhere/found"
+    )
     assert found.summary == "exit code 0" and not list((tmp_path / "elsewhere").iterdir())
     with pytest.raises(UsageError, match="this is not a folder"):
         bisect(tmp_path / "model.onnx", output_dir=tmp_path / "model.onnx")

@@ -1,4 +1,6 @@
-"""A few of the faults that benchmarks/culprits.py plants in real models; `make culprits` plants all."""
+"""A few of the faults that benchmarks/culprits.py plants in real models; `make culprits` plants
+all.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FEW = [fault for fault in FAULTS if fault.model in ("lstm-dyn-s", "dlrm-dyn-b")]
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"{SHARED} is not there")
 @pytest.mark.parametrize("fault", FEW, ids=str)
-def test_a_fault_in_a_real_model_is_found(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_a_real_model_is_found(
+    fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     model = hydrated(SHARED / f"models/{fault.model}.onnx", tmp_path)
     assert list(complaints(model, [fault], [])) == []

@@ -18,9 +18,14 @@ def test_the_story_is_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     Path("sample_models").symlink_to(ROOT / "sample_models")
     story = (
-        (ROOT / "README.md").read_text().partition("#### From a wrong answer to the rewrite")[2].partition("####")[0]
+        (ROOT / "README.md")
+        .read_text()
+        .partition("#### From a wrong answer to the rewrite")[2]
+        .partition("####")[0]
     )
-    code, commands = re.search("```python\n(# quick_relu.*?)```\n\n```sh\n(.*?)```", story, re.DOTALL).groups()
+    code, commands = re.search(
+        "```python\n(# quick_relu.*?)```\n\n```sh\n(.*?)```", story, re.DOTALL
+    ).groups()
     Path("quick_relu.py").write_text(code)
     results = []
     for command in commands.splitlines():

@@ -30,13 +30,17 @@ NORMS = """agraph (float[1,3,16,16] x) => (float[1,3,6,6] y)
 def test_a_fault_is_left_out(fault: Fault) -> None:
     onnx.save(model_of(fault), "model.onnx")
     with planted(fault) as (plant,):
-        report = fusionc.convert("model.onnx", output="out.onnx", on_mismatch="rollback", export_compile_stat=1)
+        report = fusionc.convert(
+            "model.onnx", output="out.onnx", on_mismatch="rollback", export_compile_stat=1
+        )
     assert report.verification is not None and report.verification.startswith("equal")
     left = f"{plant.fault.pass_name} left {', '.join(plant.labels)} as it is: the result is wrong with it"
     assert left in report.notices
     passes = json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]
     counters = {**passes.get("graph_fusion", {}), **passes.get("ub_fusion", {})}[fault.pass_name]
-    assert counters["left_out_times"] == "1" and int(counters["match_times"]) > int(counters["effect_times"])
+    assert counters["left_out_times"] == "1" and int(counters["match_times"]) > int(
+        counters["effect_times"]
+    )
     assert fusionc.convert("model.onnx", output="right.onnx").effected > report.effected
 
 
@@ -45,17 +49,27 @@ def test_the_log_can_be_searched_and_the_default_fails() -> None:
     with planted(FEW[0]):
         failed = CliRunner().invoke(main, ["convert", "--model", "model.onnx"])
         assert failed.exit_code == 3 and not Path("model_fusionc.onnx").exists()
-        result = CliRunner().invoke(main, ["convert", "--model", "model.onnx", "--on_mismatch", "rollback"])
+        result = CliRunner().invoke(
+            main, ["convert", "--model", "model.onnx", "--on_mismatch", "rollback"]
+        )
     assert result.exit_code == 0 and Path("model_fusionc.onnx").exists()
     log = Path(result.stdout.partition("\nlog")[2].split("\n")[0].strip()).read_text()
-    assert f"Rollback:GraphId[0], Pass[{FEW[0].pass_name}]: pattern=" in log and "left_out_times=1" in log
+    assert (
+        f"Rollback:GraphId[0], Pass[{FEW[0].pass_name}]: pattern=" in log
+        and "left_out_times=1" in log
+    )
 
 
 def test_a_pass_that_is_wrong_everywhere_is_off_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ConvBatchnormFusionPass.rewrite
-    monkeypatch.setattr(ConvBatchnormFusionPass, "rewrite", lambda self, m, new: new.Neg(right(self, m, new)))
+    monkeypatch.setattr(
+        ConvBatchnormFusionPass, "rewrite", lambda self, m, new: new.Neg(right(self, m, new))
+    )
     onnx.save(parse(NORMS), "model.onnx")
     report = fusionc.convert("model.onnx", output="out.onnx", on_mismatch="rollback")
-    assert "ConvBatchnormFusionPass is off: the result was wrong with 3 of its rewrites" in report.notices
+    assert (
+        "ConvBatchnormFusionPass is off: the result was wrong with 3 of its rewrites"
+        in report.notices
+    )
     assert "ConvBatchnormFusionPass" not in [count.pass_name for count in report.patterns]
     assert report.verification is not None and report.verification.startswith("equal")

@@ -19,15 +19,24 @@ Run = Callable[..., Result]
 
 
 class FakeConvert:
-    """Stands in for fusionc.convert: remembers its arguments, and raises `error` or returns `report`."""
+    """Stands in for fusionc.convert: remembers its arguments, and raises `error` or returns
+    `report`.
+    """
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.error: BaseException | None = None
         self.report = Report(
             Path("in.onnx"),
-            patterns=[PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "conv_bn", effected=2)],
-            pattern_lines=["[INFO] GraphId[0], GraphFusionPass[X]: pattern=y, matched_times=2, effected_times=1."],
+            patterns=[
+                PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "conv_bn", effected=2)
+            ],
+            pattern_lines=[
+                (
+                    "[INFO] GraphId[0], GraphFusionPass[X]: pattern=y, matched_times=2, "
+                    "effected_times=1."
+                )
+            ],
             notices=["from the conversion"],
         )
 

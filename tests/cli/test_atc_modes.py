@@ -19,7 +19,10 @@ FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert
 def write_model(file: Path, op: str = "Relu") -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     graph = helper.make_graph(
-        [helper.make_node(op, ["x"], ["y"])], "g", [value], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])]
+        [helper.make_node(op, ["x"], ["y"])],
+        "g",
+        [value],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
     )
     file.write_bytes(helper.make_model(graph).SerializeToString())
 
@@ -42,12 +45,19 @@ def test_mode_1_writes_json(run: Any, fake_convert: Any, tmp_path: Path) -> None
     assert fake_convert.calls == []
 
 
-@pytest.mark.parametrize("words", [["--mode=1", "--json=./in.json"], ["--mode=3", "--check_report=./in.json"]])
-def test_the_model_is_never_written_over(run: Any, fake_convert: Any, tmp_path: Path, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--mode=1", "--json=./in.json"], ["--mode=3", "--check_report=./in.json"]]
+)
+def test_the_model_is_never_written_over(
+    run: Any, fake_convert: Any, tmp_path: Path, words: list[str]
+) -> None:
     write_model(tmp_path / "in.json")
     before = (tmp_path / "in.json").read_bytes()
     result = run("convert", "--model", "in.json", *words)
-    assert result.exit_code == 2 and f"{words[1].partition('=')[0]} names the model itself" in result.stderr
+    assert (
+        result.exit_code == 2
+        and f"{words[1].partition('=')[0]} names the model itself" in result.stderr
+    )
     assert (tmp_path / "in.json").read_bytes() == before
 
 
@@ -63,7 +73,10 @@ def test_a_text_is_written_wholly_or_not_at_all(
     (tmp_path / "out.json").write_text("old")
     monkeypatch.setattr(Path, "write_bytes", half)
     assert run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json").exit_code == 1
-    assert sorted(os.listdir(tmp_path)) == ["in.onnx", "out.json"] and (tmp_path / "out.json").read_text() == "old"
+    assert (
+        sorted(os.listdir(tmp_path)) == ["in.onnx", "out.json"]
+        and (tmp_path / "out.json").read_text() == "old"
+    )
 
 
 def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_path: Path) -> None:
@@ -81,14 +94,18 @@ def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
 def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
-    assert result.exit_code == 2 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert result.exit_code == 2 and result.stderr.startswith(
+        "E13004: the file cannot be written: "
+    )
     assert "mkdir -p none," in result.stderr
     assert "  where: none/out.json\n" in result.stderr
 
 
 @pytest.mark.parametrize("words", [["--mode=6"], ["--mode=1", "--json=out.json"]])
 @pytest.mark.parametrize("model", [["--om=in.onnx"], ["--om=in.onnx", "--model=in.onnx"]])
-def test_the_model_as_atc_calls_it(run: Any, tmp_path: Path, words: list[str], model: list[str]) -> None:
+def test_the_model_as_atc_calls_it(
+    run: Any, tmp_path: Path, words: list[str], model: list[str]
+) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", *words, *model)
     assert result.exit_code == 0, result.stderr
@@ -122,15 +139,24 @@ def test_json_with_shapes(run: Any, tmp_path: Path, words: list[str], expected: 
 def test_mode_3_writes_what_it_found(run: Any, fake_convert: Any, tmp_path: Path) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model=in.onnx", "--mode=3", "--soc_version=x", "--target=onnx")
-    assert (result.exit_code, result.stdout.splitlines()[-1], fake_convert.calls) == (0, SUCCESS, [])
-    assert "operators  1: 1 pass, 0 fail" in result.stdout and "accepted, no effect: --soc_version" in result.stdout
+    assert (result.exit_code, result.stdout.splitlines()[-1], fake_convert.calls) == (
+        0,
+        SUCCESS,
+        [],
+    )
+    assert (
+        "operators  1: 1 pass, 0 fail" in result.stdout
+        and "accepted, no effect: --soc_version" in result.stdout
+    )
     assert json.loads((tmp_path / "check_result.json").read_text()) == {
         "name": "g", "result": "success", "total": 1, "pass": 1, "fail": 0,
         "op": [{"name": "Relu:y", "type": "Relu", "result": "success"}],
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "file"), [([], "work/check_result.json"), (["--check_report=own.json"], "own.json")])
+@pytest.mark.parametrize(
+    ("words", "file"), [([], "work/check_result.json"), (["--check_report=own.json"], "own.json")]
+)
 def test_mode_3_of_a_model_that_does_not_run(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], file: str
 ) -> None:
@@ -140,8 +166,13 @@ def test_mode_3_of_a_model_that_does_not_run(
     result = run("convert", "--model=in.onnx", "--mode=3", "--target=onnx", *words)
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (1, FAILURE)
     what, where, hint = result.stderr.splitlines()
-    assert what.startswith("E19010: the model fails the check: 1 of 1 operators do not run; No Op registered")
-    assert (where, hint) == (f"  where: {file}", "  to do: the file says why; export the model again")
+    assert what.startswith(
+        "E19010: the model fails the check: 1 of 1 operators do not run; No Op registered"
+    )
+    assert (where, hint) == (
+        f"  where: {file}",
+        "  to do: the file says why; export the model again",
+    )
     assert "NoSuchOperator:y" in result.stdout
     assert json.loads((tmp_path / file).read_text())["fail"] == 1
 
@@ -149,7 +180,11 @@ def test_mode_3_of_a_model_that_does_not_run(
 @pytest.mark.parametrize(
     ("mode", "words", "told"),
     [
-        ("0", ["--json=j", "--soc_version=x", "--check_report=c"], "--soc_version, --json, --check_report"),
+        (
+            "0",
+            ["--json=j", "--soc_version=x", "--check_report=c"],
+            "--soc_version, --json, --check_report",
+        ),
         ("0", ["--output=o", "--target=onnx", "--framework=5"], ""),
         ("1", ["--json=j", "--dump_mode=1", "--output=o", "--no-verify"], "--output, --no-verify"),
         ("3", ["--check_report=c", "--target=onnx", "--log=info", "--dump_mode=1"], "--dump_mode"),
@@ -161,5 +196,9 @@ def test_an_option_of_another_mode_is_named(
 ) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model", "in.onnx", "--mode", mode, *words)
-    notices = [line.split(None, 1)[1] for line in result.stdout.splitlines() if "accepted, no effect" in line]
+    notices = [
+        line.split(None, 1)[1]
+        for line in result.stdout.splitlines()
+        if "accepted, no effect" in line
+    ]
     assert result.exit_code == 0 and notices == ([f"accepted, no effect: {told}"] if told else [])

@@ -30,7 +30,9 @@ WITHOUT_EFFECT = [name for names in IGNORED.values() for name in names.split()]
 
 
 def test_every_option_of_atc_is_known() -> None:
-    known = {option.removeprefix("--") for parameter in command.params for option in parameter.opts} | {"help"}
+    known = {
+        option.removeprefix("--") for parameter in command.params for option in parameter.opts
+    } | {"help"}
     assert set(OF_ATC.split()) <= known
 
 
@@ -46,7 +48,9 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
     result = run("convert", "--model=in.onnx", f"--{name}=force_fp16")
     assert (result.exit_code, fake_convert.calls) == (2, [])
     what, where, hint = result.stderr.splitlines()
-    assert what.startswith(f"E10001: --{name} asks for ") and where == f"  where: --{name}=force_fp16"
+    assert (
+        what.startswith(f"E10001: --{name} asks for ") and where == f"  where: --{name}=force_fp16"
+    )
     assert hint == f"  to do: {REFUSED[name].instead}"
 
 
@@ -64,9 +68,16 @@ def test_what_is_so_anyway_is_not_refused(run: Any, fake_convert: Any, word: str
 
 
 @pytest.mark.parametrize(
-    "word", ["--is_input_adjust_hw_layout=false,true", "--input_format=NHWC", "--precision_mode=allow_mix_precision"]
+    "word",
+    [
+        "--is_input_adjust_hw_layout=false,true",
+        "--input_format=NHWC",
+        "--precision_mode=allow_mix_precision",
+    ],
 )
-def test_one_value_that_asks_for_something_is_enough(run: Any, fake_convert: Any, word: str) -> None:
+def test_one_value_that_asks_for_something_is_enough(
+    run: Any, fake_convert: Any, word: str
+) -> None:
     assert run("convert", "--model=in.onnx", word).exit_code == 2 and fake_convert.calls == []
 
 

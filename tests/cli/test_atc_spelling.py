@@ -18,14 +18,24 @@ import pytest
         ["--fusion-switch_file", "a-b/-c_d.cfg", "-model", "in.onnx"],
     ],
 )
-def test_names_are_respelled_and_values_are_not(run: Any, fake_convert: Any, words: list[str]) -> None:
+def test_names_are_respelled_and_values_are_not(
+    run: Any, fake_convert: Any, words: list[str]
+) -> None:
     assert run("convert", *words).exit_code == 0
     (call,) = fake_convert.calls
     assert (call["model"], call["fusion_switch_file"]) == (Path("in.onnx"), Path("a-b/-c_d.cfg"))
 
 
 def test_a_value_may_begin_with_a_hyphen(run: Any, fake_convert: Any) -> None:
-    result = run("convert", "-model", "-in-put.onnx", "--output", "--no-verify", "-optimization_switch", "-log-:on")
+    result = run(
+        "convert",
+        "-model",
+        "-in-put.onnx",
+        "--output",
+        "--no-verify",
+        "-optimization_switch",
+        "-log-:on",
+    )
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
     assert call["model"] == Path("-in-put.onnx") and call["output"] == Path("--no-verify")
@@ -40,7 +50,18 @@ def test_a_flag_takes_no_value(run: Any, fake_convert: Any, flag: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [("0", 0), ("f", 0), ("false", 0), ("n", 0), ("no", 0), ("1", 1), ("t", 1), ("TRUE", 1), ("y", 1), ("Yes", 1)],
+    [
+        ("0", 0),
+        ("f", 0),
+        ("false", 0),
+        ("n", 0),
+        ("no", 0),
+        ("1", 1),
+        ("t", 1),
+        ("TRUE", 1),
+        ("y", 1),
+        ("Yes", 1),
+    ],
 )
 def test_booleans(run: Any, fake_convert: Any, value: str, expected: int) -> None:
     assert run("convert", "--model=a.onnx", f"--external_weight={value}").exit_code == 0
@@ -60,7 +81,14 @@ def test_external_weight_has_a_third_value_in_atc(run: Any, fake_convert: Any) -
 
 def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_convert: Any) -> None:
     result = run(
-        "convert", "--soc_version=Ascend310P3", "-input-format", "NCHW", "--model", "in.onnx", "--debug_dir", "-a:0"
+        "convert",
+        "--soc_version=Ascend310P3",
+        "-input-format",
+        "NCHW",
+        "--model",
+        "in.onnx",
+        "--debug_dir",
+        "-a:0",
     )
     assert result.exit_code == 0
     assert fake_convert.report.notices == [
@@ -104,17 +132,24 @@ def test_graph_kernels_are_switched_as_in_mindspore(
     result = run("convert", "--model=in.onnx", *words)
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
-    assert call["enable_graph_kernel"] is expected and call["verify"] is ("--no-verify" not in words)
+    assert call["enable_graph_kernel"] is expected and call["verify"] is (
+        "--no-verify" not in words
+    )
 
 
-@pytest.mark.parametrize(("value", "expected"), [("True", True), ("False", False), ("true", True), ("false", False)])
-def test_pattern_fusion_is_switched_as_in_torchair(run: Any, fake_convert: Any, value: str, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("value", "expected"), [("True", True), ("False", False), ("true", True), ("false", False)]
+)
+def test_pattern_fusion_is_switched_as_in_torchair(
+    run: Any, fake_convert: Any, value: str, expected: bool
+) -> None:
     assert run("convert", "--model=in.onnx", f"--pattern_fusion_pass={value}").exit_code == 0
     assert fake_convert.calls[0]["pattern_fusion_pass"] is expected
 
 
 @pytest.mark.parametrize(
-    "option", ["model", "output", "fusion_switch_file", "custom_passes", "dump_graph", "json", "report"]
+    "option",
+    ["model", "output", "fusion_switch_file", "custom_passes", "dump_graph", "json", "report"],
 )
 def test_an_empty_path_is_not_the_current_folder(run: Any, fake_convert: Any, option: str) -> None:
     result = run("convert", "--model=in.onnx", f"--{option}=")

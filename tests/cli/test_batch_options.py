@@ -15,18 +15,31 @@ SUMMARY = Path("out/fusionc_records/summary.json")
 
 
 class FakeBatch:
-    """Stands in for the conversion of many models: remembers what it is asked for, and returns these outcomes."""
+    """Stands in for the conversion of many models: remembers what it is asked for, and returns
+    these outcomes.
+    """
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.outcomes = [
-            Outcome("a.onnx", "models/a.onnx", CONVERTED, nodes=(12, 7), effected=5, verification="equal in 7 runs"),
+            Outcome(
+                "a.onnx",
+                "models/a.onnx",
+                CONVERTED,
+                nodes=(12, 7),
+                effected=5,
+                verification="equal in 7 runs",
+            ),
             Outcome("sub/b.onnx", "models/sub/b.onnx", KEPT, nodes=(3, 3), effected=0),
         ]
         self.error: BaseException | None = None
 
-    def __call__(self, models: Any, output: Path, arguments: dict[str, Any], **options: Any) -> Summary:
-        self.calls.append({"names": [model.name for model in models], "output": output, **arguments, **options})
+    def __call__(
+        self, models: Any, output: Path, arguments: dict[str, Any], **options: Any
+    ) -> Summary:
+        self.calls.append(
+            {"names": [model.name for model in models], "output": output, **arguments, **options}
+        )
         options["tell"](self.outcomes[0])
         if self.error is not None:
             raise self.error
@@ -48,23 +61,42 @@ def convert(run: Any, *words: str) -> Any:
 
 
 def test_a_table_and_what_it_comes_to(run: Any, batch: FakeBatch) -> None:
-    result = convert(run, "--no-verify", "--jobs=3", "--resume", "--enable_graph_kernel", "--soc_version=x")
+    result = convert(
+        run, "--no-verify", "--jobs=3", "--resume", "--enable_graph_kernel", "--soc_version=x"
+    )
     (call,) = batch.calls
     assert (call["names"], call["output"]) == (["a.onnx", "sub/b.onnx"], Path("out"))
-    assert (call["verify"], call["jobs"], call["resume"], call["scheduler"]) == (False, 3, True, None)
+    assert (call["verify"], call["jobs"], call["resume"], call["scheduler"]) == (
+        False,
+        3,
+        True,
+        None,
+    )
     assert call["enable_graph_kernel"] is True and "model" not in call and "progress" not in call
     assert (result.exit_code, result.stderr) == (0, "")
-    assert [line.split("  ")[0] for line in result.stdout.splitlines()[1:4]] == ["model", "a.onnx", "sub/b.onnx"]
-    for line in ("a.onnx      converted     12      7         5  0.00  equal in 7 runs", "notice   of all"):
+    assert [line.split("  ")[0] for line in result.stdout.splitlines()[1:4]] == [
+        "model",
+        "a.onnx",
+        "sub/b.onnx",
+    ]
+    for line in (
+        "a.onnx      converted     12      7         5  0.00  equal in 7 runs",
+        "notice   of all",
+    ):
         assert line in result.stdout.splitlines()
     assert "models   2: 1 converted, 1 kept\n" in result.stdout
-    assert "notice   accepted, no effect: --soc_version\n" in result.stdout and f"summary  {SUMMARY}\n" in result.stdout
+    assert (
+        "notice   accepted, no effect: --soc_version\n" in result.stdout
+        and f"summary  {SUMMARY}\n" in result.stdout
+    )
 
 
 @pytest.mark.parametrize(("state", "exit_code"), [(FAILED, 1), (DIFFERENT, 3)])
 def test_one_exit_code(run: Any, batch: FakeBatch, state: str, exit_code: int) -> None:
     for wrong in (FAILED, state):
-        batch.outcomes.append(Outcome("c.onnx", "models/c.onnx", wrong, error="E13005: it is damaged\n  to do: throw"))
+        batch.outcomes.append(
+            Outcome("c.onnx", "models/c.onnx", wrong, error="E13005: it is damaged\n  to do: throw")
+        )
     result = convert(run)
     assert result.exit_code == exit_code
     assert " E13005: it is damaged\n" in result.stdout
@@ -75,7 +107,9 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
     batch.error = KeyboardInterrupt()
     result = convert(run)
     assert result.exit_code == 130
-    assert result.stderr.startswith("fusionc: 1 of 2 models are done; the same command with --resume goes on\n")
+    assert result.stderr.startswith(
+        "fusionc: 1 of 2 models are done; the same command with --resume goes on\n"
+    )
     progress = BatchProgress(3)
     progress(Outcome("a.onnx", "a.onnx", CONVERTED))
     progress(Outcome("b.onnx", "b.onnx", FAILED))
@@ -85,9 +119,18 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--model=models"], "E10001: a folder, a pattern or several models need a folder for the results\n"),
-        (["--model=models", "--mode=6"], "Error: --mode 6 is for one model, and --model names many."),
-        (["--model", "a.onnx", "b.onnx", "--output=out"], "write --model before each, or a pattern in quotes"),
+        (
+            ["--model=models"],
+            "E10001: a folder, a pattern or several models need a folder for the results\n",
+        ),
+        (
+            ["--model=models", "--mode=6"],
+            "Error: --mode 6 is for one model, and --model names many.",
+        ),
+        (
+            ["--model", "a.onnx", "b.onnx", "--output=out"],
+            "write --model before each, or a pattern in quotes",
+        ),
         (["--model=models", "--output=out", "--jobs=0"], "Invalid value for '--jobs'"),
     ],
 )
@@ -98,5 +141,9 @@ def test_what_cannot_be_meant(run: Any, batch: FakeBatch, words: list[str], prob
 
 def test_options_without_effect(run: Any, batch: FakeBatch, fake_convert: Any) -> None:
     result = run("convert", "--model=a.onnx", "--jobs=2", "--scheduler=tcp://x:1")
-    assert "accepted, no effect: --jobs, --scheduler" in result.stdout and len(fake_convert.calls) == 1
-    assert "accepted, no effect: --jobs\n" in convert(run, "--jobs=2", "--scheduler=tcp://x:1").stdout
+    assert (
+        "accepted, no effect: --jobs, --scheduler" in result.stdout and len(fake_convert.calls) == 1
+    )
+    assert (
+        "accepted, no effect: --jobs\n" in convert(run, "--jobs=2", "--scheduler=tcp://x:1").stdout
+    )

@@ -1,4 +1,6 @@
-"""A conversion waits for no module that it does not need: imports are most of the time of a small one."""
+"""A conversion waits for no module that it does not need: imports are most of the time of a small
+one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-# onnxruntime is imported in a process of its own meanwhile; the others serve options that most conversions lack.
+# onnxruntime is imported in a process of its own meanwhile; the others serve options that most
+# conversions lack.
 NEVER = {
     "onnxruntime",
     "onnx.reference",
@@ -23,15 +26,32 @@ NEVER = {
     "fusionc.report_page",
     "fusionc.rewrite_check",
 }
-FOR_VERIFICATION = {"fusionc.verdict", "fusionc.verify.verification", "fusionc.verify.inputs.search"}
+FOR_VERIFICATION = {
+    "fusionc.verdict",
+    "fusionc.verify.verification",
+    "fusionc.verify.inputs.search",
+}
 
 
 @pytest.mark.parametrize(
-    ("options", "unwanted"), [([], NEVER), (["--no-verify"], NEVER | FOR_VERIFICATION)], ids=["verified", "unverified"]
+    ("options", "unwanted"),
+    [([], NEVER), (["--no-verify"], NEVER | FOR_VERIFICATION)],
+    ids=["verified", "unverified"],
 )
-def test_a_conversion_imports_what_it_needs(options: list[str], unwanted: set[str], tmp_path: Path) -> None:
+def test_a_conversion_imports_what_it_needs(
+    options: list[str], unwanted: set[str], tmp_path: Path
+) -> None:
     source = ROOT / "sample_models" / "conv_bn.onnx"
-    command = [sys.executable, "-X", "importtime", "-m", "fusionc", "convert", f"--model={source}", *options]
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "fusionc",
+        "convert",
+        f"--model={source}",
+        *options,
+    ]
     done = subprocess.run(
         [*command, f"--output={tmp_path / 'out.onnx'}", "--export_compile_stat=0", "--log=null"],
         cwd=ROOT, capture_output=True, text=True, check=True,

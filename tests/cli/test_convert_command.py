@@ -143,7 +143,11 @@ def test_failure(run: Any, fake_convert: Any, error: FusioncError, exit_code: in
     fake_convert.error = error
     result = run("convert", "--model", "in.onnx")
     assert result.stdout.splitlines() == [START, FAILURE]
-    assert result.stderr.splitlines() == [f"E13004: {error.what}", "  where: /out", "  to do: make room"]
+    assert result.stderr.splitlines() == [
+        f"E13004: {error.what}",
+        "  where: /out",
+        "  to do: make room",
+    ]
     assert result.exit_code == exit_code
 
 
@@ -152,7 +156,10 @@ def test_what_nobody_foresaw_is_one_block(run: Any, fake_convert: Any) -> None:
     result = run("convert", "--model", "in.onnx")
     assert result.stdout.splitlines() == [START, FAILURE]
     first, where, hint = result.stderr.splitlines()
-    assert first == "E19999: Internal Error! KeyError: 'weights'" and where == "  where: fusionc convert"
+    assert (
+        first == "E19999: Internal Error! KeyError: 'weights'"
+        and where == "  where: fusionc convert"
+    )
     assert "--log debug" in hint and "report" in hint
     assert result.exit_code == 1
 
@@ -233,7 +240,9 @@ def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str
     ],
 )
 @pytest.mark.parametrize("option", ["input_shape", "input_shape_range", "verify_shape"])
-def test_shapes(run: Any, fake_convert: Any, option: str, text: str, sizes: Any, to_run: Any) -> None:
+def test_shapes(
+    run: Any, fake_convert: Any, option: str, text: str, sizes: Any, to_run: Any
+) -> None:
     assert run("convert", "--model", "in.onnx", f"--{option}", text).exit_code == 0
     shapes = {name: fake_convert.calls[0][name] for name in ("input_shape", "verify_shape")}
     expected = {"input_shape": None, "verify_shape": to_run} if option == "verify_shape" else {
@@ -242,7 +251,9 @@ def test_shapes(run: Any, fake_convert: Any, option: str, text: str, sizes: Any,
     assert shapes == expected
 
 
-@pytest.mark.parametrize("word", ["--disable_cluster_ops=Exp", "--opt-level=3", "-dump_as_text", "--online_tuning=1"])
+@pytest.mark.parametrize(
+    "word", ["--disable_cluster_ops=Exp", "--opt-level=3", "-dump_as_text", "--online_tuning=1"]
+)
 def test_a_flag_of_graph_kernels_given_as_an_option(run: Any, fake_convert: Any, word: str) -> None:
     result = run("convert", "--model=in.onnx", word)
     name = word.lstrip("-").partition("=")[0].replace("-", "_")

@@ -15,7 +15,10 @@ import pytest
 from fusionc.cli import main
 
 ROOT = Path(__file__).parents[2]
-BEFORE, AFTER = ROOT / "sample_models/conv_bn.onnx", ROOT / "tests/comparison/recorded/conv_bn_onnxslim.onnx"
+BEFORE, AFTER = (
+    ROOT / "sample_models/conv_bn.onnx",
+    ROOT / "tests/comparison/recorded/conv_bn_onnxslim.onnx",
+)
 
 
 def test_a_pipe_gets_whole_lines(run: Any) -> None:
@@ -35,11 +38,16 @@ def test_a_pipe_gets_whole_lines(run: Any) -> None:
 
 def test_every_node_by_name(run: Any) -> None:
     output = run("diff", "--nodes", str(BEFORE), str(AFTER)).stdout
-    assert "    1  replaced  Pad, Conv, Mul, Add → Conv: pad_7, conv_8, mul_9, add_10 → add_10" in output
+    assert (
+        "    1  replaced  Pad, Conv, Mul, Add → Conv: pad_7, conv_8, mul_9, add_10 → add_10"
+        in output
+    )
 
 
 def test_json_and_sizes(run: Any) -> None:
-    found = json.loads(run("diff", str(BEFORE), str(AFTER), "--json", "--input_shape", "image:1,3,16,16").stdout)
+    found = json.loads(
+        run("diff", str(BEFORE), str(AFTER), "--json", "--input_shape", "image:1,3,16,16").stdout
+    )
     assert found["same"] is False and found["before"]["sizes"] == {"image": [1, 3, 16, 16]}
     assert {"name": "pad_7", "operator": "Pad"} in found["changes"][4]["before"]
 
@@ -71,7 +79,9 @@ def test_a_terminal_gets_what_fits(monkeypatch: pytest.MonkeyPatch, width: int) 
 def test_the_commands_of_the_readme(run: Any) -> None:
     for name, path in (("in.onnx", BEFORE), ("out.onnx", AFTER)):
         Path(name).write_bytes(path.read_bytes())
-    commands = re.findall(r"^fusionc (diff [^#>\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    commands = re.findall(
+        r"^fusionc (diff [^#>\n]+)", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
     assert len(commands) == 4
     for command in commands:
         assert run(*shlex.split(command)).exit_code == (3 if "exit_code" in command else 0), command

@@ -19,7 +19,9 @@ def imported_by(*words: str) -> set[str]:
     return {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
 
 
-@pytest.mark.parametrize("words", [["--help"], ["convert", "--help"], ["verify", "-h"], ["passes", "-help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["convert", "--help"], ["verify", "-h"], ["passes", "-help"]]
+)
 def test_help_imports_nothing_large(words: list[str]) -> None:
     imported = imported_by(*words)
     assert "click" in imported  # the list of modules was really read

@@ -13,7 +13,9 @@ from fusionc.cli import main
 
 
 def dead(folder: Path) -> Path:
-    model = parse("agraph (float[N,3,4,4] x) => (float[N,4,4,4] y) <float[4,3,1,1] W> { y = Conv (x, W) }")
+    model = parse(
+        "agraph (float[N,3,4,4] x) => (float[N,4,4,4] y) <float[4,3,1,1] W> { y = Conv (x, W) }"
+    )
     weights = np.ones((4, 3, 1, 1), np.float32)
     weights[1] = 0
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "W"))
@@ -24,7 +26,10 @@ def dead(folder: Path) -> Path:
 def test_what_was_found_is_shown_with_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["inspect", "--model", str(dead(tmp_path))])
     assert result.exit_code == 0
-    assert "found  dead filters: 1 output of 1 operator with weights that are all zero, in Conv:y" in result.output
+    assert (
+        "found  dead filters: 1 output of 1 operator with weights that are all zero, in Conv:y"
+        in result.output
+    )
     assert "where  Conv:y" in result.output and '--input_shape "x:1,3,4,4"' in result.output
     assert result.output.count("to do  ") == 2
 
@@ -39,4 +44,7 @@ def test_all_of_it_as_json(tmp_path: Path) -> None:
 def test_a_model_without_any_is_told_so(tmp_path: Path) -> None:
     onnx.save(parse("agraph (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path / "m.onnx")
     result = CliRunner().invoke(main, ["inspect", "--model", str(tmp_path / "m.onnx")])
-    assert result.exit_code == 0 and "found  nothing; fusionc convert shows what can be fused" in result.output
+    assert (
+        result.exit_code == 0
+        and "found  nothing; fusionc convert shows what can be fused" in result.output
+    )

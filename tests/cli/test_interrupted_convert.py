@@ -1,4 +1,6 @@
-"""Signals and files in the way, as a user meets them: the exit code, one block, and all as it was."""
+"""Signals and files in the way, as a user meets them: the exit code, one block, and all as it
+was.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,10 @@ def write_model(scale: int) -> None:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1024]) for name in "xy")
     weights = [numpy_helper.from_array(np.full(1024, scale, np.float32), "w")]
     graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], weights)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), "in.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10),
+        "in.onnx",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +53,15 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def command(*words: str) -> list[str]:
-    start = [sys.executable, "-m", "fusionc", "convert", "--model=in.onnx", "--output=out/out.onnx", "--no-verify"]
+    start = [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        "--model=in.onnx",
+        "--output=out/out.onnx",
+        "--no-verify",
+    ]
     return [*start, "--external_weight=1", *words]
 
 
@@ -57,7 +70,10 @@ def convert(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def there() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() if path.is_file() else b"" for path in sorted(Path("out").iterdir())}
+    return {
+        path.name: path.read_bytes() if path.is_file() else b""
+        for path in sorted(Path("out").iterdir())
+    }
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -74,7 +90,9 @@ def test_a_signal_leaves_the_old_set_or_the_new_one(number: signal.Signals, afte
             assert line
         process.send_signal(number)
         _, errors = process.communicate()
-    assert errors.endswith("fusionc: interrupted\n" if number == signal.SIGINT else "fusionc: terminated\n")
+    assert errors.endswith(
+        "fusionc: interrupted\n" if number == signal.SIGINT else "fusionc: terminated\n"
+    )
     assert process.returncode == (130 if number == signal.SIGINT else 143)
     if not after:
         assert there() == old
@@ -97,5 +115,9 @@ def test_what_is_no_place_for_the_output(kind: str) -> None:
     Path("out/out.onnx").symlink_to("out.onnx") if kind == "loop" else Path("out/out.onnx").mkdir()
     done = convert()
     problem = "is a symbolic link that leads back to itself" if kind == "loop" else "is a folder"
-    assert done.returncode == 2 and f"E10001: the output {problem}" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        done.returncode == 2
+        and f"E10001: the output {problem}" in done.stderr
+        and "Traceback" not in done.stderr
+    )
     assert [path.name for path in Path("out").iterdir()] == ["out.onnx"]

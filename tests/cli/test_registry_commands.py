@@ -38,7 +38,10 @@ class ASecondFusionPass(UBFusionPass):
 
 @pytest.fixture(autouse=True)
 def registry(stand_in: Callable[..., None]) -> None:
-    stand_in("fusionc.custom.loading", load_passes=lambda files=(): (ZLastFusionPass(), ASecondFusionPass()))
+    stand_in(
+        "fusionc.custom.loading",
+        load_passes=lambda files=(): (ZLastFusionPass(), ASecondFusionPass()),
+    )
 
 
 def test_the_list_is_in_execution_order(run: Any) -> None:
@@ -57,7 +60,11 @@ def test_the_list_is_in_execution_order(run: Any) -> None:
 
 def test_a_name_that_stands_for_several_passes(run: Any) -> None:
     lines = run("passes", "both").stdout.splitlines()
-    assert lines[:3] == ["both stands for 2 passes: ZLastFusionPass, ASecondFusionPass", "", "ZLastFusionPass"]
+    assert lines[:3] == [
+        "both stands for 2 passes: ZLastFusionPass, ASecondFusionPass",
+        "",
+        "ZLastFusionPass",
+    ]
     assert "ASecondFusionPass" in lines and "Does [little] :smile:." in lines
 
 
@@ -79,13 +86,18 @@ def test_one_pass_in_full(run: Any, name: str) -> None:
 
 
 def test_a_pass_without_patterns(run: Any) -> None:
-    assert run("passes", "ASecondFusionPass").stdout.splitlines()[4:6] == ["aliases   both", "patterns  none"]
+    assert run("passes", "ASecondFusionPass").stdout.splitlines()[4:6] == [
+        "aliases   both",
+        "patterns  none",
+    ]
 
 
 def test_an_unknown_pass_names_the_nearest(run: Any) -> None:
     result = run("passes", "ZlastFusionpas")
     assert result.exit_code == 2 and result.stdout == ""
-    assert result.stderr.startswith('E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n')
+    assert result.stderr.startswith(
+        'E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n'
+    )
 
 
 def test_the_passes_that_look_for_an_operator(run: Any) -> None:
@@ -113,14 +125,19 @@ def test_a_name_and_an_operator(run: Any) -> None:
 
 def test_a_name_of_ascend(run: Any) -> None:
     result = run("passes", "TfMergeSubFusionPass")
-    assert result.exit_code == 0 and result.stdout.startswith("TfMergeSubFusionPass is Ascend only: ")
+    assert result.exit_code == 0 and result.stdout.startswith(
+        "TfMergeSubFusionPass is Ascend only: "
+    )
 
 
 @pytest.mark.parametrize("command", ["switch_file", "switch-file"])
 def test_the_switch_file_on_stdout(run: Any, command: str) -> None:
     result = run(command)
     assert json.loads(result.stdout) == {
-        "Switch": {"GraphFusion": {"ZLastFusionPass": "on"}, "UBFusion": {"ASecondFusionPass": "off"}}
+        "Switch": {
+            "GraphFusion": {"ZLastFusionPass": "on"},
+            "UBFusion": {"ASecondFusionPass": "off"},
+        }
     }
 
 
@@ -145,7 +162,8 @@ def test_the_switch_file_in_a_file(run: Any, tmp_path: Path) -> None:
 
 def test_an_edited_switch_file_stays(run: Any, tmp_path: Path) -> None:
     assert run("switch_file", "--output", "cfg.json").exit_code == 0
-    assert run("switch_file", "--preset", "exact", "--output", "cfg.json").exit_code == 0  # nobody's work is lost
+    # nobody's work is lost
+    assert run("switch_file", "--preset", "exact", "--output", "cfg.json").exit_code == 0
     edited = (tmp_path / "cfg.json").read_text().replace('"off"', '"on"', 1)
     (tmp_path / "cfg.json").write_text(edited)
     result = run("switch_file", "--output", "cfg.json")
@@ -155,7 +173,9 @@ def test_an_edited_switch_file_stays(run: Any, tmp_path: Path) -> None:
 
 def test_a_switch_file_that_cannot_be_written(run: Any) -> None:
     result = run("switch_file", "--output", "none/cfg.json")
-    assert result.exit_code == 2 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert result.exit_code == 2 and result.stderr.startswith(
+        "E13004: the file cannot be written: "
+    )
     assert "  where: none/cfg.json\n" in result.stderr
 
 
@@ -173,26 +193,45 @@ def test_help_documents_the_exit_codes(run: Any) -> None:
 
 def test_an_unknown_command(run: Any) -> None:
     result = run("optimise")
-    assert result.exit_code == 2 and "No such command 'optimise'" in result.stderr and "mean" not in result.stderr
+    assert (
+        result.exit_code == 2
+        and "No such command 'optimise'" in result.stderr
+        and "mean" not in result.stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("convrt", "convert"), ("Verify", "verify"), ("pass", "passes"), ("switch", "switch_file"), ("con", "convert")],
+    [
+        ("convrt", "convert"),
+        ("Verify", "verify"),
+        ("pass", "passes"),
+        ("switch", "switch_file"),
+        ("con", "convert"),
+    ],
 )
 def test_a_misspelt_command_names_the_nearest(run: Any, written: str, meant: str) -> None:
     result = run(written, "--model", "in.onnx")
-    assert result.exit_code == 2 and f"No such command '{written}'; did you mean {meant}?" in result.stderr
+    assert (
+        result.exit_code == 2
+        and f"No such command '{written}'; did you mean {meant}?" in result.stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
         (["in.onnx"], "No such command 'in.onnx'; write: fusionc convert --model in.onnx"),
-        (["simplify", "in.onnx", "o.onnx"], "'simplify'; write: fusionc convert --model in.onnx --output o.onnx"),
+        (
+            ["simplify", "in.onnx", "o.onnx"],
+            "'simplify'; write: fusionc convert --model in.onnx --output o.onnx",
+        ),
         (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc convert --model in.onnx"),
         (["inspect", "in.onnx"], "Missing option '--model'; write --model in.onnx"),
-        (["why", "--expected", "o.onnx", "in.onnx", "Gelu"], "Missing option '--model'; write --model in.onnx"),
+        (
+            ["why", "--expected", "o.onnx", "in.onnx", "Gelu"],
+            "Missing option '--model'; write --model in.onnx",
+        ),
         (["why", "--expected", "o.onnx"], "Missing option '--model'."),
     ],
 )
@@ -206,7 +245,10 @@ def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], comma
     stand_in("fusionc.custom.loading")
     plain, debug = run(command), run(command, "--log", "debug")
     assert plain.exit_code == debug.exit_code == 1
-    assert plain.stderr.startswith("E19999: Internal Error! ImportError: ") and "Traceback" not in plain.stderr
+    assert (
+        plain.stderr.startswith("E19999: Internal Error! ImportError: ")
+        and "Traceback" not in plain.stderr
+    )
     assert "Traceback" in debug.stderr
 
 

@@ -1,4 +1,6 @@
-"""Signals end a command by an error, unless they are ignored; those that come at a bad time wait."""
+"""Signals end a command by an error, unless they are ignored; those that come at a bad time
+wait.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def test_a_signal_waits_until_an_import_is_done(number: signal.Signals) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_command_by_an_error(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else Terminated), ended_by_errors(), held_back():
+    with (
+        pytest.raises(KeyboardInterrupt if number == signal.SIGINT else Terminated),
+        ended_by_errors(),
+        held_back(),
+    ):
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
 

@@ -24,15 +24,22 @@ Run = Callable[..., Result]
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A model, and rounds in which threads that do not spin take half of the time."""
 
-    def measure(models: Mapping[str, DeployedModel], _feeds: Any, _seconds: float, seed: int) -> dict[str, Measured]:
+    def measure(
+        models: Mapping[str, DeployedModel], _feeds: Any, _seconds: float, seed: int
+    ) -> dict[str, Measured]:
         found = {}
         for number, (name, one) in enumerate(models.items()):
-            time = 0.01 * (1 if one.settings.spinning else 0.5) * (1 + 0.001 * ((seed + number) % 3))
+            time = (
+                0.01 * (1 if one.settings.spinning else 0.5) * (1 + 0.001 * ((seed + number) % 3))
+            )
             found[name] = Measured(((time,),), 0.01, 1, 2, 3)
         return found
 
     monkeypatch.setattr(measuring_laboratory, "measure_round", measure)
-    onnx.save(parse("g (float[N,4] x) => (float[N,4] y) { a = Exp (x)  y = Tanh (a) }"), tmp_path / "m.onnx")
+    onnx.save(
+        parse("g (float[N,4] x) => (float[N,4] y) { a = Exp (x)  y = Tanh (a) }"),
+        tmp_path / "m.onnx",
+    )
     return "m.onnx"
 
 
@@ -49,8 +56,12 @@ def test_a_table_and_the_files(run: Run, model: str) -> None:
     }  # fmt: skip
 
 
-def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring_laboratory.MeasuringLaboratory, "has_time", lambda self, stage: stage != "test")
+def test_what_only_the_last_run_has_confirmed_is_said(
+    run: Run, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        measuring_laboratory.MeasuringLaboratory, "has_time", lambda self, stage: stage != "test"
+    )
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
     lines = result.output.splitlines()
     assert lines[1].startswith("no spinning") and lines[1].endswith("confirmed by the last run")
@@ -58,7 +69,9 @@ def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monk
     assert f"{again}  # without the settings" in result.output
 
 
-def test_a_second_tuning_does_not_say_that_the_settings_of_the_first_are_gone(run: Run, model: str) -> None:
+def test_a_second_tuning_does_not_say_that_the_settings_of_the_first_are_gone(
+    run: Run, model: str
+) -> None:
     words = ("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
     run(*words)
     assert Path("out.session.json").is_file()
@@ -68,7 +81,9 @@ def test_a_second_tuning_does_not_say_that_the_settings_of_the_first_are_gone(ru
 
 
 def test_json(run: Run, model: str) -> None:
-    result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false", "--json")
+    result = run(
+        "tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false", "--json"
+    )
     found = json.loads(result.stdout)
     assert found["delivered"] == "tuned" and found["settings"]["spinning"] is False
     assert {"change": "no spinning", "state": "pays"}.items() <= found["changes"][0].items()
@@ -76,7 +91,8 @@ def test_json(run: Run, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--budget", "soon"), ("--budget", "-5m"), ("--budget", "0s"), ("--confidence", "100")]
+    "words",
+    [("--budget", "soon"), ("--budget", "-5m"), ("--budget", "0s"), ("--confidence", "100")],
 )
 def test_wrong_options(run: Run, model: str, words: tuple[str, ...]) -> None:
     assert run("tune", "--model", model, *words).exit_code == 2
@@ -93,7 +109,9 @@ def test_an_undecided_change_says_why(chosen: list[float], tested: list[float], 
     assert interval is not None and tune_command._undecided(worth, interval) == said
 
 
-def test_interrupted_it_says_that_it_goes_on(run: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_it_says_that_it_goes_on(
+    run: Run, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 

@@ -39,7 +39,16 @@ def test_equal(run: Any, answer: SimpleNamespace) -> None:
 
 def test_shapes(run: Any, answer: SimpleNamespace) -> None:
     assert (
-        run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx", "--inputs=d.npz", "--verify_budget=2").exit_code == 0
+        run(
+            "verify",
+            "-input-shape",
+            "x:1,2",
+            "a.onnx",
+            "b.onnx",
+            "--inputs=d.npz",
+            "--verify_budget=2",
+        ).exit_code
+        == 0
     )
     options = answer.calls[0][2]
     assert (options["input_shape"], options["inputs"]) == ({"x": (1, 2)}, Path("d.npz"))
@@ -48,7 +57,11 @@ def test_shapes(run: Any, answer: SimpleNamespace) -> None:
 
 @pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])
 def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: int) -> None:
-    answer.status, answer.summary, answer.differences = status, "not equal", ["y: off by 1", "z: NaN"]
+    answer.status, answer.summary, answer.differences = (
+        status,
+        "not equal",
+        ["y: off by 1", "z: NaN"],
+    )
     result = run("verify", "a.onnx", "b.onnx")
     assert (result.exit_code, result.stdout) == (exit_code, "not equal\n  y: off by 1\n  z: NaN\n")
 
@@ -56,7 +69,10 @@ def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: in
 def test_errors(run: Any, answer: SimpleNamespace) -> None:
     answer.error = UsageError("the model has no input q", hint="inputs: x", code="E10001")
     result = run("verify", "a.onnx", "b.onnx")
-    assert (result.exit_code, result.stderr) == (2, "E10001: the model has no input q\n  to do: inputs: x\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "E10001: the model has no input q\n  to do: inputs: x\n",
+    )
     assert "Traceback" in run("verify", "a.onnx", "b.onnx", "--log", "debug").stderr
 
 
@@ -68,7 +84,9 @@ def test_locate_says_in_its_exit_code_what_came_of_it(
     assert run("verify", "--locate", "a.onnx", "b.onnx").exit_code == exit_code
 
 
-@pytest.mark.parametrize("words", [[], ["a.onnx"], ["a", "b", "c"], ["a", "b", "--input_shape=x"], ["a", "b", "--x"]])
+@pytest.mark.parametrize(
+    "words", [[], ["a.onnx"], ["a", "b", "c"], ["a", "b", "--input_shape=x"], ["a", "b", "--x"]]
+)
 def test_verify_usage_errors(run: Any, answer: SimpleNamespace, words: list[str]) -> None:
     assert run("verify", *words).exit_code == 2
     assert answer.calls == []
@@ -87,4 +105,7 @@ def test_a_limit_for_every_step(run: Any, stand_in: Callable[..., None]) -> None
     assert limits == [2.5, 0, 300]
     for word in ("-1", "nan", "1e10", "abc"):
         result = run("verify", "a.onnx", "b.onnx", f"--timeout={word}")
-        assert result.exit_code == 2 and f"'{word}' is not a number of seconds from 0 to 1e9" in result.stderr
+        assert (
+            result.exit_code == 2
+            and f"'{word}' is not a number of seconds from 0 to 1e9" in result.stderr
+        )

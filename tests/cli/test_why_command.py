@@ -27,7 +27,10 @@ def test_a_pipe_gets_whole_lines(run: Any, gelu: str) -> None:
     nodes = "batchnormalization_1, conv_0"
     assert result.stdout.splitlines() == [
         "pass   ConvBatchnormFusionPass: on",
-        f"fired  rewrite 2, ConvBatchnormFusionPass, pattern ConvBatchnorm, at {nodes}; 1 more like this",
+        (
+            f"fired  rewrite 2, ConvBatchnormFusionPass, pattern ConvBatchnorm, at {nodes}; 1 "
+            "more like this"
+        ),
     ]
     text = "Div ‹d›: second operand ‹root› is 1.43, not 1.4142135623730951"
     assert run("why", "--model", gelu, "GeluFusionPass").stdout.splitlines()[-1] == (
@@ -43,7 +46,9 @@ def test_what_another_optimizer_did_not_fuse_either(run: Any, gelu: str) -> None
 
 def test_a_pass_that_is_off_and_would_have_made_what_is_expected(run: Any, gelu: str) -> None:
     onnx.save(parse(GELU.replace("1.43", "1.41421356"), 20), "gelu.onnx")
-    onnx.save(parse('agraph (float[N,4] x) => (float[N,4] y) { ["y"] y = Gelu (x) }', 20), "other.onnx")
+    onnx.save(
+        parse('agraph (float[N,4] x) => (float[N,4] y) { ["y"] y = Gelu (x) }', 20), "other.onnx"
+    )
     off = "GeluFusionPass:off;BiasGeluFusionPass:off"
     lines = run(
         "why", "--model", "gelu.onnx", "--expected", "other.onnx", "--optimization_switch", off

@@ -1,5 +1,6 @@
-"""What `model_diff` finds between models of fusionc, of other tools, and between a model and copies that are changed by
-one thing."""
+"""What `model_diff` finds between models of fusionc, of other tools, and between a model and copies
+that are changed by one thing.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ Edit = Callable[[onnx.ModelProto], object]
 def texts(found: ModelDiff) -> list[str]:
     """The changes, as many lines for equal ones as there are."""
     return [
-        f"{change.kind} {'+'.join(n.operator for n in change.before)}>{'+'.join(n.operator for n in change.after)}"
+        (
+            f"{change.kind} "
+            f"{'+'.join(n.operator for n in change.before)}>{'+'.join(n.operator for n in change.after)}"
+        )
         for change in found.nodes.changes
     ]
 
@@ -57,10 +61,16 @@ def test_what_fusionc_made_says_by_which_passes_and_of_which_nodes() -> None:
     assert found.after.bytes_moved < found.before.bytes_moved
 
 
-@pytest.mark.parametrize("sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"])
+@pytest.mark.parametrize(
+    "sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"]
+)
 def test_every_node_is_in_both_or_in_one_change(sample: str) -> None:
     fusionc.convert(
-        SAMPLES / f"{sample}.onnx", output="out.onnx", verify=False, enable_graph_kernel=True, target="onnx"
+        SAMPLES / f"{sample}.onnx",
+        output="out.onnx",
+        verify=False,
+        enable_graph_kernel=True,
+        target="onnx",
     )
     found = model_diff(SAMPLES / f"{sample}.onnx", Path("out.onnx"))
     moved = [change for change in found.nodes.changes if change.kind != "changed"]
@@ -74,32 +84,60 @@ def test_provenance_is_read_where_it_stands(ir_version: int) -> None:
     model = onnx.load(SAMPLES / "transformer_block.onnx")
     model.ir_version = ir_version
     onnx.save(model, "in.onnx")
-    fusionc.convert("in.onnx", output="once.onnx", verify=False, optimization_switch="LayerNormFusionPass:off")
+    fusionc.convert(
+        "in.onnx", output="once.onnx", verify=False, optimization_switch="LayerNormFusionPass:off"
+    )
     fusionc.convert("once.onnx", output="twice.onnx", verify=False)
-    norms = [c for c in model_diff(Path("in.onnx"), Path("twice.onnx")).nodes.changes if "Sqrt" in str(c.before)]
-    assert [[node.operator for node in change.after] for change in norms] == [["LayerNormalization"]] * 2
+    norms = [
+        c
+        for c in model_diff(Path("in.onnx"), Path("twice.onnx")).nodes.changes
+        if "Sqrt" in str(c.before)
+    ]
+    assert [[node.operator for node in change.after] for change in norms] == [
+        ["LayerNormalization"]
+    ] * 2
     assert {change.passes for change in norms} == {("LayerNormFusionPass",)}
     again = model_diff(Path("once.onnx"), Path("twice.onnx"))
-    assert not any("BiasGelu" in str(change) for change in again.nodes.changes), "what both models have is no change"
+    assert not any("BiasGelu" in str(change) for change in again.nodes.changes), (
+        "what both models have is no change"
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "tool", "changes"),
     [
-        ("conv_bn", "onnxsim", {"removed BatchNormalization>": 3, "removed Pad>": 1, "changed Conv>Conv": 3}),
-        ("conv_bn", "onnxslim", {"removed BatchNormalization>": 3, "replaced Pad+Conv+Mul+Add>Conv": 1}),
-        ("transformer_block", "onnxslim", {"removed ReduceMean+Sub>": 2, "changed Transpose>Transpose": 1}),
+        (
+            "conv_bn",
+            "onnxsim",
+            {"removed BatchNormalization>": 3, "removed Pad>": 1, "changed Conv>Conv": 3},
+        ),
+        (
+            "conv_bn",
+            "onnxslim",
+            {"removed BatchNormalization>": 3, "replaced Pad+Conv+Mul+Add>Conv": 1},
+        ),
+        (
+            "transformer_block",
+            "onnxslim",
+            {"removed ReduceMean+Sub>": 2, "changed Transpose>Transpose": 1},
+        ),
     ],
 )
-def test_results_of_other_tools_are_matched_by_name(model: str, tool: str, changes: dict[str, int]) -> None:
+def test_results_of_other_tools_are_matched_by_name(
+    model: str, tool: str, changes: dict[str, int]
+) -> None:
     found = model_diff(SAMPLES / f"{model}.onnx", RECORDED / f"{model}_{tool}.onnx")
     assert {text: texts(found).count(text) for text in changes} == changes
     assert found.nodes.kept["name"] >= 8 and not found.interface
 
 
 def test_onnxsim_made_layer_normalizations_of_many_operators() -> None:
-    changes = model_diff(SAMPLES / "transformer_block.onnx", RECORDED / "transformer_block_onnxsim.onnx").nodes.changes
-    (norm, times), *_ = [one for one in summed(changes) if "LayerNormalization" in str(one[0].after)]
+    changes = model_diff(
+        SAMPLES / "transformer_block.onnx", RECORDED / "transformer_block_onnxsim.onnx"
+    ).nodes.changes
+    (norm, times), *_ = [
+        one for one in summed(changes) if "LayerNormalization" in str(one[0].after)
+    ]
     assert times == 2 and [node.operator for node in norm.before].count("ReduceMean") == 3
     assert norm.passes == ()
 
@@ -108,24 +146,35 @@ def optimized_by_onnxruntime(sample: str, level: onnxruntime.GraphOptimizationLe
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath, options.log_severity_level = "optimized.onnx", 4
     options.graph_optimization_level = level
-    onnxruntime.InferenceSession(SAMPLES / f"{sample}.onnx", options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(
+        SAMPLES / f"{sample}.onnx", options, providers=["CPUExecutionProvider"]
+    )
     return model_diff(SAMPLES / f"{sample}.onnx", Path("optimized.onnx"))
 
 
-@pytest.mark.parametrize("sample", ["conv_bn", "control_flow"])  # the latter has its convolutions in branches
+# the latter has its convolutions in branches
+@pytest.mark.parametrize("sample", ["conv_bn", "control_flow"])
 def test_the_optimized_model_of_onnxruntime(sample: str) -> None:
     found = optimized_by_onnxruntime(sample, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
     assert "replaced Conv+BatchNormalization+Relu>FusedConv" in texts(found)
-    assert all(change.before and change.after for change in found.nodes.changes if "FusedConv" in str(change.after))
+    assert all(
+        change.before and change.after
+        for change in found.nodes.changes
+        if "FusedConv" in str(change.after)
+    )
 
 
 def test_convolutions_in_the_layout_of_onnxruntime_are_found_one_by_one() -> None:
     found = optimized_by_onnxruntime("conv_bn", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
     made = [change for change in found.nodes.changes if "nchwc.Conv" in str(change.after)]
-    assert made and all(sum("Conv" in node.operator for node in change.before) == 1 for change in made)
+    assert made and all(
+        sum("Conv" in node.operator for node in change.before) == 1 for change in made
+    )
 
 
-@pytest.mark.parametrize("sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"])
+@pytest.mark.parametrize(
+    "sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"]
+)
 def test_a_model_is_the_same_as_itself_and_as_one_with_other_names(sample: str) -> None:
     path = SAMPLES / f"{sample}.onnx"
     found = model_diff(path, path)
@@ -134,7 +183,11 @@ def test_a_model_is_the_same_as_itself_and_as_one_with_other_names(sample: str) 
     renamed = edited(rename, sample)
     assert renamed.is_same and renamed.nodes.kept["structure"] > renamed.nodes.kept.get("name", 0)
     assert sum(renamed.nodes.kept.values()) == sum(found.nodes.kept.values())
-    assert (renamed.weights.renamed, renamed.weights.removed, renamed.weights.added) == (found.weights.equal, (), ())
+    assert (renamed.weights.renamed, renamed.weights.removed, renamed.weights.added) == (
+        found.weights.equal,
+        (),
+        (),
+    )
 
 
 def rename(model: onnx.ModelProto) -> None:
@@ -166,7 +219,9 @@ def test_another_attribute() -> None:
         one_node(model, "leakyrelu_11").attribute[0].f = 0.5
 
     found = edited(edit)
-    assert [change.details for change in found.nodes.changes] == [("attributes alpha",)] and not found.is_same
+    assert [change.details for change in found.nodes.changes] == [
+        ("attributes alpha",)
+    ] and not found.is_same
 
 
 def test_a_default_that_is_written_out_is_no_difference() -> None:
@@ -178,7 +233,9 @@ def test_a_default_that_is_written_out_is_no_difference() -> None:
 
 def test_another_weight() -> None:
     def edit(model: onnx.ModelProto) -> None:
-        weight = next(w for w in model.graph.initializer if w.name == one_node(model, "conv_0").input[1])
+        weight = next(
+            w for w in model.graph.initializer if w.name == one_node(model, "conv_0").input[1]
+        )
         weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * 2, weight.name))
 
     found = edited(edit)
@@ -191,7 +248,11 @@ def test_nodes_that_read_one_another() -> None:
         relu = model.graph.node.add(
             op_type="Relu", name="more", input=[model.graph.node[-1].output[0]], output=["more"]
         )
-        model.graph.node[-2].output[0], relu.input[0], relu.output[0] = "before", "before", relu.input[0]
+        model.graph.node[-2].output[0], relu.input[0], relu.output[0] = (
+            "before",
+            "before",
+            relu.input[0],
+        )
 
     assert texts(edited(edit)) == ["added >Relu"]
 
@@ -199,7 +260,10 @@ def test_nodes_that_read_one_another() -> None:
 def test_two_values_that_change_places() -> None:
     value = helper.make_tensor_value_info
     ports = [value(name, TensorProto.FLOAT, [2]) for name in "abxy"]
-    nodes = [helper.make_node("Sub", ["a", "b"], ["x"], "sub"), helper.make_node("Div", ["x", "b"], ["y"], "div")]
+    nodes = [
+        helper.make_node("Sub", ["a", "b"], ["x"], "sub"),
+        helper.make_node("Div", ["x", "b"], ["y"], "div"),
+    ]
     graph = helper.make_graph(nodes, "g", ports[:2], ports[3:])
     onnx.save(helper.make_model(graph), "one.onnx")
     nodes[0].input[:] = ["b", "a"]
@@ -257,7 +321,10 @@ def test_another_connection(connection: str) -> None:
     onnx.save(parse(text), "two.onnx")
     assert model_diff(Path("one.onnx"), Path("one.onnx")).is_same
     found = model_diff(Path("one.onnx"), Path("two.onnx"))
-    assert said in [*found.interface, *(detail for change in found.nodes.changes for detail in change.details)]
+    assert said in [
+        *found.interface,
+        *(detail for change in found.nodes.changes for detail in change.details),
+    ]
     assert not found.is_same
 
 
@@ -311,9 +378,13 @@ def test_an_area_moves_what_goes_in_and_comes_out_and_computes_what_is_inside() 
     nodes = [helper.make_node(op, [read], [made]) for op, read, made in operators]
     ports = [value(name, TensorProto.FLOAT, [1000]) for name in ("x", "y")]
     onnx.save(helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:])), "chain.onnx")
-    fusionc.convert("chain.onnx", output="area.onnx", verify=False, enable_graph_kernel=True, target="onnx")
+    fusionc.convert(
+        "chain.onnx", output="area.onnx", verify=False, enable_graph_kernel=True, target="onnx"
+    )
     found = model_diff(Path("chain.onnx"), Path("area.onnx"))
-    assert texts(found) == [f"replaced Exp+Neg+Abs>fusionc.gk.{found.nodes.changes[0].after[0].operator[11:]}"]
+    assert texts(found) == [
+        f"replaced Exp+Neg+Abs>fusionc.gk.{found.nodes.changes[0].after[0].operator[11:]}"
+    ]
     assert (found.before.operations, found.after.operations) == (3000, 3000)
     assert (found.before.bytes_moved, found.after.bytes_moved) == (24000, 8000)
 

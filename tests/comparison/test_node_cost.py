@@ -24,12 +24,32 @@ def the_node(text: str, opset: int = 23) -> Node:
             "com.microsoft.MatMulNBits <K = 32, N = 5, bits = 4, block_size = 32> (x, w, s)",
             2 * 2 * 3 * 5 * 32,
         ),
-        ("float[1,4,8,8] x, float[6,2,3,3] w", "Conv <group = 2> (x, w)", 2 * (6 * 6 * 6) * (2 * 3 * 3)),
-        ("float[1,4,8,8] x, float[4,6,3,3] w", "ConvTranspose (x, w)", 2 * (4 * 8 * 8) * (6 * 3 * 3)),
+        (
+            "float[1,4,8,8] x, float[6,2,3,3] w",
+            "Conv <group = 2> (x, w)",
+            2 * (6 * 6 * 6) * (2 * 3 * 3),
+        ),
+        (
+            "float[1,4,8,8] x, float[4,6,3,3] w",
+            "ConvTranspose (x, w)",
+            2 * (4 * 8 * 8) * (6 * 3 * 3),
+        ),
         ("float[1,4,8,8] x", "MaxPool <kernel_shape = [2, 2]> (x)", 4 * 7 * 7 * 4),
-        ("float[2,3,4] x, float[2,4,5] w", 'Einsum <equation = "bij,bjk->bik"> (x, w)', 2 * 2 * 3 * 4 * 5),
-        ("float[7,2,5] x, float[1,16,5] w, float[1,16,4] r", "LSTM <hidden_size = 4> (x, w, r)", 2 * 7 * 2 * 16 * 9),
-        ("float[2,4,6,8] x, float[2,4,9,8] k, float[2,4,9,8] v", "Attention (x, k, v)", 4 * (2 * 4 * 6 * 8) * 9),
+        (
+            "float[2,3,4] x, float[2,4,5] w",
+            'Einsum <equation = "bij,bjk->bik"> (x, w)',
+            2 * 2 * 3 * 4 * 5,
+        ),
+        (
+            "float[7,2,5] x, float[1,16,5] w, float[1,16,4] r",
+            "LSTM <hidden_size = 4> (x, w, r)",
+            2 * 7 * 2 * 16 * 9,
+        ),
+        (
+            "float[2,4,6,8] x, float[2,4,9,8] k, float[2,4,9,8] v",
+            "Attention (x, k, v)",
+            4 * (2 * 4 * 6 * 8) * 9,
+        ),
         (
             "float[2,4,6,8] x, float[2,4,9,8] k, float[2,4,9,8] v, float[2,4,5,8] p",
             "Attention (x, k, v, , p, p)",

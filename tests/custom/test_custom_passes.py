@@ -47,12 +47,15 @@ def effects(report: fusionc.Report) -> dict[str, int]:
 
 
 def test_the_example_of_the_readme() -> None:
-    code = re.search(r"```python\n# my_passes.py\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    code = re.search(
+        r"```python\n# my_passes.py\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
     assert code is not None
     report = convert(code.group(1))
     assert effects(report)["ReluScalePass"] == 1 and report.verification.startswith("equal")
     assert any(
-        "GraphFusionPass[ReluScalePass]: pattern=ReluScalePass, matched_times=1, effected_times=1." in line
+        "GraphFusionPass[ReluScalePass]: pattern=ReluScalePass, matched_times=1, effected_times=1."
+        in line
         for line in report.pattern_lines
     )
 
@@ -73,7 +76,11 @@ fusionc.register_replacement(power, half_power)
     model = """agraph (float[4,3] x, bool[4,3] c) => (float[4,3] y, float[3] z, float[4,3] w) <int64 i = {0}, float zero = {0}> {
         a = Neg (x) y = Where (c, a, zero) b = Abs (x) z = Gather (b, i) d = Sqrt (x) w = Floor (d) }"""
     report = convert(code, model)
-    assert {name: effects(report)[name] for name in ("kept", "row", "power")} == {"kept": 1, "row": 1, "power": 1}
+    assert {name: effects(report)[name] for name in ("kept", "row", "power")} == {
+        "kept": 1,
+        "row": 1,
+        "power": 1,
+    }
 
 
 PAIR = """
@@ -88,7 +95,9 @@ def test_it_is_switched_like_any_other() -> None:
     assert effects(convert(PAIR.format(""), optimization_switch=OFF))["Own"] == 1
     report = convert(PAIR.format(""), optimization_switch=f"{OFF};Own:off")
     assert "Own" not in effects(report)
-    assert "Own" not in effects(convert(PAIR.format(""), optimization_switch=OFF, pattern_fusion_pass=False))
+    assert "Own" not in effects(
+        convert(PAIR.format(""), optimization_switch=OFF, pattern_fusion_pass=False)
+    )
 
 
 QUANTIZED = "agraph (float[N,3,4] x) => (int8[N,3,4] y, float[N,3,4] z, float[N,3,1] s) <float c = {127}> { z = Relu (x) n = Neg (z) a = Abs (n) m = ReduceMax <axes = [-1]> (a) s = Div (m, c) d = Div (n, s) r = Round (d) y = Cast <to = 3> (r) }"
@@ -109,7 +118,10 @@ class OtherPass(fusionc.Pass):
     assert both["AddRmsNormDynamicQuantFusionPass"] == 1 and both["OtherPass"] + both["Own"] >= 0
     report = convert("import fusionc.rewrite" + code, model, pattern_fusion_pass=False)
     assert not {"AddRmsNormDynamicQuantFusionPass", "OtherPass", "Own"} & set(effects(report))
-    assert "off by --pattern_fusion_pass: Own, OtherPass, AddRmsNormDynamicQuantFusionPass" in report.notices
+    assert (
+        "off by --pattern_fusion_pass: Own, OtherPass, AddRmsNormDynamicQuantFusionPass"
+        in report.notices
+    )
 
 
 def test_the_extra_check_refuses() -> None:
@@ -130,7 +142,11 @@ fusionc.register_replacement(s, r, scalar_workaround={"slope": 0.1}, name="Own")
 """
     model = "agraph (float[N,4] x) => (float[N,4] y, float[N,4] z) { a = LeakyRelu <alpha = 0.25> (x) y = Neg (a) z = Abs (a) }"
     report = convert(code, model)
-    assert effects(report)["Own"] == 1 and report.operators_after == {"LeakyRelu": 1, "Sub": 1, "Abs": 1}
+    assert effects(report)["Own"] == 1 and report.operators_after == {
+        "LeakyRelu": 1,
+        "Sub": 1,
+        "Abs": 1,
+    }
 
 
 def test_the_same_argument_is_the_same_value() -> None:
@@ -140,7 +156,12 @@ def r(x): return op.Pow(x, 2.0)
 fusionc.register_replacement(s, r, name="Own")
 """
     model = "agraph (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w) { y = Mul (x, x) w = Mul (x, z) }"
-    assert effects(convert(code, model, optimization_switch="PowToMulPass:off;ArithmeticSimplifyPass:off"))["Own"] == 1
+    assert (
+        effects(
+            convert(code, model, optimization_switch="PowToMulPass:off;ArithmeticSimplifyPass:off")
+        )["Own"]
+        == 1
+    )
 
 
 def test_a_subclass_of_pass() -> None:
@@ -152,7 +173,9 @@ class DoubleNegationPass(fusionc.Pass):
 """
     model = "agraph (float[N,4] x) => (float[N,4] y) { a = Neg (x) b = Neg (a) y = Abs (b) }"
     report = convert(
-        "import fusionc.rewrite" + code, model, optimization_switch="IdempotentOpPass:off;ArithmeticSimplifyPass:off"
+        "import fusionc.rewrite" + code,
+        model,
+        optimization_switch="IdempotentOpPass:off;ArithmeticSimplifyPass:off",
     )
     assert effects(report)["DoubleNegationPass"] == 1
 
@@ -161,7 +184,9 @@ def test_the_order() -> None:
     Path("own.py").write_text(
         HEAD
         + PAIR.format("")
-        + PAIR.format(', kind="UBFusion"').replace("Own", "OwnUb").replace("op.MatMul(x, w), b", "b, op.MatMul(x, w)")
+        + PAIR.format(', kind="UBFusion"')
+        .replace("Own", "OwnUb")
+        .replace("op.MatMul(x, w), b", "b, op.MatMul(x, w)")
     )
     passes = load_passes([Path("own.py")])
     names = [p.name for p in passes]
@@ -179,15 +204,26 @@ CLASS = "import fusionc.rewrite as fr\nclass OwnPass(fusionc.Pass):\n  patterns 
 BROKEN: dict[str, tuple[str, str]] = {
     "no Python": ("def s(x:\n", "SyntaxError"),
     "fails when it is read": ("1 / 0\n", "ZeroDivisionError"),
-    "other arguments": (RELU + "def r(y): return op.Neg(y)\nfusionc.register_replacement(s, r)", "different arguments"),
-    "no operator": ("def s(x): return x\nfusionc.register_replacement(s, s)", "returns no operator"),
-    "a duplicate": (PAIR.format("") + PAIR.format("").replace("Own", "Again"), "the same search is registered already"),
+    "other arguments": (
+        RELU + "def r(y): return op.Neg(y)\nfusionc.register_replacement(s, r)",
+        "different arguments",
+    ),
+    "no operator": (
+        "def s(x): return x\nfusionc.register_replacement(s, s)",
+        "returns no operator",
+    ),
+    "a duplicate": (
+        PAIR.format("") + PAIR.format("").replace("Own", "Again"),
+        "the same search is registered already",
+    ),
     "a name that is taken": (
-        RELU + "def r(x): return op.Neg(x)\nfusionc.register_replacement(s, r, name='IdentityPass')",
+        RELU
+        + "def r(x): return op.Neg(x)\nfusionc.register_replacement(s, r, name='IdentityPass')",
         "two passes called IdentityPass",
     ),
     "an unknown scalar": (
-        RELU + "def r(x): return op.Neg(x)\nfusionc.register_replacement(s, r, scalar_workaround={'k': 1})",
+        RELU
+        + "def r(x): return op.Neg(x)\nfusionc.register_replacement(s, r, scalar_workaround={'k': 1})",
         "which is not an argument",
     ),
     "it raises": (
@@ -203,7 +239,8 @@ BROKEN: dict[str, tuple[str, str]] = {
         "Own has not come to an end",
     ),
     "for ever, in rewrites": (
-        RELU + "def r(x): return op.Relu(op.Neg(op.Neg(x)))\nfusionc.register_replacement(s, r, name='Own')",
+        RELU
+        + "def r(x): return op.Relu(op.Neg(op.Neg(x)))\nfusionc.register_replacement(s, r, name='Own')",
         "Own",
     ),
     "no such file": ("", "does not exist"),
@@ -252,7 +289,8 @@ BROKEN: dict[str, tuple[str, str]] = {
         "the result does not compute what the model computes",
     ),
     "an invalid graph": (
-        RELU + "def r(x): return op.Foo(x, domain='my.own')\nfusionc.register_replacement(s, r, name='Own')",
+        RELU
+        + "def r(x): return op.Foo(x, domain='my.own')\nfusionc.register_replacement(s, r, name='Own')",
         "not a valid ONNX model",
     ),
     "it changes the graph by itself": (
@@ -264,19 +302,31 @@ BROKEN: dict[str, tuple[str, str]] = {
         "def s(x, w): return op.Relu(x)\ndef r(x, w): return op.Mul(x, w)\nfusionc.register_replacement(s, r)",
         "does not use w",
     ),
-    "arguments without names": ("def s(*x): return op.Relu(*x)\nfusionc.register_replacement(s, s)", "without *"),
+    "arguments without names": (
+        "def s(*x): return op.Relu(*x)\nfusionc.register_replacement(s, s)",
+        "without *",
+    ),
     "a function without a name": (
         "fusionc.register_replacement(lambda x: op.Relu(x), lambda x: x)",
         "is no name for a pass",
     ),
     "no function": ("fusionc.register_replacement(1, 2)", "is not a function"),
-    "a name with a meaning": (RELU + "fusionc.register_replacement(s, s, name='ALL')", "is no name for a pass"),
-    "a kind that there is not": (RELU + "fusionc.register_replacement(s, s, kind='Fusion')", "kind is 'Fusion'"),
+    "a name with a meaning": (
+        RELU + "fusionc.register_replacement(s, s, name='ALL')",
+        "is no name for a pass",
+    ),
+    "a kind that there is not": (
+        RELU + "fusionc.register_replacement(s, s, kind='Fusion')",
+        "kind is 'Fusion'",
+    ),
     "a check that is not a function": (
         RELU + "fusionc.register_replacement(s, s, extra_check=True)",
         "is not a function",
     ),
-    "scalars without numbers": (RELU + "fusionc.register_replacement(s, s, scalar_workaround=['x'])", "not a mapping"),
+    "scalars without numbers": (
+        RELU + "fusionc.register_replacement(s, s, scalar_workaround=['x'])",
+        "not a mapping",
+    ),
     "a check that fails": (
         RELU + "fusionc.register_replacement(s, s, name='Own', extra_check=lambda m: m.nothing)",
         "captures no 'nothing'",
@@ -291,16 +341,28 @@ BROKEN: dict[str, tuple[str, str]] = {
         "missing 1 required positional argument",
     ),
     "a class without patterns": ("class OwnPass(fusionc.Pass): pass\n", "OwnPass has no patterns"),
-    "a class with other patterns": ("class OwnPass(fusionc.Pass): patterns = (1,)\n", "not a tuple of Pattern"),
-    "a pattern of nothing": ("class OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a'),)\n", "without a formula"),
+    "a class with other patterns": (
+        "class OwnPass(fusionc.Pass): patterns = (1,)\n",
+        "not a tuple of Pattern",
+    ),
+    "a pattern of nothing": (
+        "class OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a'),)\n",
+        "without a formula",
+    ),
     "a pattern of any value": (
         "import fusionc.rewrite\nclass OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a', fusionc.rewrite.var('x')),)\n",
         "must begin with an operator",
     ),
     "a default that there is not": (CLASS.format("default = 'yes'"), "default 'yes'"),
     "an alias that is no tuple": (CLASS.format("aliases = 'own'"), "not a tuple of names"),
-    "an alias that is taken": (CLASS.format("aliases = ('IdentityPass',)"), "two passes called IdentityPass"),
-    "a class without a rewrite": (CLASS.format("default = 'on'"), "OwnPass has a pattern without a rewrite"),
+    "an alias that is taken": (
+        CLASS.format("aliases = ('IdentityPass',)"),
+        "two passes called IdentityPass",
+    ),
+    "a class without a rewrite": (
+        CLASS.format("default = 'on'"),
+        "OwnPass has a pattern without a rewrite",
+    ),
     "a find that gives something else": (
         "def find(graph): yield 1\nclass OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a', find=find),)\n",
         "OwnPass failed: AttributeError",
@@ -317,12 +379,16 @@ def test_a_file_without_a_pass_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_broken_pass_ends_in_one_error_and_writes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_pass_ends_in_one_error_and_writes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watchdog, "SECONDS", 0.5)
     code, message = BROKEN[name]
     with pytest.raises(fusionc.FusioncError) as caught:
         if name == "no such file":
-            fusionc.convert(ROOT / "sample_models/conv_bn.onnx", output="out.onnx", custom_passes=["missing.py"])
+            fusionc.convert(
+                ROOT / "sample_models/conv_bn.onnx", output="out.onnx", custom_passes=["missing.py"]
+            )
         else:
             convert(code)
     assert message in f"{caught.value}" and caught.value.hint
@@ -339,13 +405,21 @@ def test_the_program_ends_even_if_everything_is_caught() -> None:
         "import fusionc, fusionc.custom.watchdog as w; w.SECONDS, w._AGAIN = 0.5, 0.1; "
         "fusionc.convert('in.onnx', output='out.onnx', custom_passes=['own.py'])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1 and "Own has not come to an end" in done.stderr and "own.py:" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (
+        done.returncode == 1
+        and "Own has not come to an end" in done.stderr
+        and "own.py:" in done.stderr
+    )
     assert not Path("out.onnx").exists()
 
 
 def test_a_pass_that_never_takes_effect_says_why() -> None:
-    code = RELU + "def r(x): return op.Cast(x, to=11)\nfusionc.register_replacement(s, r, name='Own')"
+    code = (
+        RELU + "def r(x): return op.Cast(x, to=11)\nfusionc.register_replacement(s, r, name='Own')"
+    )
     assert "Own matched, and took no effect: the element type would change" in convert(code).notices
 
 
@@ -361,7 +435,9 @@ fusionc.register_replacement(s, r, name="Own")
 """
     report = convert(code, model)
     assert effects(report)["QuickGeluFusionPass"] == 1
-    assert [count.refused for count in report.patterns if count.pass_name == "Own"] == [{"opset 18 has no Gelu": 1}]
+    assert [count.refused for count in report.patterns if count.pass_name == "Own"] == [
+        {"opset 18 has no Gelu": 1}
+    ]
     assert "Own matched, and took no effect: opset 18 has no Gelu" in report.notices
 
 
@@ -379,7 +455,9 @@ def test_values_between_are_private_and_outputs_are_not() -> None:
     assert effects(convert(ADDED, model.format("", "y")))["Own"] == 1
     for refused in (model.format("", "a"), model.format(", float[N,4] a", "y")):
         report = convert(ADDED, refused)
-        assert effects(report)["Own"] == 0 and any("an interior value" in notice for notice in report.notices)
+        assert effects(report)["Own"] == 0 and any(
+            "an interior value" in notice for notice in report.notices
+        )
 
 
 def test_a_literal_is_captured() -> None:
@@ -391,7 +469,10 @@ fusionc.register_replacement(s, r, [None, None], scalar_workaround={"epsilon": 2
     model = "agraph (float[N,4] x) => (float[N,4] y) <float e = {1.5}> { a = Abs (x) b = Add (a, e) y = Sqrt (b) }"
     assert effects(convert(code, model, optimization_switch="PowToMulPass:off"))["Own"] == 1
     several = model.replace("float e = {1.5}", "float[4] e")
-    assert "Own matched, and took no effect: epsilon is not a single number" in convert(code, several).notices
+    assert (
+        "Own matched, and took no effect: epsilon is not a single number"
+        in convert(code, several).notices
+    )
 
 
 def test_a_base_class_and_a_neighbour() -> None:
@@ -414,13 +495,20 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Path("installed/own-1.dist-info")
     found.mkdir(parents=True)
     (found / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1\n")
-    (found / "entry_points.txt").write_text("[fusionc.passes]\na = own_entry\nb = own_entry_class:OwnPass\n")
-    Path("installed/own_entry.py").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='OwnEntry')")
+    (found / "entry_points.txt").write_text(
+        "[fusionc.passes]\na = own_entry\nb = own_entry_class:OwnPass\n"
+    )
+    Path("installed/own_entry.py").write_text(
+        HEAD + RELU + "fusionc.register_replacement(s, s, name='OwnEntry')"
+    )
     Path("installed/own_entry_class.py").write_text(HEAD + CLASS.format("default = 'off'"))
     monkeypatch.syspath_prepend(str(Path("installed").absolute()))
     for _ in range(2):
         passes = {p.name: p for p in load_passes()}
-        assert passes["OwnEntry"].place.endswith("own_entry.py:3") and passes["OwnPass"].is_pattern_fusion
+        assert (
+            passes["OwnEntry"].place.endswith("own_entry.py:3")
+            and passes["OwnPass"].is_pattern_fusion
+        )
     Path("own.py").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='Again')")
     with pytest.raises(fusionc.UsageError, match="registered already"):
         load_passes([Path("own.py")])
@@ -436,7 +524,11 @@ def test_a_file_of_another_name() -> None:
 def test_the_dump_of_the_graph() -> None:
     report = convert(PAIR.format(""), optimization_switch=OFF, dump_graph="dump")
     names = sorted(path.name for path in Path("dump").glob("*.onnx"))
-    assert names[0] == "0000_input.onnx" and names[-1].endswith("_output.onnx") and "Own" in " ".join(names)
+    assert (
+        names[0] == "0000_input.onnx"
+        and names[-1].endswith("_output.onnx")
+        and "Own" in " ".join(names)
+    )
     assert onnx.load(Path("dump", names[-1])) == onnx.load("out.onnx")
     assert "Gemm" in Path("dump", names[-1]).with_suffix(".txt").read_text()
     without = Path("out.onnx").read_bytes()
@@ -470,12 +562,17 @@ fusionc.register_replacement(s, r, name="Own")
     assert effects(report)["Own"] == 1 and report.operators_after == {"MatMul": 1, "Gemm": 1}
     (answer,) = why("in.onnx", "Own", custom_passes=["own.py"], optimization_switch=OFF).passes
     (reason,) = answer.reasons
-    assert reason.text == "Gemm ‹Gemm:z›: third input ‹c› is an input of the graph, and would have to be left out"
+    assert (
+        reason.text
+        == "Gemm ‹Gemm:z›: third input ‹c› is an input of the graph, and would have to be left out"
+    )
 
 
 @pytest.mark.parametrize("code", ["op.Reshape(x, [0, -1])", "op.Add(x, 'x')"])
 def test_an_operand_of_a_search_is_a_value_or_a_number(code: str) -> None:
-    with pytest.raises(fusionc.FusioncError, match=r"TypeError: .* is neither a part of a pattern nor a number"):
+    with pytest.raises(
+        fusionc.FusioncError, match=r"TypeError: .* is neither a part of a pattern nor a number"
+    ):
         convert(f"fusionc.register_replacement(lambda x: {code}, lambda x: op.Abs(x), name='Own')")
 
 
@@ -489,7 +586,9 @@ def test_an_operand_of_a_search_is_a_value_or_a_number(code: str) -> None:
         ("op.Add(op.LeakyRelu(x, alpha=a), op.Selu(y, alpha=a, gamma=a))", (0.5, 0.5), 0),
     ],
 )
-def test_a_number_is_the_same_wherever_it_is_named(search: str, nodes: tuple[float, float], effected: int) -> None:
+def test_a_number_is_the_same_wherever_it_is_named(
+    search: str, nodes: tuple[float, float], effected: int
+) -> None:
     code = f"""
 def s(x, y, a): return {search}
 def r(x, y, a): return op.Sub(op.LeakyRelu(x, alpha=a), op.Neg(op.LeakyRelu(y, alpha=a)))
@@ -520,7 +619,10 @@ PART = "import fusionc\nfrom fusionc import op\nfusionc.register_replacement(lam
 
 
 def test_what_a_module_beside_a_file_registers_is_there_each_time() -> None:
-    for folder, search, replace in (("a", "op.Relu(x)", "op.Max(x, 0.0)"), ("b", "op.Neg(x)", "op.Sub(0.0, x)")):
+    for folder, search, replace in (
+        ("a", "op.Relu(x)", "op.Max(x, 0.0)"),
+        ("b", "op.Neg(x)", "op.Sub(0.0, x)"),
+    ):
         Path(folder).mkdir()
         Path(folder, "part.py").write_text(PART.format(search, replace, f"Own{folder}"))
         Path(folder, "own.py").write_text("import part\n")
@@ -532,15 +634,25 @@ def test_what_a_module_beside_a_file_registers_is_there_each_time() -> None:
 
 def test_what_a_program_registers_itself_counts() -> None:
     model = "g (float[N,4] x) => (float[N,4] y) { a = Neg (x) y = Exp (a) }"
-    fusionc.register_replacement(lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine")
+    fusionc.register_replacement(
+        lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine"
+    )
     for _ in range(2):
         report = convert(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"), model)
-        assert effects(report)["Mine"] == 1 and report.operators_after == {"Exp": 1, "Reciprocal": 1}
+        assert effects(report)["Mine"] == 1 and report.operators_after == {
+            "Exp": 1,
+            "Reciprocal": 1,
+        }
 
 
 def test_a_file_that_the_program_has_imported_is_loaded_once() -> None:
     Path("imported_own.py").write_text(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"))
-    exec(compile(Path("imported_own.py").read_text(), str(Path("imported_own.py").resolve()), "exec"), {})
+    exec(
+        compile(
+            Path("imported_own.py").read_text(), str(Path("imported_own.py").resolve()), "exec"
+        ),
+        {},
+    )
     assert [p.name for p in load_passes([Path("imported_own.py")])].count("Own") == 1
 
 

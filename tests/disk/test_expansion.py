@@ -1,4 +1,6 @@
-"""Functions that call one another: how many nodes a model has without them is known before anything expands them."""
+"""Functions that call one another: how many nodes a model has without them is known before anything
+expands them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def function(name: str, *calls: str) -> FunctionProto:
     """A function whose body calls these functions, one after the other; "Neg" is the operator."""
     values = ["x", *(f"v{number}" for number in range(1, len(calls))), "y"]
     nodes = [
-        helper.make_node(call, [values[i]], [values[i + 1]], domain="" if call == "Neg" else "local")
+        helper.make_node(
+            call, [values[i]], [values[i + 1]], domain="" if call == "Neg" else "local"
+        )
         for i, call in enumerate(calls)
     ]
     return helper.make_function("local", name, ["x"], ["y"], nodes, OPSETS)
@@ -38,7 +42,9 @@ def model(functions: Sequence[FunctionProto], call: str) -> ModelProto:
 
 
 def doubling(times: int) -> ModelProto:
-    more = [function(f"f{number}", f"f{number - 1}", f"f{number - 1}") for number in range(1, times + 1)]
+    more = [
+        function(f"f{number}", f"f{number - 1}", f"f{number - 1}") for number in range(1, times + 1)
+    ]
     return model([function("f0", "Neg"), *more], f"f{times}")
 
 
@@ -55,7 +61,9 @@ def test_what_nothing_can_expand_is_an_error_at_once(giant: Path) -> None:
     for passes in ("", "FunctionInlinePass:on"):
         for opset in (None, 23):
             with pytest.raises(FusioncError, match="1,099,511,627,776 nodes"):
-                convert(giant, output="out.onnx", optimization_switch=passes or None, target_opset=opset)
+                convert(
+                    giant, output="out.onnx", optimization_switch=passes or None, target_opset=opset
+                )
     with pytest.raises(FusioncError, match="1,099,511,627,776 nodes"):
         verify(giant, giant)
     for mode in ("--mode=3", "--mode=6", "--mode=1 --json=m.json --dump_mode=1"):
@@ -64,8 +72,12 @@ def test_what_nothing_can_expand_is_an_error_at_once(giant: Path) -> None:
     assert time.monotonic() - begin < 8 and not Path("out.onnx").exists()
 
 
-@pytest.mark.parametrize("calls", [{"a": ["a"]}, {"a": ["Neg", "b"], "b": ["c"], "c": ["Neg", "a"]}])
-def test_a_function_that_calls_itself_is_an_error(calls: dict[str, list[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "calls", [{"a": ["a"]}, {"a": ["Neg", "b"], "b": ["c"], "c": ["Neg", "a"]}]
+)
+def test_a_function_that_calls_itself_is_an_error(
+    calls: dict[str, list[str]], tmp_path: Path
+) -> None:
     path = tmp_path / "m.onnx"
     onnx.save(model([function(name, *called) for name, called in calls.items()], "a"), path)
     with pytest.raises(FusioncError, match="calls itself") as caught:
@@ -103,7 +115,9 @@ def test_a_chain_of_many_functions_takes_linear_time() -> None:
     assert time.process_time() - begin < 5
 
 
-def test_nodes_that_are_written_in_functions_are_not_added_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_are_written_in_functions_are_not_added_by_calls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(expansion, "MOST_NODES", 8)
     require_expandable(model([function("f", *["Neg"] * 20)], "f"), "m")
     with pytest.raises(FusioncError, match="it has 40 nodes"):
@@ -111,16 +125,27 @@ def test_nodes_that_are_written_in_functions_are_not_added_by_calls(monkeypatch:
 
 
 @pytest.mark.parametrize("target", ["onnxruntime-cpu", "onnx"])
-def test_calls_that_are_nested_too_deep_are_refused_in_one_way(target: str, in_a_folder_of_its_own: None) -> None:
+def test_calls_that_are_nested_too_deep_are_refused_in_one_way(
+    target: str, in_a_folder_of_its_own: None
+) -> None:
     chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, 2000))]
     onnx.save(model(chain, "f1999"), "m.onnx")
     with pytest.raises(FusioncError, match="call one another 2,000 deep") as caught:
         convert("m.onnx", output="out.onnx", target=target)
-    assert not caught.value.details and caught.value.code == "E13005" and caught.value.where == "m.onnx"
+    assert (
+        not caught.value.details
+        and caught.value.code == "E13005"
+        and caught.value.where == "m.onnx"
+    )
 
 
-def test_calls_that_are_nested_as_deep_as_may_be_are_converted(in_a_folder_of_its_own: None) -> None:
-    chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, MOST_NESTED))]
+def test_calls_that_are_nested_as_deep_as_may_be_are_converted(
+    in_a_folder_of_its_own: None,
+) -> None:
+    chain = [
+        function("f0", "Neg"),
+        *(function(f"f{i}", f"f{i - 1}") for i in range(1, MOST_NESTED)),
+    ]
     onnx.save(model(chain, f"f{MOST_NESTED - 1}"), "m.onnx")
     convert("m.onnx", output="out.onnx", verify=False)
     wide = [*chain, function("f", *[f"f{MOST_NESTED - 2}"] * 2), function("g", "f", "f")]

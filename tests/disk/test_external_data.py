@@ -18,7 +18,9 @@ NUMBERS = np.arange(5, dtype=np.float32)  # 20 bytes
 
 
 def external(count: int, **entries: object) -> TensorProto:
-    tensor = TensorProto(name="w", dims=[count], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL)
+    tensor = TensorProto(
+        name="w", dims=[count], data_type=TensorProto.FLOAT, data_location=TensorProto.EXTERNAL
+    )
     for key, value in {"location": "w.bin", **entries}.items():
         tensor.external_data.add(key=key, value=str(value))
     return tensor
@@ -99,7 +101,9 @@ def test_a_tensor_without_elements_in_a_file_without_bytes(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("location", ["sub/../w.bin", "w.bin/../w.bin", "w.bin/", "w.bin/."])
-def test_a_path_that_leads_through_what_is_not_there_is_not_followed(tmp_path: Path, location: str) -> None:
+def test_a_path_that_leads_through_what_is_not_there_is_not_followed(
+    tmp_path: Path, location: str
+) -> None:
     """Nobody opens it, whatever is left of it when it is written shorter."""
     NUMBERS.tofile(tmp_path / "w.bin")
     tensor = external(5, location=location)

@@ -14,10 +14,18 @@ from fusionc.errors import FusioncError
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [(None, "E10410"), ("folder", "E10410"), (b"\xff" * 100, "E13005"), (b"", "E13005"), (b"{}", "E13005")],
+    [
+        (None, "E10410"),
+        ("folder", "E10410"),
+        (b"\xff" * 100, "E13005"),
+        (b"", "E13005"),
+        (b"{}", "E13005"),
+    ],
 )
 @pytest.mark.parametrize("name", ["m.onnx", "m.json", "m.txt"])
-def test_what_is_not_a_model(tmp_path: Path, content: bytes | str | None, code: str, name: str) -> None:
+def test_what_is_not_a_model(
+    tmp_path: Path, content: bytes | str | None, code: str, name: str
+) -> None:
     file = tmp_path / name
     if isinstance(content, bytes):
         file.write_bytes(content)

@@ -1,4 +1,6 @@
-"""Large weights stay in the model's file, and a model that is written has the bytes that protobuf gives it."""
+"""Large weights stay in the model's file, and a model that is written has the bytes that protobuf
+gives it.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def unnamed(proto: ModelProto) -> None:
 
 
 @pytest.mark.parametrize("change", [lambda proto: None, explicit, described, unknown, unnamed])
-def test_what_was_read_is_written_byte_for_byte(change: Callable[[ModelProto], None], tmp_path: Path) -> None:
+def test_what_was_read_is_written_byte_for_byte(
+    change: Callable[[ModelProto], None], tmp_path: Path
+) -> None:
     proto = model()
     change(proto)
     source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
@@ -99,12 +103,16 @@ def twice(data: bytes) -> bytes:
 def typed(data: bytes) -> bytes:
     proto = ModelProto.FromString(data)
     del proto.graph.initializer[0]
-    proto.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=LARGE.shape, float_data=LARGE.flat)
+    proto.graph.initializer.add(
+        name="w", data_type=TensorProto.FLOAT, dims=LARGE.shape, float_data=LARGE.flat
+    )
     return proto.SerializeToString()
 
 
 @pytest.mark.parametrize("change", [shorter, twice, typed])
-def test_what_nobody_writes_is_read_as_a_whole(change: Callable[[bytes], bytes], tmp_path: Path) -> None:
+def test_what_nobody_writes_is_read_as_a_whole(
+    change: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
     data = change(model().SerializeToString())
     (tmp_path / "in.onnx").write_bytes(data)
     read = read_mapped(tmp_path / "in.onnx")
@@ -135,7 +143,9 @@ def test_no_file_may_say_that_its_weights_are_mapped(maps: bool, tmp_path: Path)
 
 @pytest.mark.parametrize("external_weight", [None, 0, 1])
 @pytest.mark.parametrize("is_link", [False, True])
-def test_weights_go_where_they_should(external_weight: int | None, is_link: bool, tmp_path: Path) -> None:
+def test_weights_go_where_they_should(
+    external_weight: int | None, is_link: bool, tmp_path: Path
+) -> None:
     """The model may be a link, as in a cache of downloads."""
     source = tmp_path / "in.onnx"
     (tmp_path / "there").mkdir()
@@ -145,12 +155,18 @@ def test_weights_go_where_they_should(external_weight: int | None, is_link: bool
         source.symlink_to(real)
     target = tmp_path / "out" / "out.onnx"
     target.parent.mkdir()
-    report = fusionc.convert(source, output=target, external_weight=external_weight, export_compile_stat=0)
+    report = fusionc.convert(
+        source, output=target, external_weight=external_weight, export_compile_stat=0
+    )
     assert sum(report.operators_after.values()) < 3
     found = onnx.load(target, load_external_data=False)
     assert not any(map(is_mapped, found.graph.initializer))
     is_beside = external_weight == 1
-    assert [t.data_location == TensorProto.EXTERNAL for t in found.graph.initializer if t.name == "w"] == [is_beside]
+    assert [
+        t.data_location == TensorProto.EXTERNAL for t in found.graph.initializer if t.name == "w"
+    ] == [is_beside]
     assert len(os.listdir(target.parent)) == 1 + is_beside
     assert report.bytes_after == sum(path.stat().st_size for path in target.parent.iterdir())
-    np.testing.assert_array_equal(numpy_helper.to_array(onnx.load(target).graph.initializer[0]), LARGE)
+    np.testing.assert_array_equal(
+        numpy_helper.to_array(onnx.load(target).graph.initializer[0]), LARGE
+    )

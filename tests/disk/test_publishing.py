@@ -1,4 +1,6 @@
-"""The old set or the new one is there at every instant: publishing is stopped at every call of the system."""
+"""The old set or the new one is there at every instant: publishing is stopped at every call of the
+system.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +58,12 @@ def library(folder: Path, area: str) -> Path:
 
 
 @contextmanager
-def ready(folder: Path, scale: int, area: str | None, is_described: bool = False) -> Iterator[Callable[[], None]]:
-    """A set that can be published in `folder`, with a ready form and its description, or without."""
+def ready(
+    folder: Path, scale: int, area: str | None, is_described: bool = False
+) -> Iterator[Callable[[], None]]:
+    """A set that can be published in `folder`, with a ready form and its description, or
+    without.
+    """
     output, source = folder / "out" / "out.onnx", folder / "in.onnx"
     file = library(folder, area) if area else None
     with save(model(scale, area), folder, output, external_weight=1) as saved:
@@ -90,14 +96,21 @@ def what_is_there(folder: Path) -> int:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() if path.is_file() else b"" for path in sorted(folder.rglob("*"))}
+    return {
+        str(path): path.read_bytes() if path.is_file() else b""
+        for path in sorted(folder.rglob("*"))
+    }
 
 
 class Fault:
     """Does something before or after the `at`-th call of the system."""
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, at: int, before: Callable[[], None], after: Callable[[], None]
+        self,
+        patch: pytest.MonkeyPatch,
+        at: int,
+        before: Callable[[], None],
+        after: Callable[[], None],
     ) -> None:
         self.count, self.at, self.before, self.after = 0, at, before, after
         for name in CALLS:
@@ -131,16 +144,28 @@ def interrupt() -> None:
 
 
 NEW = "New_split_2"
-AREAS = [("Old_split_1", "New_split_2"), ("Same_split_3", "Same_split_3"), ("Old_split_1", None), (None, "New_split_2")]
+AREAS = [
+    ("Old_split_1", "New_split_2"),
+    ("Same_split_3", "Same_split_3"),
+    ("Old_split_1", None),
+    (None, "New_split_2"),
+]
 
 
 @pytest.fixture(
-    params=[(False, None, NEW, False), *((True, *pair, False) for pair in AREAS), (True, "Old_split_1", NEW, True)],
+    params=[
+        (False, None, NEW, False),
+        *((True, *pair, False) for pair in AREAS),
+        (True, "Old_split_1", NEW, True),
+    ],
     ids=str,
 )
-def sets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable[[int], tuple[str | None, bool]]]:
-    """A folder with an old set, of number 1, or with none; and of sets by their numbers the areas, and whether they
-    have a ready form."""
+def sets(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> tuple[Path, Callable[[int], tuple[str | None, bool]]]:
+    """A folder with an old set, of number 1, or with none; and of sets by their numbers the areas,
+    and whether they have a ready form.
+    """
     has_old, *areas, is_described = request.param
     folder = tmp_path / "template"
     (folder / "out").mkdir(parents=True)
@@ -150,7 +175,9 @@ def sets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable
     return folder, lambda number: (areas[number - 1], is_described)
 
 
-@pytest.mark.parametrize("before, after", [(fail, nothing), (interrupt, nothing), (nothing, interrupt)])
+@pytest.mark.parametrize(
+    "before, after", [(fail, nothing), (interrupt, nothing), (nothing, interrupt)]
+)
 def test_what_fails_or_is_interrupted_leaves_the_old_set_or_the_new_one(
     sets: tuple[Path, Callable[[int], tuple[str | None, bool]]],
     before: Callable[[], None],
@@ -219,7 +246,9 @@ def test_what_is_killed_leaves_the_old_set_or_the_new_one(
     assert at > 10 and seen == {old, 2}
 
 
-@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "Permission denied"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "error", [PermissionError(errno.EACCES, "Permission denied"), KeyboardInterrupt()]
+)
 @pytest.mark.parametrize("name", ["iterdir", "mkdir"])
 def test_what_goes_wrong_before_there_is_a_temporary_folder(
     name: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -236,7 +265,9 @@ def test_what_goes_wrong_before_there_is_a_temporary_folder(
     assert [path.name for path in tmp_path.rglob("*")] == ["mine", "file"]
 
 
-def test_a_signal_while_the_temporary_folder_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_while_the_temporary_folder_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "out").mkdir()
     rmtree, calls = shutil.rmtree, []
 
@@ -369,7 +400,9 @@ def test_a_script_may_hold_the_lock_of_the_folder(tmp_path: Path) -> None:
     assert what_is_there(tmp_path) == 1
 
 
-def test_the_file_of_another_user_in_a_sticky_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_another_user_in_a_sticky_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     output = tmp_path / "out.onnx"
     tmp_path.chmod(0o1777)
     require_place(output)
@@ -412,9 +445,18 @@ def test_weights_that_are_called_as_the_library(tmp_path: Path) -> None:
     for name in ("in", "out"):
         (tmp_path / name).mkdir()
     source, output = tmp_path / "in" / "in.onnx", tmp_path / "out" / "out.onnx"
-    onnx.save(model(1, "A_1"), source, save_as_external_data=True, location="out.kernels.so", size_threshold=0)
+    onnx.save(
+        model(1, "A_1"),
+        source,
+        save_as_external_data=True,
+        location="out.kernels.so",
+        size_threshold=0,
+    )
     proto = onnx.load(source, load_external_data=False)
-    with save(proto, source.parent, output) as saved, pytest.raises(FusioncError, match="over another one"):
+    with (
+        save(proto, source.parent, output) as saved,
+        pytest.raises(FusioncError, match="over another one"),
+    ):
         saved.publish(published(library(tmp_path, "A_1"), output, source))
     assert not list((tmp_path / "out").iterdir())
 
@@ -423,7 +465,13 @@ def test_folders_of_data_go_where_it_fails(tmp_path: Path) -> None:
     proto = model(1, None)
     (tmp_path / "in" / "a" / "b").mkdir(parents=True)
     (tmp_path / "out").mkdir()
-    onnx.save(proto, tmp_path / "in" / "in.onnx", save_as_external_data=True, location="a/b/w.bin", size_threshold=0)
+    onnx.save(
+        proto,
+        tmp_path / "in" / "in.onnx",
+        save_as_external_data=True,
+        location="a/b/w.bin",
+        size_threshold=0,
+    )
     output = tmp_path / "out" / "out.onnx"
     for is_in_the_way in (True, False):
         proto = onnx.load(tmp_path / "in" / "in.onnx", load_external_data=False)

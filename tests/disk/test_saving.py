@@ -40,12 +40,20 @@ def external(tmp_path: Path) -> Path:
     """A model in a folder of its own, its weights in the file `weights.bin`."""
     folder = tmp_path / "model"
     folder.mkdir()
-    onnx.save(model(), folder / "in.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        model(),
+        folder / "in.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
     return folder / "in.onnx"
 
 
 def weights(path: Path) -> dict[str, np.ndarray]:
-    return {t.name: numpy_helper.to_array(t, str(path.parent)) for t in load(path).graph.initializer}
+    return {
+        t.name: numpy_helper.to_array(t, str(path.parent)) for t in load(path).graph.initializer
+    }
 
 
 def locations(path: Path) -> set[str]:
@@ -61,13 +69,16 @@ def assert_right(path: Path) -> None:
 def files(folder: Path) -> list[str]:
     """Their names; `<hash>` where a name has that of the content."""
     return sorted(
-        path.name.replace(digest(path), "<hash>") if path.is_file() else path.name for path in folder.iterdir()
+        path.name.replace(digest(path), "<hash>") if path.is_file() else path.name
+        for path in folder.iterdir()
     )
 
 
 def data_of(model: Path) -> Path:
     (found,) = model.parent.glob(f"{model.name}.*.data")
-    assert found.name == f"{model.name}.{digest(found)}.data" and locations(model) - {""} == {found.name}
+    assert found.name == f"{model.name}.{digest(found)}.data" and locations(model) - {""} == {
+        found.name
+    }
     return found
 
 
@@ -92,15 +103,26 @@ def test_another_file_of_that_name_is_not_overwritten(external: Path, tmp_path: 
     (tmp_path / "weights.bin").write_bytes(b"somebody's")
     with pytest.raises(FusioncError, match="another one"):
         fusionc.convert(external, output=tmp_path / "out.onnx")
-    assert files(tmp_path) == ["model", "weights.bin"] and (tmp_path / "weights.bin").read_bytes() == b"somebody's"
+    assert (
+        files(tmp_path) == ["model", "weights.bin"]
+        and (tmp_path / "weights.bin").read_bytes() == b"somebody's"
+    )
 
 
 def test_a_file_of_which_most_is_not_needed_any_more_is_repacked(tmp_path: Path) -> None:
     big = model()
-    big.graph.initializer.append(numpy_helper.from_array(np.zeros((512, 512), np.float32), "unused"))
+    big.graph.initializer.append(
+        numpy_helper.from_array(np.zeros((512, 512), np.float32), "unused")
+    )
     folder = tmp_path / "model"
     folder.mkdir()
-    onnx.save(big, folder / "in.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        big,
+        folder / "in.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
     target = tmp_path / "out.onnx"
     fusionc.convert(folder / "in.onnx", output=target)
     assert files(tmp_path) == ["model", "out.onnx", "out.onnx.<hash>.data"]
@@ -121,7 +143,9 @@ def test_external_weight_0_moves_all_weights_in(external: Path, tmp_path: Path) 
     assert_right(tmp_path / "out.onnx")
 
 
-def test_weights_beyond_the_limit_move_out_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_beyond_the_limit_move_out_by_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(saving, "LIMIT", A.nbytes)
     onnx.save(model(), tmp_path / "in.onnx")
     fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx")
@@ -132,7 +156,13 @@ def test_weights_beyond_the_limit_move_out_by_themselves(tmp_path: Path, monkeyp
 
 
 def test_the_weights_of_the_input_are_never_overwritten(tmp_path: Path) -> None:
-    onnx.save(model(), tmp_path / "in.onnx", save_as_external_data=True, location="out.onnx.data", size_threshold=0)
+    onnx.save(
+        model(),
+        tmp_path / "in.onnx",
+        save_as_external_data=True,
+        location="out.onnx.data",
+        size_threshold=0,
+    )
     before = (tmp_path / "out.onnx.data").read_bytes()
     fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", external_weight=1)
     assert (tmp_path / "out.onnx.data").read_bytes() == before
@@ -146,7 +176,9 @@ def test_paths_that_leave_the_folder_are_refused(external: Path, location: str) 
     secret.write_bytes(bytes(A.nbytes))
     (external.parent / "link.bin").symlink_to(secret)
     proto = onnx.load(external, load_external_data=False)
-    next(e for e in proto.graph.initializer[0].external_data if e.key == "location").value = location
+    next(
+        e for e in proto.graph.initializer[0].external_data if e.key == "location"
+    ).value = location
     external.write_bytes(proto.SerializeToString())
     with pytest.raises(FusioncError, match="leaves the model's folder"):
         fusionc.convert(external, output=external.parent / "out.onnx", verify=False)
@@ -178,10 +210,15 @@ def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
 
 def test_typed_fields_and_four_bits_move_out_and_in_again(tmp_path: Path) -> None:
     proto = model()
-    for name, number, field in (("f", TensorProto.FLOAT, "float_data"), ("i", TensorProto.INT8, "int32_data")):
+    for name, number, field in (
+        ("f", TensorProto.FLOAT, "float_data"),
+        ("i", TensorProto.INT8, "int32_data"),
+    ):
         tensor = proto.graph.initializer.add(name=name, data_type=number, dims=[1024])
         getattr(tensor, field).extend([i % 100 for i in range(1024)])
-    proto.graph.initializer.append(helper.make_tensor("four", TensorProto.INT4, [4096], [i % 8 for i in range(4096)]))
+    proto.graph.initializer.append(
+        helper.make_tensor("four", TensorProto.INT4, [4096], [i % 8 for i in range(4096)])
+    )
     before = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
     with save(proto, tmp_path, tmp_path / "out.onnx", 1) as saved:
         saved.publish()
@@ -199,18 +236,29 @@ def test_three_runs_give_the_same_bytes(tmp_path: Path) -> None:
     for i in range(3):
         fusionc.convert(sample, output=tmp_path / f"{i}.onnx", external_weight=1, verify=False)
     results = {data_of(tmp_path / f"{i}.onnx").read_bytes() for i in range(3)}
-    protos = {(tmp_path / f"{i}.onnx").read_bytes().replace(f"{i}.onnx.".encode(), b"") for i in range(3)}
+    protos = {
+        (tmp_path / f"{i}.onnx").read_bytes().replace(f"{i}.onnx.".encode(), b"") for i in range(3)
+    }
     assert len(results) == len(protos) == 1
 
 
 @pytest.mark.parametrize(
-    ("elsewhere", "error"), [(False, "a file that is no ONNX model"), (True, "--output names the weights of the model")]
+    ("elsewhere", "error"),
+    [(False, "a file that is no ONNX model"), (True, "--output names the weights of the model")],
 )
-def test_the_result_never_goes_over_the_weights(tmp_path: Path, elsewhere: bool, error: str) -> None:
+def test_the_result_never_goes_over_the_weights(
+    tmp_path: Path, elsewhere: bool, error: str
+) -> None:
     """They may lie in a file that looks like a model."""
     folder = tmp_path / "model"
     folder.mkdir()
-    onnx.save(model(), folder / "in.onnx", save_as_external_data=True, location="out.onnx", size_threshold=0)
+    onnx.save(
+        model(),
+        folder / "in.onnx",
+        save_as_external_data=True,
+        location="out.onnx",
+        size_threshold=0,
+    )
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     target = (tmp_path if elsewhere else folder) / "out.onnx"
     with pytest.raises(FusioncError, match=error):
@@ -220,7 +268,9 @@ def test_the_result_never_goes_over_the_weights(tmp_path: Path, elsewhere: bool,
 
 
 def test_a_data_file_is_no_second_name_of_the_models_own(external: Path) -> None:
-    """onnx refuses data that has two names: the model itself would not load while it is converted."""
+    """onnx refuses data that has two names: the model itself would not load while it is
+    converted.
+    """
 
     def look(_: str) -> None:
         onnx.checker.check_model(external)
@@ -231,7 +281,9 @@ def test_a_data_file_is_no_second_name_of_the_models_own(external: Path) -> None
 
 def test_a_file_that_a_link_leads_to_is_not_written(external: Path, tmp_path: Path) -> None:
     (external.parent / "sub").mkdir()
-    onnx.save(model(), external, save_as_external_data=True, location="sub/weights.bin", size_threshold=0)
+    onnx.save(
+        model(), external, save_as_external_data=True, location="sub/weights.bin", size_threshold=0
+    )
     for name in ("out", "elsewhere"):
         (tmp_path / name).mkdir()
     (tmp_path / "out" / "sub").symlink_to(tmp_path / "elsewhere")

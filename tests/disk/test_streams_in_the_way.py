@@ -1,4 +1,6 @@
-"""A pipe or a device where something is to be written: it is written into, or the command ends before any work."""
+"""A pipe or a device where something is to be written: it is written into, or the command ends
+before any work.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,20 @@ def is_pipe(path: str) -> bool:
     ],
 )
 @pytest.mark.parametrize("command", ["convert", "bisect"])
-def test_an_output_that_is_no_file_is_refused_before_any_work(command: str, given: str, what: str) -> None:
+def test_an_output_that_is_no_file_is_refused_before_any_work(
+    command: str, given: str, what: str
+) -> None:
     for name in ("pipe", "pipe.onnx", "named.onnx"):
         os.mkfifo(name)
     Path("link").symlink_to("pipe")
-    words = [command, "--model", "no.onnx", "--output", given, *(["--limit", "1"] if command == "bisect" else [])]
+    words = [
+        command,
+        "--model",
+        "no.onnx",
+        "--output",
+        given,
+        *(["--limit", "1"] if command == "bisect" else []),
+    ]
     Path("no.onnx").write_bytes(b"no model: whoever reads it fails in another way")
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 2 and what in done.output, done.output
@@ -66,7 +77,9 @@ def test_the_name_of_an_open_file_is_no_output() -> None:
 
 def read_meanwhile(pipe: str) -> tuple[threading.Thread, list[str]]:
     read = list[str]()
-    reader = threading.Thread(target=lambda: read.append(Path(pipe).read_text(encoding="utf-8")), daemon=True)
+    reader = threading.Thread(
+        target=lambda: read.append(Path(pipe).read_text(encoding="utf-8")), daemon=True
+    )
     reader.start()
     return reader, read
 
@@ -99,9 +112,12 @@ def test_text_goes_into_a_device() -> None:
 def test_a_pipe_where_fusionc_chooses_the_name_stays() -> None:
     os.mkfifo("fusion_result.json")
     report = fusionc.convert(MODEL, output="out.onnx", verify=False, export_compile_stat=1)
-    assert any("fusion_result.json is not written: there is a pipe" in notice for notice in report.notices)
+    assert any(
+        "fusion_result.json is not written: there is a pipe" in notice for notice in report.notices
+    )
     notices = list[str]()
-    assert write_fusion_result([], 1, notices) is None and notices  # nothing matched: a file would be removed
+    # nothing matched: a file would be removed
+    assert write_fusion_result([], 1, notices) is None and notices
     with pytest.raises(FileExistsError):
         replace_text(Path("fusion_result.json"), "")
     assert is_pipe("fusion_result.json")

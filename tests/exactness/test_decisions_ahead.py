@@ -15,7 +15,10 @@ def deciders(text: str, opset: int = 21, value: str = "x") -> dict[str, str]:
 
 
 def one(body: str, result: str = "float y", opset: int = 21) -> dict[str, str]:
-    return deciders(f"agraph (float[4,4] x, bool which, int64 n, float[4,4] z) => ({result}) {{ {body} }}", opset)
+    return deciders(
+        f"agraph (float[4,4] x, bool which, int64 n, float[4,4] z) => ({result}) {{ {body} }}",
+        opset,
+    )
 
 
 JUMPS = {
@@ -56,9 +59,11 @@ def test_the_last_bit_decides_in(op: str) -> None:
         "a = com.microsoft.Gelu (x)",
         "a = If (which) <then_branch = t () => (float[4,4] c) { c = Neg (x) }, "
         "else_branch = e () => (float[4,4] d) { d = Identity (z) }>",
-        "a, b = If (which) <then_branch = t () => (float[4,4] c, float[4,4] c2) { c = Neg (x) c2 = Neg (z) }, "
+        "a, b = If (which) <then_branch = t () => (float[4,4] c, float[4,4] c2) { c = Neg (x) c2 "
+        "= Neg (z) }, "
         "else_branch = e () => (float[4,4] d, float[4,4] d2) { d = Identity (z) d2 = Neg (z) }>",
-        "a = Loop (n, which, x) <body = l (int64 i, bool go, float[4,4] v) => (bool stop, float[4,4] w) "
+        "a = Loop (n, which, x) <body = l (int64 i, bool go, float[4,4] v) => (bool stop, "
+        "float[4,4] w) "
         "{ stop = Identity (go) w = Neg (v) }>",
         "a = Scan <num_scan_inputs = 1, body = s (float[4] v) => (float[4] w) { w = Abs (v) }> (x)",
     ],
@@ -73,7 +78,8 @@ def test_it_decides_behind_what_moves_and_reckons(way: str) -> None:
         "a = MatMul (x, z)",
         "a = Softmax (x)",
         "b = Cast <to = 6> (z) a = Cast <to = 1> (b)",
-        "b, a = If (which) <then_branch = t () => (float[4,4] c, float[4,4] c2) { c = Neg (x) c2 = Neg (z) }, "
+        "b, a = If (which) <then_branch = t () => (float[4,4] c, float[4,4] c2) { c = Neg (x) c2 "
+        "= Neg (z) }, "
         "else_branch = e () => (float[4,4] d, float[4,4] d2) { d = Identity (z) d2 = Neg (z) }>",
     ],
 )
@@ -91,7 +97,12 @@ def test_a_loop_decides_by_what_it_carries_to_its_next_iteration() -> None:
     body = """a, y = Loop (n, which, x, z) <body = l (int64 i, bool go, float[4,4] v, float[4,4] u)
         => (bool stop, float[4,4] w, float[4,4] r) { stop = Identity (go) w = Neg (u) r = Round (v) }>"""
     graph = typed_model(
-        parse(f"agraph (float[4,4] x, bool which, int64 n, float[4,4] z) => (float y) {{ {body} }}", 21), "", "onnx"
+        parse(
+            f"agraph (float[4,4] x, bool which, int64 n, float[4,4] z) => (float y) {{ {body} }}",
+            21,
+        ),
+        "",
+        "onnx",
     ).main
     assert decider_of(graph.values["x"]) == "Round"  # in the first iteration
     assert decider_of(graph.values["z"]) == "Round"  # in the second
@@ -99,7 +110,10 @@ def test_a_loop_decides_by_what_it_carries_to_its_next_iteration() -> None:
 
 @pytest.mark.parametrize(
     ("caller", "inside"),
-    [("b = my.F (x) y = Identity (b)", "y = Round (x)"), ("b = my.F (x) y = Round (b)", "y = Neg (x)")],
+    [
+        ("b = my.F (x) y = Identity (b)", "y = Round (x)"),
+        ("b = my.F (x) y = Round (b)", "y = Neg (x)"),
+    ],
 )
 def test_functions_are_looked_into(caller: str, inside: str) -> None:
     model = with_function(f"agraph (float[4] x) => (float y) {{ {caller} }}", "F", inside)

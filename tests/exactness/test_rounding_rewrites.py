@@ -1,4 +1,6 @@
-"""No pass rounds in another way what goes straight into an operator that decides by the last bit."""
+"""No pass rounds in another way what goes straight into an operator that decides by the last
+bit.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ def test_integers_stay_bit_for_bit(name: str) -> None:
 
 def refused(model: onnx.ModelProto) -> set[str]:
     _, counts = optimize(model, ON)
-    return {c.pass_name for c in counts for reason in c.refused if "decides by the last bit" in reason}
+    return {
+        c.pass_name for c in counts for reason in c.refused if "decides by the last bit" in reason
+    }
 
 
 REFUSED = {
@@ -78,12 +82,16 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("decides", ["y = Round (a)", "r = Reshape (a, n) y = Ceil (r)"])
 def test_what_rounds_is_refused(name: str, decides: str) -> None:
-    text = "agraph (float[8] x) => (float y) <float c = {0.7}, float d = {0.3}, int64[2] n = {4, 2}>"
+    text = (
+        "agraph (float[8] x) => (float y) <float c = {0.7}, float d = {0.3}, int64[2] n = {4, 2}>"
+    )
     assert name in refused(parse(f"{text} {{ {REFUSED[name]} {decides} }}", 21))
 
 
 def test_what_is_exact_takes_effect() -> None:
-    """A power of two; a product of matrices and a bias, of which nothing lies on a limit but by chance."""
+    """A power of two; a product of matrices and a bias, of which nothing lies on a limit but by
+    chance.
+    """
     power = "agraph (float[8] x) => (float[8] y) <float c = {4}> { a = Div (x, c) y = Round (a) }"
     product = """agraph (float[2,3] x) => (uint8[2,3] y) <float[3,3] w, float[3] b, float s = {0.1}>
         { p = MatMul (x, w) a = Add (p, b) y = QuantizeLinear (a, s) }"""
@@ -101,7 +109,9 @@ def test_a_normalization_is_folded_in_a_quantized_model() -> None:
 
 
 def test_a_sum_that_cancels_stays_in_front_of_a_division() -> None:
-    """(x + 0.3) − 0.1 is 0 at another x than x + 0.2: of 1/0 and a quotient of rounding nothing is alike."""
+    """(x + 0.3) − 0.1 is 0 at another x than x + 0.2: of 1/0 and a quotient of rounding nothing is
+    alike.
+    """
     text = """agraph (float[8] x) => (float[8] y) <float c = {0.3}, float d = {0.1}>
         { a = Add (x, c) b = Sub (a, d) y = Reciprocal (b) }"""
     assert refused(parse(text, 21)) == {"ConstantReassociationPass"}
@@ -109,7 +119,9 @@ def test_a_sum_that_cancels_stays_in_front_of_a_division() -> None:
 
 @pytest.mark.parametrize("angle", ["a = Atan (q)", "t = Transpose (q) n = Neg (t) a = Atan (n)"])
 def test_products_of_which_a_quotient_is_an_angle_keep_their_noise(angle: str) -> None:
-    """What is 0 in a Fourier transform written as products is noise, whose sign turns an angle round."""
+    """What is 0 in a Fourier transform written as products is noise, whose sign turns an angle
+    round.
+    """
     body = f"p = MatMul (x, c) im = Mul (p, k) re = MatMul (x, d) q = Div (im, re) {angle} y = Mul (a, k)"
     text = f"agraph (float[2,3] x) => (float y) <float[3,3] c, float[3,3] d, float k = {{0.3}}> {{ {body} }}"
     assert {"GemmScaleFusionPass"} <= refused(parse(text, 21))

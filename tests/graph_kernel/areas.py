@@ -1,4 +1,6 @@
-"""Areas from ONNX text, and both ways to run them: as a plain model, and as one operator with a generated kernel."""
+"""Areas from ONNX text, and both ways to run them: as a plain model, and as one operator with a
+generated kernel.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,15 @@ Feeds = Mapping[str, np.ndarray]
 
 
 def area_of(
-    text: str, constants: Mapping[str, np.ndarray] | None = None, *, name: str = "area", opset: int = 22
+    text: str,
+    constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    name: str = "area",
+    opset: int = 22,
 ) -> Area:
-    """An area from a graph in ONNX's text form; its inputs and outputs are the graph's. Types of inner values follow."""
+    """An area from a graph in ONNX's text form; its inputs and outputs are the graph's. Types of
+    inner values follow.
+    """
     graph = onnx.parser.parse_graph(text)
     constants = dict(constants or {})
     for initializer in graph.initializer:
@@ -33,12 +41,18 @@ def area_of(
     return area_of_graph(graph, constants, name, opset)
 
 
-def area_of_graph(graph: onnx.GraphProto, constants: Mapping[str, np.ndarray], name: str, opset: int) -> Area:
-    """The same from a GraphProto. A dimension that nothing is known about gets a symbol of its own."""
+def area_of_graph(
+    graph: onnx.GraphProto, constants: Mapping[str, np.ndarray], name: str, opset: int
+) -> Area:
+    """The same from a GraphProto. A dimension that nothing is known about gets a symbol of its
+    own.
+    """
     inner = onnx.GraphProto()
     inner.CopyFrom(graph)
     del inner.initializer[:]
-    inner.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    inner.initializer.extend(
+        numpy_helper.from_array(array, name) for name, array in constants.items()
+    )
     model = helper.make_model(inner, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
     inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True).graph
     values = {}
@@ -73,7 +87,9 @@ def plain_model(area: Area) -> onnx.ModelProto:
         _infos(area, area.outputs),
         [numpy_helper.from_array(array, name) for name, array in area.constants.items()],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", area.opset)], ir_version=10)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", area.opset)], ir_version=10
+    )
 
 
 def kernel_model(area: Area) -> onnx.ModelProto:
@@ -85,7 +101,9 @@ def kernel_model(area: Area) -> onnx.ModelProto:
         _infos(area, area.outputs),
     )
     imports = [helper.make_opsetid("", area.opset), helper.make_opsetid(KERNELS, 1)]
-    return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
+    return helper.make_model(
+        graph, opset_imports=imports, functions=[function_of(area)], ir_version=10
+    )
 
 
 def session(model: onnx.ModelProto, library: Path | None = None, *, threads: int = 2) -> Any:
@@ -99,7 +117,9 @@ def session(model: onnx.ModelProto, library: Path | None = None, *, threads: int
 
 
 def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: float = 0.0) -> str:
-    """What differs, "" if nothing does: NaN is NaN, and a float may be off by a share of itself or the largest."""
+    """What differs, "" if nothing does: NaN is NaN, and a float may be off by a share of itself or
+    the largest.
+    """
     for k, (one, other) in enumerate(zip(wanted, got, strict=True)):
         if one.dtype != other.dtype or one.shape != other.shape:
             return f"output {k}: {one.dtype}{one.shape}, got {other.dtype}{other.shape}"
@@ -111,7 +131,9 @@ def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: 
         finite = np.isfinite(a) & np.isfinite(b)
         scale = np.abs(a[finite]).max(initial=0.0)
         with np.errstate(invalid="ignore"):
-            wrong = np.where(finite, np.abs(a - b) > share * (np.abs(a) + min(scale, 1.0) * 1e-1), ~_alike(a, b))
+            wrong = np.where(
+                finite, np.abs(a - b) > share * (np.abs(a) + min(scale, 1.0) * 1e-1), ~_alike(a, b)
+            )
         if wrong.any():
             return f"output {k}: {_where(one, other, wrong)}"
     return ""
@@ -120,7 +142,9 @@ def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: 
 def settled_by(
     model: onnx.ModelProto, feeds: Feeds, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray]
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Both outputs, the elements made the same that depend in this model on the order of a reduction."""
+    """Both outputs, the elements made the same that depend in this model on the order of a
+    reduction.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plain.onnx")
         onnx.save(model, path)
@@ -138,7 +162,9 @@ def _where(one: np.ndarray, other: np.ndarray, wrong: np.ndarray) -> str:
     return f"{int(wrong.sum())} of {one.size} differ, at {at}: {pairs}"
 
 
-def random_array(rng: np.random.Generator, dtype: int, shape: Sequence[int], *, edges: bool = True) -> np.ndarray:
+def random_array(
+    rng: np.random.Generator, dtype: int, shape: Sequence[int], *, edges: bool = True
+) -> np.ndarray:
     """Numbers around 0, and of the edges some: 0, NaN, infinities."""
     kind = helper.tensor_dtype_to_np_dtype(dtype)
     if kind.kind == "b":

@@ -25,7 +25,10 @@ def works(folder: Path) -> bool:
     source = folder / "empty.c"
     source.write_text("int main(void) { return 0; }\n")
     program = folder / "empty"
-    return not _compile(source, program).returncode and not subprocess.run([program], check=False).returncode
+    return (
+        not _compile(source, program).returncode
+        and not subprocess.run([program], check=False).returncode
+    )
 
 
 def _compile(source: Path, program: Path) -> subprocess.CompletedProcess[str]:

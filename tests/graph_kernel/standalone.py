@@ -1,4 +1,6 @@
-"""Generated C as a program of its own, without onnxruntime: under sanitizers, or on another kind of processor."""
+"""Generated C as a program of its own, without onnxruntime: under sanitizers, or on another kind of
+processor.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,22 @@ def program(areas: Sequence[Area]) -> str:
 
 
 def hosted(text: str, main: Path) -> str:
-    """The C text of a program: that of a library, what stands in onnxruntime's place, and the file with its main()."""
-    return "".join([text, (Path(__file__).parent / "standalone_host.h").read_text(), main.read_text()])
+    """The C text of a program: that of a library, what stands in onnxruntime's place, and the file
+    with its main().
+    """
+    return "".join(
+        [text, (Path(__file__).parent / "standalone_host.h").read_text(), main.read_text()]
+    )
 
 
 def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
     """What the program reads to run the kernel of that number."""
     parts = [np.int32(number).tobytes()]
     for name in area.inputs:
-        parts += [np.array(feeds[name].shape, np.int64).tobytes(), np.ascontiguousarray(feeds[name]).tobytes()]
+        parts += [
+            np.array(feeds[name].shape, np.int64).tobytes(),
+            np.ascontiguousarray(feeds[name]).tobytes(),
+        ]
     return b"".join(parts)
 
 

@@ -29,7 +29,10 @@ LAYERS = """agraph (float[N,4] x, float[4,4] w) => (float[N,4] y) <float[4] p, f
 
 def calls(model: onnx.ModelProto) -> list[str]:
     """The operators of the main graph, areas by what is in them."""
-    inside = {f.name: "+".join(n.op_type for n in f.node if n.op_type != "Constant") for f in model.functions}
+    inside = {
+        f.name: "+".join(n.op_type for n in f.node if n.op_type != "Constant")
+        for f in model.functions
+    }
     return [inside.get(node.op_type, node.op_type) for node in model.graph.node]
 
 
@@ -45,15 +48,18 @@ def assert_sound(model: onnx.ModelProto, result: onnx.ModelProto, **sizes: int) 
     ("graph", "expected"),
     [
         (CHAIN, ["Exp+Tanh+Neg"]),
-        ("agraph (float[N,4] x) => (float[N,4] y, float[N,4] b) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }",
+        (("agraph (float[N,4] x) => (float[N,4] y, float[N,4] b) { a = Exp (x)  b = Tanh (a)  "
+            "y = Neg (b) }"),
          ["Exp+Tanh+Neg"]),
         ("agraph (float[N,4] x) => (float[N,4] y) { y = Exp (x) }", ["Exp"]),
-        ("agraph (float[N,4] x) => (float[M] y) <int64[1] s = {-1}> { a = Reshape (x, s)  y = Exp (a) }",
+        (("agraph (float[N,4] x) => (float[M] y) <int64[1] s = {-1}> { a = Reshape (x, s)  y = "
+            "Exp (a) }"),
          ["Reshape", "Exp"]),
         ("agraph (float[N,4] x) => (int64[2] y) { s = Shape (x)  t = Neg (s)  y = Abs (t) }",
          ["Shape+Neg+Abs"]),
         ("agraph (int64[N,4] x) => (int64[N,4] y) { a = Neg (x)  y = Abs (a) }", ["Neg+Abs"]),
-        ("agraph (string[N] x, string[N] z) => (bool[N] y) { a = Equal (x, z)  b = Not (a)  y = Or (b, a) }",
+        (("agraph (string[N] x, string[N] z) => (bool[N] y) { a = Equal (x, z)  b = Not (a)  y "
+            "= Or (b, a) }"),
          ["Equal+Not+Or"]),
     ],
 )  # fmt: skip
@@ -108,7 +114,8 @@ def test_a_branch_that_is_gone_is_left_alone() -> None:
 
 def test_what_a_subgraph_uses_is_not_inside() -> None:
     model = parse(
-        "agraph (float[N,4] x, bool p) => (float[N,4] y, float[N,4] z) { a = Exp (x)  b = Tanh (a)  y = Neg (b)"
+        "agraph (float[N,4] x, bool p) => (float[N,4] y, float[N,4] z) { a = Exp (x)  b = Tanh "
+        "(a)  y = Neg (b)"
         "z = If (p) <then_branch = t () => (float[N,4] u) { u = Abs (b) },"
         "else_branch = e () => (float[N,4] v) { v = Abs (a) }> }"
     )
@@ -125,7 +132,9 @@ TWO_UNKNOWN = """agraph (float[K] p, float[L] q) => (float[?,?] y) {
 def test_what_may_be_broadcast_has_a_size_of_its_own() -> None:
     model = parse(TWO_UNKNOWN.replace("(c, b)", "(a, b)"))
     (area,) = (area for area in fuse(model)[1].areas if area.nodes[-1].op_type == "Exp")
-    assert area.values[area.outputs[0]].shape not in [area.values[name].shape for name in area.inputs]
+    assert area.values[area.outputs[0]].shape not in [
+        area.values[name].shape for name in area.inputs
+    ]
 
 
 def test_a_cluster_declares_no_symbol_that_inference_invents() -> None:
@@ -136,12 +145,16 @@ def test_a_cluster_declares_no_symbol_that_inference_invents() -> None:
 
 
 def test_overridable_constants_stay_inputs() -> None:
-    model = parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2.0}> { a = Exp (x)  y = Mul (a, c) }")
+    model = parse(
+        "agraph (float[N,4] x) => (float[N,4] y) <float c = {2.0}> { a = Exp (x)  y = Mul (a, c) }"
+    )
     model.graph.input.append(onnx.helper.make_tensor_value_info("c", onnx.TensorProto.FLOAT, []))
     result, fused = fuse(model)
     assert len(fused.areas[0].inputs) == 2
     x = np.ones((2, 4), np.float32)
-    outputs = [session(m).run(None, {"x": x, "c": np.array(3, np.float32)})[0] for m in (model, result)]
+    outputs = [
+        session(m).run(None, {"x": x, "c": np.array(3, np.float32)})[0] for m in (model, result)
+    ]
     np.testing.assert_array_equal(*outputs)
 
 
@@ -151,7 +164,11 @@ def test_an_ir_version_without_constants_is_refused() -> None:
 
 
 def test_unknown_ranks_are_left_alone() -> None:
-    model = parse("agraph (float[N] x, int64[K] s) => (float y) { r = Reshape (x, s)  a = Exp (r)  y = Neg (a) }")
+    model = parse(
+        "agraph (float[N] x, int64[K] s) => (float y) { r = Reshape (x, s)  a = Exp (r)  y = "
+        "Neg "
+        "(a) }"
+    )
     del model.graph.output[0].type.tensor_type.shape.dim[:]
     model.graph.output[0].type.tensor_type.ClearField("shape")
     assert calls(fuse(model)[0]) == ["Reshape", "Exp", "Neg"]
@@ -179,12 +196,16 @@ def test_a_norm_of_which_onnxruntime_makes_one_operator_is_left_to_it() -> None:
     assert calls(result) == [*parts, "Tanh+Neg"]
     assert_sound(model, result, N=3)
     assert len(calls(fuse(model, Flags(opt_level=3, enable_stitch_fusion=True))[0])) == 1
-    other = parse(_NORM.format(division="Mul (c, i)").replace("n =", "i = Reciprocal (r)  n ="), opset=13)
+    other = parse(
+        _NORM.format(division="Mul (c, i)").replace("n =", "i = Reciprocal (r)  n ="), opset=13
+    )
     assert "Reciprocal" not in calls(fuse(other)[0])
 
 
 def test_the_sizes_of_outputs_are_declared_as_far_as_they_are_numbers() -> None:
-    """onnxruntime infers none through a kernel, and pools of unknown channels leave its blocked layout."""
+    """onnxruntime infers none through a kernel, and pools of unknown channels leave its blocked
+    layout.
+    """
     model = parse("""agraph (float[N,4] x) => (float[N,M] y, float[N,4] z) <float[4,4] w> {
         a = Exp (x)  z = Neg (a)  b = Tanh (a)  y = MatMul (b, w) }""")
     result, _ = fuse(model)
@@ -200,7 +221,8 @@ def test_what_kernels_cannot_contain() -> None:
         return "no tanh" if any(node.op_type == "Tanh" for node in area.nodes) else None
 
     graph = (
-        "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Neg (a)  c = Tanh (b)  d = Abs (c)  y = Neg (d) }"
+        "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Neg (a)  c = Tanh (b)  d "
+        "= Abs (c)  y = Neg (d) }"
     )
     assert calls(fuse(parse(graph), reason_against=no_tanh)[0]) == ["Exp+Neg", "Tanh", "Abs+Neg"]
 
@@ -220,14 +242,18 @@ CONV = "<float[2,2,1,1] w> {"
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
-        (f"agraph (float[N,2,8,8] x) => (float[N,2,8,8] y) {CONV} a = Conv (x, w)  b = Sigmoid (a)  c = Mul (a, b)"
+        (f"agraph (float[N,2,8,8] x) => (float[N,2,8,8] y) {CONV} a = Conv (x, w)  b = Sigmoid "
+        "(a)  c = Mul (a, b)"
          "y = Conv (c, w) }", ["Conv", "Sigmoid", "Mul", "Conv"]),
-        (f"agraph (float[N,2,8,8] x) => (float[N,2,8,8] y) {CONV} a = Conv (x, w)  b = Sigmoid (a)  y = Mul (a, b) }}",
+        ((f"agraph (float[N,2,8,8] x) => (float[N,2,8,8] y) {CONV} a = Conv (x, w)  b = "
+            f"Sigmoid (a)  y = Mul (a, b) }}"),
          ["Conv", "Sigmoid+Mul"]),
-        (f"agraph (float[N,2,8,8] x) => (float[N,2,16,16] y) <float[4] s = {{1, 1, 2, 2}}, {CONV[1:]} a = Conv (x, w)"
+        (f"agraph (float[N,2,8,8] x) => (float[N,2,16,16] y) <float[4] s = {{1, 1, 2, 2}}, "
+        f"{CONV[1:]} a = Conv (x, w)"
          "r = Resize (a, , s)  b = Sigmoid (r)  c = Mul (r, b)  y = Conv (c, w) }",
          ["Conv", "Resize", "Sigmoid", "Mul", "Conv"]),
-        (f"agraph (double[N,2,8,8] x) => (double[N,2,8,8] y) {CONV.replace('float', 'double')} a = Conv (x, w)"
+        (f"agraph (double[N,2,8,8] x) => (double[N,2,8,8] y) {CONV.replace('float', 'double')} a "
+        "= Conv (x, w)"
          "b = Sigmoid (a)  c = Mul (a, b)  y = Conv (c, w) }", ["Conv", "Sigmoid+Mul", "Conv"]),
     ],
 )  # fmt: skip
@@ -247,7 +273,9 @@ def test_the_blocked_layout_is_not_broken(graph: str, expected: list[str]) -> No
         ("Transpose <perm = [0, 3, 1, 2]> (x)", "MatMul (d, k)", True),
     ],
 )
-def test_a_transpose_that_is_undone_behind_an_area_can_be_moved(before: str, behind: str, is_area: bool) -> None:
+def test_a_transpose_that_is_undone_behind_an_area_can_be_moved(
+    before: str, behind: str, is_area: bool
+) -> None:
     model = parse(f"""agraph (float[N,4,4,4] x) => (float[N,?,?,?] y) <float[4,4,1,1] w, float[4,4] k> {{
         t = {before} a = Exp (t)  b = Neg (a)  d = Abs (b)  y = {behind} }}""")
     result, fused = fuse(model, Flags(opt_level=2, disable_cluster_ops=("Transpose",)))
@@ -319,13 +347,20 @@ def test_one_of_two_operators_of_onnxruntime_is_expanded() -> None:
     proto = cluster_proto(graph, graph.ordered())
     assert proto is not None
     expander = Expander(Flags(), True, lambda node: "it is composite")
-    operators = [node.op_type for node in expander.expand(proto, ["com.microsoft.QuickGelu"]).graph.node]
-    assert operators[:2] == ["Gelu", "Tanh"] and operators[-1] == "Mul" and "QuickGelu" not in operators
+    operators = [
+        node.op_type for node in expander.expand(proto, ["com.microsoft.QuickGelu"]).graph.node
+    ]
+    assert (
+        operators[:2] == ["Gelu", "Tanh"]
+        and operators[-1] == "Mul"
+        and "QuickGelu" not in operators
+    )
 
 
 def test_an_expansion_that_ends_in_no_area_is_rolled_back() -> None:
     graph = (
-        "agraph (float[4,N] x) => (float[4,N] y) { a = Exp (x)  b = Neg (a)  c = Softmax <axis = 0> (b)  y = Abs (c) }"
+        "agraph (float[4,N] x) => (float[4,N] y) { a = Exp (x)  b = Neg (a)  c = Softmax "
+        "<axis = 0> (b)  y = Abs (c) }"
     )
     flags = Flags(opt_level=2, enable_expand_ops=("Softmax",), disable_cluster_ops=("ReduceMax",))
     assert calls(fuse(parse(graph), flags)[0]) == ["Exp+Neg", "Softmax", "Abs"]
@@ -345,7 +380,10 @@ def test_parallel_products_are_joined_at_level_3() -> None:
         <float[4,4] u, float[4,4] v, float[4,4] w> { p = MatMul (x, u)  q = MatMul (x, v)  r = MatMul (x, w) }"""
     )
     assert calls(fuse(model, Flags(opt_level=2))[0]) == ["MatMul"] * 3
-    assert calls(fuse(model, Flags(opt_level=2, enable_parallel_op_combine=True))[0]) == ["MatMul", "Split"]
+    assert calls(fuse(model, Flags(opt_level=2, enable_parallel_op_combine=True))[0]) == [
+        "MatMul",
+        "Split",
+    ]
     assert calls(fuse(model, Flags(opt_level=3))[0]) == ["MatMul", "Split"]
 
 
@@ -379,7 +417,9 @@ def test_a_chain_that_onnxruntime_computes_in_float32_is_not_broken(body: str) -
 
 
 def test_an_area_of_float16_with_no_such_neighbour_stays() -> None:
-    model = parse("agraph (float16[N,4] x) => (float16[N,4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }")
+    model = parse(
+        "agraph (float16[N,4] x) => (float16[N,4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }"
+    )
     assert calls(fuse(model)[0]) == ["Exp+Neg+Abs"]
 
 
@@ -389,7 +429,9 @@ def test_the_body_of_a_scan_without_shapes() -> None:
         y, z = Scan <num_scan_inputs = 1, body = b (float[4] state, float[4] row) => (float[4] next, float[4] out) {
             a = Tanh (row) next = Add (state, a) out = Neg (a) }> (s, x) }""")
     assert fuse(model)[1].areas
-    (body,) = (attribute.g for attribute in model.graph.node[0].attribute if attribute.name == "body")
+    (body,) = (
+        attribute.g for attribute in model.graph.node[0].attribute if attribute.name == "body"
+    )
     for declared in (*body.input, *body.output):
         declared.type.tensor_type.ClearField("shape")
     result, fused = fuse(model)

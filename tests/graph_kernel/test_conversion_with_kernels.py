@@ -66,9 +66,12 @@ def test_a_function_and_a_kernel() -> None:
     assert report.verification is not None
     assert report.verification.startswith("with generated kernels and without: equal")
     before = run("in.onnx", kernels=False)
-    np.testing.assert_array_equal(run("out.onnx", kernels=False), before)  # the same operators, inside a function
-    # The kernel sums and exponentiates by itself: 3.6e-7 from the operators where the processor fuses multiplication
-    # and addition, 4.8e-7 where not, of numbers up to 1.8. Twice that, for processors with longer vectors.
+    # the same operators, inside a function
+    np.testing.assert_array_equal(run("out.onnx", kernels=False), before)
+    # The kernel sums and exponentiates by itself: 3.6e-7 from the operators where the processor
+    # fuses multiplication and addition, 4.8e-7 where not, of numbers up to 1.8. Twice that, for
+    # processors with longer
+    # vectors.
     np.testing.assert_allclose(run("out.onnx", kernels=True), before, rtol=0, atol=1e-6)
 
 
@@ -76,9 +79,13 @@ def test_a_function_and_a_kernel() -> None:
 def test_an_area_is_switched_off_by_its_name() -> None:
     fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=STITCHED)
     (area,) = [node.op_type for node in onnx.load("out.onnx").graph.node]
-    report = fusionc.convert("in.onnx", output="off.onnx", graph_kernel_flags=f"{STITCHED} --disable_areas={area}")
+    report = fusionc.convert(
+        "in.onnx", output="off.onnx", graph_kernel_flags=f"{STITCHED} --disable_areas={area}"
+    )
     assert area not in [node.op_type for node in onnx.load("off.onnx").graph.node]
-    assert any("it is switched off by --disable_areas" in count.refused for count in report.patterns)
+    assert any(
+        "it is switched off by --disable_areas" in count.refused for count in report.patterns
+    )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -94,16 +101,24 @@ def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
     reasons = {reason for count in report.patterns for reason in count.refused}
-    assert "its kernel is estimated to take as long as its operators one by one, or longer" in reasons
+    assert (
+        "its kernel is estimated to take as long as its operators one by one, or longer" in reasons
+    )
     assert any("has made no area, every one was refused" in notice for notice in report.notices)
 
 
 def test_where_there_is_nothing_to_join_it_is_said() -> None:
-    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--enable_cluster_ops_only=Exp")
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", graph_kernel_flags="--enable_cluster_ops_only=Exp"
+    )
     assert any("has made no area, no operators fit together" in notice for notice in report.notices)
-    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--enable_fusion_pattern_only=Reduce")
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", graph_kernel_flags="--enable_fusion_pattern_only=Reduce"
+    )
     assert any('no split pattern has "Reduce" in its name' in notice for notice in report.notices)
-    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--disable_simplify_exprs=one")
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", graph_kernel_flags="--disable_simplify_exprs=one"
+    )
     assert any('there is no rule "one"' in notice for notice in report.notices)
 
 
@@ -128,7 +143,9 @@ def test_a_second_conversion_finds_nothing() -> None:
     assert report.effected == 0
     assert onnx.load("again.onnx") == onnx.load("out.onnx")
     assert Path("again.kernels.so").read_bytes() == Path("out.kernels.so").read_bytes()
-    assert report.verification is not None and report.verification.startswith("with generated kernels and without")
+    assert report.verification is not None and report.verification.startswith(
+        "with generated kernels and without"
+    )
 
 
 def test_a_folder_where_the_library_would_lie() -> None:
@@ -140,10 +157,14 @@ def test_a_folder_where_the_library_would_lie() -> None:
     assert Path("out.onnx").exists() and Path("out.kernels.so").is_dir()
 
 
-def test_a_compiler_that_writes_junk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_compiler_that_writes_junk_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program = tmp_path / "junk-cc"
-    program.write_text('#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -o ] && echo junk > "$2"; shift; done\n')
+    program.write_text(
+        '#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -o ] && echo junk > "$2"; shift; done\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("CC", str(program))
     with pytest.raises(fusionc.FusioncError, match=r"the C compiler .*junk-cc") as caught:
@@ -156,10 +177,14 @@ def test_a_compiler_that_writes_junk_is_named(monkeypatch: pytest.MonkeyPatch, t
 def test_the_library_of_another_machine_is_named() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     Path("out.kernels.so").write_bytes(b"\x7fELF of another machine")
-    with pytest.raises(fusionc.FusioncError, match="kernels beside the model cannot be loaded") as caught:
+    with pytest.raises(
+        fusionc.FusioncError, match="kernels beside the model cannot be loaded"
+    ) as caught:
         fusionc.convert("out.onnx", output="again.onnx", trust_kernels=True)
     assert caught.value.where == "out.kernels.so" and Path("out.kernels.so").exists()
-    assert not isinstance(caught.value, fusionc.VerificationError) and not Path("again.onnx").exists()
+    assert (
+        not isinstance(caught.value, fusionc.VerificationError) and not Path("again.onnx").exists()
+    )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -175,7 +200,9 @@ def test_the_largest_element_may_be_no_number() -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("reduced", ["ReduceProd", "ReduceSum", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"])
+@pytest.mark.parametrize(
+    "reduced", ["ReduceProd", "ReduceSum", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax"]
+)
 def test_what_depends_on_the_order_of_a_reduction_stops_no_conversion(reduced: str) -> None:
     for kind in ("float", "float16", "double"):
         text = f"""agraph ({kind}[N,100] x) => ({kind}[N] y) <int64[1] a = {{1}}> {{
@@ -190,14 +217,17 @@ def test_what_depends_on_the_order_of_a_reduction_stops_no_conversion(reduced: s
 def test_attributes_that_are_no_numbers_stop_no_conversion(op: str) -> None:
     """Neither in a kernel nor as their definition these are what onnxruntime computes."""
     model = parse(
-        f"agraph (float[N,64] x) => (float[N,64] y) {{ a = Sigmoid (x) b = {op} (a) c = Neg (b) y = Abs (c) }}"
+        f"agraph (float[N,64] x) => (float[N,64] y) {{ a = Sigmoid (x) b = {op} (a) c = Neg "
+        f"(b) y = Abs (c) }}"
     )
     for value in (float("nan"), float("inf"), float("-inf")):
         del model.graph.node[1].attribute[:]
         model.graph.node[1].attribute.append(onnx.helper.make_attribute("alpha", value))
         onnx.save(model, "odd.onnx")
         for flags in ("--opt_level=2", f"--enable_expand_ops={op}"):
-            fusionc.convert("odd.onnx", output="out.onnx", enable_graph_kernel=True, graph_kernel_flags=flags)
+            fusionc.convert(
+                "odd.onnx", output="out.onnx", enable_graph_kernel=True, graph_kernel_flags=flags
+            )
             assert op in [node.op_type for node in onnx.load("out.onnx").graph.node]
 
 
@@ -219,7 +249,9 @@ def test_switches_of_the_passes(name: str, graph: str) -> None:
     report = fusionc.convert("in.onnx", output="out.onnx", export_compile_stat=1, **flags)
     line = next(line for line in report.pattern_lines if f"UBFusionPass[{name}]" in line)
     assert "pattern=area, matched_times=1, effected_times=1." in line
-    assert json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]["ub_fusion"][name]
+    assert json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"][
+        "ub_fusion"
+    ][name]
     off = {
         "switch": {**flags, "optimization_switch": f"{name}:off"},
         "flag": {"graph_kernel_flags": f"{STITCHED} --disable_pass={name}"},
@@ -228,7 +260,9 @@ def test_switches_of_the_passes(name: str, graph: str) -> None:
         report = fusionc.convert("in.onnx", output="out.onnx", **how)
         assert not onnx.load("out.onnx").functions
         (notice,) = report.notices
-        assert notice.startswith(f"graph kernel fusion has made no area, {name} is off (1 would fit):")
+        assert notice.startswith(
+            f"graph kernel fusion has made no area, {name} is off (1 would fit):"
+        )
         assert "no operators fit together" not in notice
 
 
@@ -242,9 +276,15 @@ def test_a_stage_that_is_off_is_why_there_is_no_area(stage: str) -> None:
 
 def test_an_operator_that_no_kernel_computes_is_said() -> None:
     flags = "--enable_cluster_ops=Det,Add"
-    said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False).notices
-    assert any(notice.startswith("no kernel computes Det") and "--target onnx" in notice for notice in said)
-    said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False, target="onnx").notices
+    said = fusionc.convert(
+        "in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False
+    ).notices
+    assert any(
+        notice.startswith("no kernel computes Det") and "--target onnx" in notice for notice in said
+    )
+    said = fusionc.convert(
+        "in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False, target="onnx"
+    ).notices
     assert not any("no kernel computes" in notice for notice in said)
 
 
@@ -263,9 +303,14 @@ def test_a_square_is_expanded() -> None:
         assert [node.op_type for node in area.node].count("Pow") == squares
 
 
-@pytest.mark.parametrize(("level", "is_shown"), [("0", True), ("1", True), ("2", False), ("", False), (None, False)])
+@pytest.mark.parametrize(
+    ("level", "is_shown"), [("0", True), ("1", True), ("2", False), ("", False), (None, False)]
+)
 def test_the_passes_are_told_without_graph_kernels_as_in_mindspore(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], level: str | None, is_shown: bool
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    level: str | None,
+    is_shown: bool,
 ) -> None:
     monkeypatch.delenv("GLOG_v", raising=False)
     if level is not None:
@@ -291,7 +336,9 @@ def test_a_dump_has_the_name_of_mindspore_too() -> None:
     fusionc.convert("in.onnx", output="out.onnx", dump_graph="steps", verify=False)
     names = sorted(path.name.split("_", 1)[1] for path in Path("steps").glob("*.onnx"))
     assert names == ["SplitConcatFusionPass_split_concat_fusion.onnx", "input.onnx", "output.onnx"]
-    fusionc.convert("in.onnx", output="out.onnx", dump_graph="steps", verify=False, optimization_switch=OFF)
+    fusionc.convert(
+        "in.onnx", output="out.onnx", dump_graph="steps", verify=False, optimization_switch=OFF
+    )
     assert len(list(Path("steps").glob("*.onnx"))) == 2  # a dump takes the place of the former one
 
 
@@ -300,7 +347,10 @@ def test_the_lines_of_the_log() -> None:
     flags += " --disable_cluster_ops=Expp"
     report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
     log = log_of(report)
-    assert "graph kernel passes: RankQuestionPass,SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
+    assert (
+        "graph kernel passes: "
+        "RankQuestionPass,SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass,"
+    ) in log
     assert "IdentityPass is disabled." in log
     assert "graph kernel pass stage1_cluster_3_graph_kernel_expander is disabled." in log
     assert "graph kernel pass stage2_highlevelopt1_4_arithmetic_simplify is disabled." in log
@@ -316,7 +366,9 @@ def test_the_lines_of_the_log() -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_dumps() -> None:
     for _ in range(2):
-        report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False)
+        report = fusionc.convert(
+            "in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False
+        )
         assert any("is in graph_kernel_dump" in notice for notice in report.notices)
     folder, pid = Path("graph_kernel_dump"), os.getpid()
     cluster = (folder / f"graph_kernel_cluster_{pid}.txt").read_text()
@@ -330,7 +382,9 @@ def test_dumps() -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_debug_mode_says_what_kernels_save() -> None:
-    report = fusionc.convert("in.onnx", graph_kernel_flags=f"{STITCHED} --enable_debug_mode", verify=False)
+    report = fusionc.convert(
+        "in.onnx", graph_kernel_flags=f"{STITCHED} --enable_debug_mode", verify=False
+    )
     (said,) = (notice for notice in report.notices if notice.startswith("the kernel of "))
     assert re.search(SAVED, said)
     report = fusionc.convert("in.onnx", graph_kernel_flags=STITCHED, verify=False)
@@ -354,7 +408,10 @@ def test_debug_mode_says_what_convolutions_save(sizes: str) -> None:
 
 
 def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
-    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Exp (x)  b = Sigmoid (a)  y = Neg (b) }"), "in.onnx")
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) { a = Exp (x)  b = Sigmoid (a)  y = Neg (b) }"),
+        "in.onnx",
+    )
     flags = "--enable_debug_mode --enable_expand_ops=Sigmoid"
     fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
 
@@ -364,7 +421,9 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
         after(CSE)
 
     monkeypatch.setattr(Simplifier, "simplify", wrong)
-    with pytest.raises(fusionc.VerificationError, match="stage2_highlevelopt1_7_graph_kernel_cse changes"):
+    with pytest.raises(
+        fusionc.VerificationError, match="stage2_highlevelopt1_7_graph_kernel_cse changes"
+    ):
         fusionc.convert("in.onnx", output="wrong.onnx", graph_kernel_flags=flags)
     assert not Path("wrong.onnx").exists()
 
@@ -374,7 +433,9 @@ def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.Monk
     from fusionc.graph_kernel.lower.operator_table import OPERATORS
 
     monkeypatch.setitem(OPERATORS, "Sub", OPERATORS["Add"])
-    with pytest.raises(fusionc.VerificationError, match="TbeReduceElemwiseFusionPass, pattern area"):
+    with pytest.raises(
+        fusionc.VerificationError, match="TbeReduceElemwiseFusionPass, pattern area"
+    ):
         fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=STITCHED)
     assert not Path("out.onnx").exists() and not Path("out.kernels.so").exists()
 
@@ -383,7 +444,9 @@ def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     from fusionc.graph_kernel.library import build_library
     from fusionc.graph_kernel.library.build_library import Built
 
-    monkeypatch.setattr(build_library, "build", lambda areas, tell: Built(None, {a.name: "no" for a in areas}))
+    monkeypatch.setattr(
+        build_library, "build", lambda areas, tell: Built(None, {a.name: "no" for a in areas})
+    )
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions
     assert "do not have compile cache after compiling and will be split." in log_of(report)

@@ -1,4 +1,6 @@
-"""A hostile input or fault: how to make it, what to run, and the one block or the result that must come of it."""
+"""A hostile input or fault: how to make it, what to run, and the one block or the result that must
+come of it.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,16 @@ SIMPLE = "agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}> { a = Mul (x,
 CONVERT = ("convert", "--model", "m.onnx", "--output", "o.onnx")
 _BLOCK = re.compile(r"E\d{5}: .+\n(  \S.*\n)*?  where: .+\n  to do: .+\n")
 _USAGE = re.compile(r"Usage: fusionc .+\n(Try .+\n)?\nError: .+\n")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")  # what is no line feed and no tab
+# what is no line feed and no tab
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True)
 class Case:
     """`make` puts the input into an empty folder, where `fusionc` runs with `words`.
 
-    With exit code 0 `says` is in the output, and of `writes` o.onnx at least is new. With another one there
-    is exactly one block that holds `says`, and the folder is as it was.
+    With exit code 0 `says` is in the output, and of `writes` o.onnx at least is new. With another
+    one there is exactly one block that holds `says`, and the folder is as it was.
     """
 
     name: str
@@ -35,13 +38,19 @@ class Case:
     writes: tuple[str, ...] = ("o.onnx", "fusion_result.json")
 
 
-def model(change: Callable[[ModelProto], object], text: str = SIMPLE, *, opset: int = 18) -> Callable[[Path], object]:
-    """Makes m.onnx: a small valid model, and what `change` does to it, which may return other bytes."""
+def model(
+    change: Callable[[ModelProto], object], text: str = SIMPLE, *, opset: int = 18
+) -> Callable[[Path], object]:
+    """Makes m.onnx: a small valid model, and what `change` does to it, which may return other
+    bytes.
+    """
 
     def make(folder: Path) -> None:
         proto = parse(text, opset)
         changed = change(proto)
-        (folder / "m.onnx").write_bytes(changed if isinstance(changed, bytes) else proto.SerializeToString())
+        (folder / "m.onnx").write_bytes(
+            changed if isinstance(changed, bytes) else proto.SerializeToString()
+        )
 
     return make
 
@@ -57,12 +66,18 @@ def options(*words: str) -> tuple[str, ...]:
 
 
 def contents(folder: Path) -> dict[str, object]:
-    """What lies in a folder: the bytes of files, the targets of links, the kind of everything else."""
+    """What lies in a folder: the bytes of files, the targets of links, the kind of everything
+    else.
+    """
     found: dict[str, object] = {}
     for path in sorted(folder.rglob("*")):
         name = os.fsencode(path.relative_to(folder)).decode(errors="replace")
         found[name] = (
-            os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.stat().st_mode
+            os.readlink(path)
+            if path.is_symlink()
+            else path.read_bytes()
+            if path.is_file()
+            else path.stat().st_mode
         )
     return found
 
@@ -73,7 +88,9 @@ def assert_outcome(
     """Everything that holds of every case."""
     text = f"exit code {exit_code}\n{stdout}{stderr}"
     assert exit_code == case.exit_code, text
-    assert "Traceback" not in text and "Internal Error" not in text and "defect of fusionc" not in text, text
+    assert (
+        "Traceback" not in text and "Internal Error" not in text and "defect of fusionc" not in text
+    ), text
     assert case.exit_code == 3 or "report" not in stderr, text  # nobody is to blame but the input
     assert not _CONTROL.search(stdout + stderr), text
     after = contents(folder)

@@ -13,17 +13,31 @@ def _wrong(name: str, *words: str, says: tuple[str, ...] = ()) -> Case:
 
 def _noticed(name: str, *words: str, says: tuple[str, ...]) -> Case:
     """MindSpore goes on with a flag that it does not know, and says so."""
-    return Case(f"options: {name}", valid, ("notice", *says), 0, (*options(*words), "--target", "onnx"))
+    return Case(
+        f"options: {name}", valid, ("notice", *says), 0, (*options(*words), "--target", "onnx")
+    )
 
 
 CASES = [
     Case("options: none", valid, ("--model",), 2, ("convert",)),
     Case("options: an unknown command", valid, ("No such command", "convert?"), 2, ("convrt",)),
-    Case("options: an unknown command with escapes", valid, ("No such command",), 2, ("\x1b[31mx\r\n",)),
+    Case(
+        "options: an unknown command with escapes",
+        valid,
+        ("No such command",),
+        2,
+        ("\x1b[31mx\r\n",),
+    ),
     Case("options: a word too many", valid, ("word",), 2, (*CONVERT, "word")),
     Case("options: an empty model", valid, (), 2, ("convert", "--model", "")),
     Case("options: no model of that name", valid, ("E10410",), 2, ("convert", "--model", "n.onnx")),
-    Case("options: a name with escapes", valid, ("E10410", "\\x1b[31mn"), 2, ("convert", "--model", "\x1b[31mn\r\n")),
+    Case(
+        "options: a name with escapes",
+        valid,
+        ("E10410", "\\x1b[31mn"),
+        2,
+        ("convert", "--model", "\x1b[31mn\r\n"),
+    ),
     Case("options: a name too long", valid, (), 2, ("convert", "--model", "m" * 5000)),
     Case("options: a folder for a model", valid, ("--output",), 2, ("convert", "--model", ".")),
     Case(
@@ -56,7 +70,12 @@ CASES = [
     _wrong("a size of 10,000 digits", "--input_shape", "x:" + "9" * 10_000),
     _wrong("a switch of nothing", "--optimization_switch", "on"),
     _wrong("a switch with another value", "--optimization_switch", "IdentityPass:maybe"),
-    _wrong("a switch of an unknown pass", "--optimization_switch", "IdentityPas:off", says=("IdentityPass",)),
+    _wrong(
+        "a switch of an unknown pass",
+        "--optimization_switch",
+        "IdentityPas:off",
+        says=("IdentityPass",),
+    ),
     _wrong("a switch with escapes", "--optimization_switch", "\x1b[2J:off", says=("\\u001b[2J",)),
     _wrong("an unknown level of the log", "--log", "loud"),
     _noticed("an unknown flag", _KERNELS, "--nothing=1", says=("Unknown flag: nothing",)),
@@ -64,7 +83,9 @@ CASES = [
     _noticed("a flag without hyphens", _KERNELS, "opt_level=1", says=("is invalid",)),
     _noticed("a level that there is not", _KERNELS, "--opt_level=9", says=("is above 3",)),
     _noticed("a level that is no number", _KERNELS, "--opt_level=high", says=("is invalid",)),
-    _noticed("a level of 10,000 digits", _KERNELS, "--opt_level=" + "9" * 10_000, says=("is invalid",)),
+    _noticed(
+        "a level of 10,000 digits", _KERNELS, "--opt_level=" + "9" * 10_000, says=("is invalid",)
+    ),
     _noticed("quotes that do not close", _KERNELS, '--opt_level="1', says=("is invalid",)),
     _noticed("an unknown stage", _KERNELS, "--disable_pass=9.9", says=("is not valid",)),
 ]

@@ -10,7 +10,11 @@ from harness import parse
 from hostile_case import SIMPLE, Case, model
 from onnx import AttributeProto, ModelProto, helper
 
-DAMAGED = ("E13005: the file is not an ONNX model, or it is damaged", "where: m.onnx", "export or copy the model again")
+DAMAGED = (
+    "E13005: the file is not an ONNX model, or it is damaged",
+    "where: m.onnx",
+    "export or copy the model again",
+)
 
 
 def _bytes(content: bytes) -> Callable[[Path], object]:
@@ -26,7 +30,9 @@ def _varint(number: int) -> bytes:
 
 
 def _nested(depth: int) -> bytes:
-    """A graph in an attribute of a node of a graph, and so on: what protobuf refuses beyond its limit."""
+    """A graph in an attribute of a node of a graph, and so on: what protobuf refuses beyond its
+    limit.
+    """
     content = b""
     for _ in range(depth):
         for field in (6, 5, 1):  # g, attribute, node
@@ -43,7 +49,9 @@ def _opset(*versions: int, domain: str = "") -> Callable[[ModelProto], object]:
     return change
 
 
-def _node(operator: str, inputs: list[str], outputs: list[str], **attributes: object) -> Callable[[ModelProto], object]:
+def _node(
+    operator: str, inputs: list[str], outputs: list[str], **attributes: object
+) -> Callable[[ModelProto], object]:
     return lambda m: m.graph.node.append(helper.make_node(operator, inputs, outputs, **attributes))
 
 
@@ -122,7 +130,10 @@ CASES = [
     Case("JSON", _bytes(b'{"graph": {}}'), DAMAGED),
     Case("the text form of a model", _bytes(_TEXT), DAMAGED),
     Case("a model in gzip", _bytes(gzip.compress(_BYTES)), DAMAGED),
-    *(Case(f"the first {n} bytes of a model", _bytes(_BYTES[:n]), DAMAGED) for n in (1, 7, 50, len(_BYTES) - 1)),
+    *(
+        Case(f"the first {n} bytes of a model", _bytes(_BYTES[:n]), DAMAGED)
+        for n in (1, 7, 50, len(_BYTES) - 1)
+    ),
     Case("a model with junk behind it", _bytes(_BYTES + b"\xff\xff"), DAMAGED),
     Case("a number that does not end", _bytes(b"\x08" + b"\xff" * 20), DAMAGED),
     Case("a length beyond the file", _bytes(b"\x08\x08\x3a" + b"\xff" * 4 + b"\x07"), DAMAGED),
@@ -131,15 +142,31 @@ CASES = [
     Case("a model without a graph", model(lambda m: m.ClearField("graph")), DAMAGED),
     Case("a cycle", model(_cycle), ("E13005", "form a cycle", "where: graph 'agraph', at node")),
     Case("a node that uses itself", model(_node("Relu", ["s"], ["s"])), ("E13005", "form a cycle")),
-    Case("an input that nothing makes", model(_node("Relu", ["nothing"], ["u"])), ("E13005", "nothing")),
+    Case(
+        "an input that nothing makes",
+        model(_node("Relu", ["nothing"], ["u"])),
+        ("E13005", "nothing"),
+    ),
     Case(
         "an output that nothing makes",
         model(lambda m: setattr(m.graph.output[0], "name", "nothing")),
         ("E13005", "nothing"),
     ),
-    Case("a value made twice", model(_node("Relu", ["x"], ["a"])), ("E13005", "'a' is given to two values")),
-    Case("an input made again", model(_node("Relu", ["x"], ["x"])), ("E13005", "'x' is given to two values")),
-    Case("a weight made again", model(_node("Relu", ["x"], ["w"])), ("E13005", "'w' is given to two values")),
+    Case(
+        "a value made twice",
+        model(_node("Relu", ["x"], ["a"])),
+        ("E13005", "'a' is given to two values"),
+    ),
+    Case(
+        "an input made again",
+        model(_node("Relu", ["x"], ["x"])),
+        ("E13005", "'x' is given to two values"),
+    ),
+    Case(
+        "a weight made again",
+        model(_node("Relu", ["x"], ["w"])),
+        ("E13005", "'w' is given to two values"),
+    ),
     Case("an input twice", model(_twice("input")), ("E13005", "'x' is given to two values")),
     Case("an output twice", model(_twice("output")), (), 0),
     Case("a weight twice", model(_twice("initializer")), (), 0),
@@ -147,33 +174,73 @@ CASES = [
     Case("nodes in no order", model(_no_order), (), 0),
     Case("no nodes", model(lambda m: m.graph.ClearField("node")), ("E13005",)),
     Case("no outputs", model(lambda m: m.graph.ClearField("output")), (), 0),
-    Case("an input without a name", model(lambda m: setattr(m.graph.input[0], "name", "")), ("E13005",)),
-    Case("an output without a name", model(lambda m: setattr(m.graph.output[0], "name", "")), ("E13005",)),
+    Case(
+        "an input without a name",
+        model(lambda m: setattr(m.graph.input[0], "name", "")),
+        ("E13005",),
+    ),
+    Case(
+        "an output without a name",
+        model(lambda m: setattr(m.graph.output[0], "name", "")),
+        ("E13005",),
+    ),
     Case("an input without a type", model(lambda m: m.graph.input[0].ClearField("type")), (), 0),
-    Case("a node without inputs", model(_node("Relu", [], ["u"])), ("E13005", "'u' (Relu) has 0 inputs, not 1")),
-    Case("a node with empty inputs", model(_node("Relu", [""], ["u"])), ("E13005", "has inputs without a name")),
     Case(
-        "one of any number of inputs is empty", model(_node("Sum", ["x", ""], ["u"])), ("E13005", "has inputs without")
+        "a node without inputs",
+        model(_node("Relu", [], ["u"])),
+        ("E13005", "'u' (Relu) has 0 inputs, not 1"),
     ),
     Case(
-        "a node with too many inputs", model(_node("Relu", ["x", "x", "x"], ["u"])), ("E13005", "has 3 inputs, not 1")
+        "a node with empty inputs",
+        model(_node("Relu", [""], ["u"])),
+        ("E13005", "has inputs without a name"),
     ),
-    Case("a node with empty outputs", model(_node("Relu", ["x"], [""])), ("E13005", "has outputs without a name")),
-    Case("a node without outputs", model(_node("Relu", ["x"], [])), ("E13005", "has 0 outputs, not 1")),
-    Case("a node with too many outputs", model(_node("Relu", ["x"], ["u", "v"])), ("E13005", "has 2 outputs, not 1")),
+    Case(
+        "one of any number of inputs is empty",
+        model(_node("Sum", ["x", ""], ["u"])),
+        ("E13005", "has inputs without"),
+    ),
+    Case(
+        "a node with too many inputs",
+        model(_node("Relu", ["x", "x", "x"], ["u"])),
+        ("E13005", "has 3 inputs, not 1"),
+    ),
+    Case(
+        "a node with empty outputs",
+        model(_node("Relu", ["x"], [""])),
+        ("E13005", "has outputs without a name"),
+    ),
+    Case(
+        "a node without outputs",
+        model(_node("Relu", ["x"], [])),
+        ("E13005", "has 0 outputs, not 1"),
+    ),
+    Case(
+        "a node with too many outputs",
+        model(_node("Relu", ["x"], ["u", "v"])),
+        ("E13005", "has 2 outputs, not 1"),
+    ),
     Case(
         "a flag that is neither 0 nor 1",
         model(_node("ReduceMean", ["x"], ["u"], keepdims=2)),
         ("E13005", "has an attribute 'keepdims' that is 2, and neither 0 nor 1"),
     ),
-    Case("a Conv of no groups", model(_node("Conv", ["x", "x"], ["u"], group=0)), ("E13005", "has 0 groups")),
+    Case(
+        "a Conv of no groups",
+        model(_node("Conv", ["x", "x"], ["u"], group=0)),
+        ("E13005", "has 0 groups"),
+    ),
     Case(
         "a Split with more outputs than it says",
         model(_node("Split", ["x"], ["u", "v", ""], num_outputs=2)),
         ("E13005", "has 3 outputs, not num_outputs, which is 2"),
     ),
     *(
-        Case(f"an Einsum of {text!r}", model(_node("Einsum", ["x"], ["u"], equation=text)), ("E13005", "the equation"))
+        Case(
+            f"an Einsum of {text!r}",
+            model(_node("Einsum", ["x"], ["u"], equation=text)),
+            ("E13005", "the equation"),
+        )
         for text in ("-`", "a.->a", "a1->a", "-a->", "a.....")
     ),
     Case("an Einsum of spaces", model(_node("Einsum", ["x"], ["u"], equation=" a -> a ")), (), 0),
@@ -210,12 +277,28 @@ CASES = [
         model(_attribute("LeakyRelu", name="alpha", type=AttributeProto.FLOAT, ref_attr_name="a")),
         ("E13005", "which it is not in"),
     ),
-    Case("axes that there are not", model(_node("Transpose", ["x"], ["u"], perm=[5, -7, 2**62])), (), 0),
+    Case(
+        "axes that there are not",
+        model(_node("Transpose", ["x"], ["u"], perm=[5, -7, 2**62])),
+        (),
+        0,
+    ),
     Case("a permutation of nothing", model(_node("Transpose", ["x"], ["u"], perm=[0, 0])), (), 0),
     Case("a Constant without a value", model(_node("Constant", [], ["u"])), (), 0),
-    Case("a Constant with two values", model(_node("Constant", [], ["u"], value_int=1, value_float=1.0)), (), 0),
-    Case("an attribute twice", model(_twice_the_attribute), ("E13005", "has two attributes 'alpha'")),
-    Case("an attribute that is needed", model(_node("Cast", ["x"], ["u"])), ("E13005", "has no attribute 'to'")),
+    Case(
+        "a Constant with two values",
+        model(_node("Constant", [], ["u"], value_int=1, value_float=1.0)),
+        (),
+        0,
+    ),
+    Case(
+        "an attribute twice", model(_twice_the_attribute), ("E13005", "has two attributes 'alpha'")
+    ),
+    Case(
+        "an attribute that is needed",
+        model(_node("Cast", ["x"], ["u"])),
+        ("E13005", "has no attribute 'to'"),
+    ),
     Case("a node without inputs and outputs", model(_node("MatMul", [], [])), (), 0),
     Case("opset 0", model(_opset(0)), (), 0),
     Case("opset -1", model(_opset(-1)), (), 0),
@@ -223,7 +306,11 @@ CASES = [
     Case("opset 2^62", model(_opset(2**62)), ("E13005", "version 4611686018427387904")),
     Case("no opset", model(_opset()), ("E13005", "no opset is imported")),
     Case("two opsets", model(_opset(18, 17)), (), 0),
-    Case("an opset of another domain", model(_opset(1, domain="own")), ("E13005", "no opset is imported")),
+    Case(
+        "an opset of another domain",
+        model(_opset(1, domain="own")),
+        ("E13005", "no opset is imported"),
+    ),
     Case("IR version 0", model(lambda m: setattr(m, "ir_version", 0)), (), 0),
     Case("IR version -1", model(lambda m: setattr(m, "ir_version", -1)), (), 0),
     Case("IR version 99", model(lambda m: setattr(m, "ir_version", 99)), (), 0),
@@ -233,9 +320,15 @@ CASES = [
         model(lambda m: None, _SELF_CALLING),
         ("E13005", "'f' calls itself"),
     ),
-    Case("a branch that uses a value of the other", model(lambda m: None, _LOOKS_OUTSIDE), ("E13005", "'q'")),
+    Case(
+        "a branch that uses a value of the other",
+        model(lambda m: None, _LOOKS_OUTSIDE),
+        ("E13005", "'q'"),
+    ),
     Case("an If without inputs and outputs", model(_empty_if, _IF), (), 0),
     Case(
-        "a branch that is no graph", model(_type_of_subgraph, _IF), ("E13005", "'then_branch' of type INT, not GRAPH")
+        "a branch that is no graph",
+        model(_type_of_subgraph, _IF),
+        ("E13005", "'then_branch' of type INT, not GRAPH"),
     ),
 ]

@@ -127,7 +127,12 @@ SYMBOLS = {
 
 CASES = [
     *(
-        Case(f"a symbol of {name}", model(lambda m, text=text: _symbol(m, text)), ("verification",), 0)
+        Case(
+            f"a symbol of {name}",
+            model(lambda m, text=text: _symbol(m, text)),
+            ("verification",),
+            0,
+        )
         for name, text in SYMBOLS.items()
     ),
     *(
@@ -139,7 +144,10 @@ CASES = [
         for place, change in PLACES.items()
         if place not in TEXTS
     ),
-    *(Case(f"{place} that is not UTF-8", _renamed(PLACES[place], NOT_UTF8), (), 0) for place in TEXTS),
+    *(
+        Case(f"{place} that is not UTF-8", _renamed(PLACES[place], NOT_UTF8), (), 0)
+        for place in TEXTS
+    ),
     *(
         Case(f"{place} with control characters", model(lambda m, c=change: c(m, ESCAPE)), (), 0)
         for place, change in PLACES.items()

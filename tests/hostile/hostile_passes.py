@@ -26,7 +26,13 @@ def _loading(name: str, code: str | bytes, *says: str, exit_code: int = 1) -> Ca
 
 def _running(name: str, body: str, *says: str, exit_code: int = 1) -> Case:
     """The replacement has this body."""
-    return Case(f"passes: {name}", _file(_HEAD + "def r(x):\n" + body + _OWN), ("Own", *says), exit_code, WORDS)
+    return Case(
+        f"passes: {name}",
+        _file(_HEAD + "def r(x):\n" + body + _OWN),
+        ("Own", *says),
+        exit_code,
+        WORDS,
+    )
 
 
 CASES = [
@@ -37,11 +43,17 @@ CASES = [
     _loading("an encoding that there is not", b"# coding: nothing\n", "p.py"),
     _loading("deeply nested", "(" * 1000 + ")" * 1000),
     _loading("it fails", "1 / 0\n", "p.py:1", "ZeroDivisionError"),
-    _loading("it fails with escapes", "raise ValueError('\\x1b[31mred\\nE99999: no')\n", "\\x1b[31mred"),
-    _loading("it imports what there is not", "import nothing_of_that_name\n", "ModuleNotFoundError"),
+    _loading(
+        "it fails with escapes", "raise ValueError('\\x1b[31mred\\nE99999: no')\n", "\\x1b[31mred"
+    ),
+    _loading(
+        "it imports what there is not", "import nothing_of_that_name\n", "ModuleNotFoundError"
+    ),
     _loading("it ends the program", "raise SystemExit(0)\n", "SystemExit"),
     _loading("it raises a BaseException", "raise BaseException('no')\n", "BaseException: no"),
-    _loading("it raises its own BaseException", "class Own(BaseException): pass\nraise Own\n", "Own"),
+    _loading(
+        "it raises its own BaseException", "class Own(BaseException): pass\nraise Own\n", "Own"
+    ),
     _loading("it raises GeneratorExit", "raise GeneratorExit\n", "GeneratorExit"),
     _loading("it recurses", "def f(): f()\nf()\n", "RecursionError"),
     _loading("it wants all memory", "a = bytes(1 << 62)\n", "p.py:1"),
@@ -51,10 +63,23 @@ CASES = [
         "class Own(Exception):\n  def __str__(self): raise ValueError\nraise Own\n",
         "Own",
     ),
-    _loading("a pass called \\n", _HEAD + "fusionc.register_replacement(s, s, name='a\\nb')\n", exit_code=2),
-    _running("the rewrite raises a BaseException", "  raise BaseException('no')", "p.py:", "BaseException: no"),
+    _loading(
+        "a pass called \\n",
+        _HEAD + "fusionc.register_replacement(s, s, name='a\\nb')\n",
+        exit_code=2,
+    ),
+    _running(
+        "the rewrite raises a BaseException",
+        "  raise BaseException('no')",
+        "p.py:",
+        "BaseException: no",
+    ),
     _running("the rewrite raises GeneratorExit", "  raise GeneratorExit", "p.py:", "GeneratorExit"),
-    _running("the rewrite raises with escapes", "  raise ValueError('\\x1b[31mred\\nE99999: no')", "\\x1b[31mred"),
+    _running(
+        "the rewrite raises with escapes",
+        "  raise ValueError('\\x1b[31mred\\nE99999: no')",
+        "\\x1b[31mred",
+    ),
     _running("the rewrite ends the program", "  raise SystemExit(3)", "SystemExit: 3"),
     _running("the rewrite recurses", "  return r(x)", "RecursionError"),
     _running("the rewrite wants all memory", "  return op.Neg(bytes(1 << 62))", "p.py:"),
@@ -62,7 +87,11 @@ CASES = [
     _running("the rewrite gives itself", "  return r", "p.py"),
     _running("the rewrite does not end", "  while True: pass", "not come to an end"),
     _running("the rewrite is wrong", "  return op.Neg(x)", "does not compute", exit_code=3),
-    _running("the rewrite makes names with escapes", "  return op.Own(x, domain='\\x1b[2J')", exit_code=3),
-    Case("passes: a folder", lambda f: (valid(f), (f / "p.py").mkdir()), ("E10410", "p.py"), 2, WORDS),
+    _running(
+        "the rewrite makes names with escapes", "  return op.Own(x, domain='\\x1b[2J')", exit_code=3
+    ),
+    Case(
+        "passes: a folder", lambda f: (valid(f), (f / "p.py").mkdir()), ("E10410", "p.py"), 2, WORDS
+    ),
     Case("passes: no file", valid, ("E10410", "p.py"), 2, WORDS),
 ]

@@ -1,4 +1,6 @@
-"""Weights, types and sizes that there cannot be, and weights whose file is not as the model says."""
+"""Weights, types and sizes that there cannot be, and weights whose file is not as the model
+says.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def _weight_of(**fields: object) -> Callable[[ModelProto], object]:
     """The weight is stored in another way."""
 
     def change(m: ModelProto) -> None:
-        m.graph.initializer[0].CopyFrom(TensorProto(**{"name": "w", "data_type": 1, "dims": [1], **fields}))
+        m.graph.initializer[0].CopyFrom(
+            TensorProto(**{"name": "w", "data_type": 1, "dims": [1], **fields})
+        )
 
     return change
 
@@ -80,7 +84,9 @@ def _external(**entries: str) -> Callable[[Path], object]:
     def make(folder: Path) -> None:
         def change(m: ModelProto) -> None:
             tensor = m.graph.initializer[0]
-            tensor.CopyFrom(TensorProto(name="w", data_type=1, dims=[1], data_location=TensorProto.EXTERNAL))
+            tensor.CopyFrom(
+                TensorProto(name="w", data_type=1, dims=[1], data_location=TensorProto.EXTERNAL)
+            )
             for key, value in {"location": "w.bin", **entries}.items():
                 tensor.external_data.add(key=key, value=value)
 
@@ -93,7 +99,9 @@ def _external(**entries: str) -> Callable[[Path], object]:
 CASES = [
     *(
         Case(
-            f"{place} of type {number}", model(change), (f"element type {number}", "where: ", "export the model again")
+            f"{place} of type {number}",
+            model(change),
+            (f"element type {number}", "where: ", "export the model again"),
         )
         for number in (99, -1, 0)
         for place, change in _set_types(number).items()
@@ -107,15 +115,28 @@ CASES = [
     Case("integers for floats", model(_weight_of(int64_data=[1])), ("'w'",)),
     Case("raw data of strings", model(_weight_of(data_type=8, raw_data=b"1234")), ("'w'",)),
     Case("a weight of strings", model(_weight_of(data_type=8, string_data=[b"a"])), (), 0),
-    Case("a negative dimension of a weight", model(_weight_of(dims=[-1], float_data=[1])), ("'w'",)),
+    Case(
+        "a negative dimension of a weight", model(_weight_of(dims=[-1], float_data=[1])), ("'w'",)
+    ),
     Case("a weight of 2^62 elements", model(_weight_of(dims=[2**62], float_data=[1])), ("'w'",)),
     Case("a weight of 2^64 elements", model(_weight_of(dims=[2**62, 4], float_data=[1])), ("'w'",)),
-    Case("a weight of 2^64 elements that are none", model(_weight_of(dims=[2**62, 4, 0], raw_data=b"")), ("'w'",)),
     Case(
-        "a segment", model(_weight_of(float_data=[1], segment=TensorProto.Segment(begin=0, end=1))), ("'w'", "segment")
+        "a weight of 2^64 elements that are none",
+        model(_weight_of(dims=[2**62, 4, 0], raw_data=b"")),
+        ("'w'",),
+    ),
+    Case(
+        "a segment",
+        model(_weight_of(float_data=[1], segment=TensorProto.Segment(begin=0, end=1))),
+        ("'w'", "segment"),
     ),
     Case("short raw data that nothing uses", model(_unused_of(raw_data=b"123")), (), 0),
-    Case("a negative dimension that nothing uses", model(_unused_of(dims=[-1], raw_data=b"1234")), (), 0),
+    Case(
+        "a negative dimension that nothing uses",
+        model(_unused_of(dims=[-1], raw_data=b"1234")),
+        (),
+        0,
+    ),
     Case("short raw data beside external ones that nothing uses", model(_both_kinds), (), 0),
     Case(
         "a negative dimension that nothing uses and that sizes are guessed of",
@@ -123,7 +144,12 @@ CASES = [
         (),
         0,
     ),
-    Case("2^62 elements that nothing uses", model(_unused_of(dims=[2**62, 4], raw_data=b"1234")), (), 0),
+    Case(
+        "2^62 elements that nothing uses",
+        model(_unused_of(dims=[2**62, 4], raw_data=b"1234")),
+        (),
+        0,
+    ),
     Case("an input of 2^62 elements", model(_dim(2**62)), ("not verified",), 0),
     Case("an input of -1 elements", model(_dim(-1)), (), 0),
     Case("a Slice of an input of -1 elements", model(_dim(-1), _SLICED), (), 0),

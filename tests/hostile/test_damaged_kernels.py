@@ -1,7 +1,8 @@
-"""Kernels damaged on the disk, in the cache or beside a model: what is noticed, and what comes of it.
+"""Kernels damaged on the disk, in the cache or beside a model: what is noticed, and what comes of
+it.
 
-Each row is damage × place. The kernels are made again, or an error names the file; the result is never
-wrong, and a model is never left with a library that does not load.
+Each row is damage × place. The kernels are made again, or an error names the file; the result is
+never wrong, and a model is never left with a library that does not load.
 """
 
 from __future__ import annotations
@@ -96,7 +97,9 @@ def test_a_damaged_library_in_the_cache_is_made_again(
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_library_beside_a_model_is_not_passed_on(kernels: Path, damage: Callable[[Path], None]) -> None:
+def test_a_damaged_library_beside_a_model_is_not_passed_on(
+    kernels: Path, damage: Callable[[Path], None]
+) -> None:
     """Its areas run without kernels; converted from the original, the model gets them again."""
     good = Path("first.kernels.so").read_bytes()
     damage(Path("first.kernels.so"))
@@ -110,9 +113,13 @@ def test_a_damaged_library_beside_a_model_is_not_passed_on(kernels: Path, damage
     assert Path("first.kernels.so").read_bytes() == good
 
 
-@pytest.mark.parametrize("damage", ["cut by 64 bytes", "cut in half", "empty", "another file", "gone"])
+@pytest.mark.parametrize(
+    "damage", ["cut by 64 bytes", "cut in half", "empty", "another file", "gone"]
+)
 def test_a_damaged_library_is_not_registered(kernels: Path, damage: str) -> None:
-    """A byte flipped in machine code is not seen: that needs a signature, which a model has no place for."""
+    """A byte flipped in machine code is not seen: that needs a signature, which a model has no
+    place for.
+    """
     DAMAGE[damage](Path("first.kernels.so"))
     with pytest.raises(fusionc.FusioncError, match="kernels") as caught:
         fusionc.register_kernels(ort.SessionOptions(), "first.onnx")

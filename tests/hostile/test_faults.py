@@ -1,5 +1,6 @@
-"""Faults of the system around a conversion: streams that are closed or full, signals while Python starts and ends, a
-limit on files, too little memory, a folder that is gone."""
+"""Faults of the system around a conversion: streams that are closed or full, signals while Python
+starts and ends, a limit on files, too little memory, a folder that is gone.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def shell(redirection: str) -> subprocess.CompletedProcess[str]:
     words = " ".join(COMMAND)
-    return subprocess.run(["sh", "-c", f"{words} {redirection}"], capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        ["sh", "-c", f"{words} {redirection}"], capture_output=True, text=True, timeout=60
+    )
 
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
@@ -50,17 +53,29 @@ def test_an_output_that_is_full(folder: Path) -> None:
     before = contents(folder)
     done = shell("> /dev/full")
     assert done.returncode == 1 and contents(folder) == before
-    assert done.stderr.startswith("E13004: No space left on device\n  where: fusionc convert\n  to do: ")
+    assert done.stderr.startswith(
+        "E13004: No space left on device\n  where: fusionc convert\n  to do: "
+    )
     assert done.stderr.count("\n") == 3
 
 
-# What is run while Python imports the command, while the command imports what is large, and while Python ends.
+# What is run while Python imports the command, while the command imports what is large, and while
+# Python ends.
 MOMENTS = {
-    "the command is imported": ("click.py", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"),
-    "the conversion is imported": ("onnx.py", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"),
+    "the command is imported": (
+        "click.py",
+        "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+    ),
+    "the conversion is imported": (
+        "onnx.py",
+        "import os, signal; os.kill(os.getpid(), signal.SIGINT)",
+    ),
     "a library makes another error of it": (
         "onnx.py",
-        "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException: raise ImportError('no')",
+        (
+            "import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException: "
+            "raise ImportError('no')"
+        ),
     ),
     "Python ends": (
         "sitecustomize.py",
@@ -70,7 +85,9 @@ MOMENTS = {
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_ctrl_c_while(moment: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while(
+    moment: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, text = MOMENTS[moment]
     stand_in = tmp_path_factory.mktemp("stand_in")
     (stand_in / name).write_text(text)
@@ -124,9 +141,13 @@ def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     done = subprocess.run(
-        ["sh", "-c", f"cd {gone} && rmdir {gone} && {' '.join(words)}"], capture_output=True, text=True
+        ["sh", "-c", f"cd {gone} && rmdir {gone} && {' '.join(words)}"],
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr and "defect" not in done.stderr
+    assert (
+        done.returncode in (0, 1) and "Traceback" not in done.stderr and "defect" not in done.stderr
+    )
     assert not done.stderr if done.returncode == 0 else done.stderr.startswith("E")
 
 
@@ -140,18 +161,28 @@ def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 def test_too_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     found = failing(MemoryError(), monkeypatch)
-    assert found.exit_code == 1 and "not enough memory" in found.stderr and "where: m.onnx" in found.stderr
+    assert (
+        found.exit_code == 1
+        and "not enough memory" in found.stderr
+        and "where: m.onnx" in found.stderr
+    )
 
 
 def test_what_nobody_foresaw_is_to_be_reported_only_where_the_model_loads(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = failing(KeyError("w"), monkeypatch)
-    assert found.exit_code == 1 and "the conversion failed: KeyError: 'w'" in found.stderr and "report" in found.stderr
+    assert (
+        found.exit_code == 1
+        and "the conversion failed: KeyError: 'w'" in found.stderr
+        and "report" in found.stderr
+    )
     (folder / "m.onnx").write_bytes(b"\xff")
     found = failing(KeyError("w"), monkeypatch)
     assert found.stderr.startswith("E13005: the model is not valid: onnxruntime cannot load it: ")
-    assert "  the conversion failed: KeyError: 'w'\n" in found.stderr and "report" not in found.stderr
+    assert (
+        "  the conversion failed: KeyError: 'w'\n" in found.stderr and "report" not in found.stderr
+    )
 
 
 def test_the_complaints_of_the_checker_are_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +191,9 @@ def test_the_complaints_of_the_checker_are_not_blamed(monkeypatch: pytest.Monkey
     model.graph.initializer.add().CopyFrom(model.graph.initializer[0])
     onnx.save(model, "m.onnx")
     found = failing(KeyError("w"), monkeypatch)
-    assert "the conversion failed: KeyError: 'w'" in found.stderr and "initializer" not in found.stderr
+    assert (
+        "the conversion failed: KeyError: 'w'" in found.stderr and "initializer" not in found.stderr
+    )
 
 
 def _cut(path: Path) -> None:
@@ -175,10 +208,16 @@ def _replaced_by_a_folder(path: Path) -> None:
 # What reads the weights then: the nodes that bring it about, and the options.
 READERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "nobody": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify",)),
-    "a copy beside the result": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify", "--output", "new/o.onnx")),
+    "a copy beside the result": (
+        "i = Identity (x) y = MatMul (i, w)",
+        ("--no-verify", "--output", "new/o.onnx"),
+    ),
     "a pass": ("a = Add (x, w) b = Add (a, v) y = Relu (b)", ("--no-verify",)),
     "folding": ("n = Neg (w) y = MatMul (x, n)", ("--no-verify",)),
-    "the file of all weights": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify", "--external_weight", "1")),
+    "the file of all weights": (
+        "i = Identity (x) y = MatMul (i, w)",
+        ("--no-verify", "--external_weight", "1"),
+    ),
     "verification": ("i = Identity (x) y = MatMul (i, w)", ()),
 }
 

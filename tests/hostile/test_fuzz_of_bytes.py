@@ -17,4 +17,6 @@ RUNS, CHUNK = 100, 25
 def test_damaged_inputs_end_as_they_should(first: int) -> None:
     for number in range(first, first + CHUNK):
         _, complaint = hostile_fuzz.one(0, number)
-        assert not complaint, f"python benchmarks/hostile_fuzz.py --seed 0 --only {number}\n{complaint}"
+        assert not complaint, (
+            f"python benchmarks/hostile_fuzz.py --seed 0 --only {number}\n{complaint}"
+        )

@@ -1,4 +1,6 @@
-"""Every hostile input and fault of the tables: its exit code, one clear block, nothing written, nothing left."""
+"""Every hostile input and fault of the tables: its exit code, one clear block, nothing written,
+nothing left.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The examples of examples/: each is what a user of a stack has, with three lines that are new or changed at most.
+"""The examples of examples/: each is what a user of a stack has, with three lines that are new or
+changed at most.
 
-Each runs with the stack itself where that is installed, and always with a stand-in, which has only what the example
-calls of it.
+Each runs with the stack itself where that is installed, and always with a stand-in, which has only
+what the example calls of it.
 """
 
 from __future__ import annotations
@@ -39,10 +40,13 @@ def exported() -> onnx.ModelProto:
     model = parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 17], metadata_props: ["stride": "32"]>'
         "g (float[n,2,4,4] x) => (float[n,2,4,4] y) {"
-        " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  i = Identity(b)  y = Relu(i) }"
+        " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  i = Identity(b) "
+        " y = Relu(i) }"
     )
     arrays = {"w": np.ones((2, 2, 3, 3), np.float32) / 9, "s": np.ones(2, np.float32)}
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()
+    )
     return model
 
 
@@ -63,7 +67,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_three_lines_are_new_or_changed_at_most(path: Path) -> None:
-    lines = [line for line in path.read_text().splitlines() if re.search("fusionc", line.partition('"""')[0])]
+    lines = [
+        line
+        for line in path.read_text().splitlines()
+        if re.search("fusionc", line.partition('"""')[0])
+    ]
     marked = [line for line in path.read_text().splitlines() if re.search("# (new|changed)", line)]
     assert 2 <= len(marked) <= 3 and set(lines) <= set(marked)
 
@@ -92,7 +100,9 @@ def test_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_real_torch() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install torch onnxscript")
+    torch = pytest.importorskip(
+        "torch", reason="torch is not installed: pip install torch onnxscript"
+    )
     pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
     layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
     example("torch_onnx").export(layers, torch.randn(1, 3, 16, 16), "m.onnx")
@@ -111,7 +121,9 @@ def test_ultralytics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_real_ultralytics() -> None:
-    pytest.importorskip("ultralytics", reason="ultralytics is not installed: pip install ultralytics")
+    pytest.importorskip(
+        "ultralytics", reason="ultralytics is not installed: pip install ultralytics"
+    )
     found = onnx.load(example("ultralytics_yolo").export("yolo11n.yaml"))
     assert {entry.key for entry in found.metadata_props} >= {"stride", "names", "imgsz"}
     assert {node.domain for node in found.graph.node} == {""}
@@ -123,14 +135,25 @@ def test_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
         onnx.save(exported(), output / "model.onnx")
 
     stand_in(monkeypatch, "optimum.exporters.onnx", main_export=main_export)
-    assert operators(example("optimum_export").export("bert", Path(), "feature-extraction")) == ["FusedConv"]
+    assert operators(example("optimum_export").export("bert", Path(), "feature-extraction")) == [
+        "FusedConv"
+    ]
 
 
 def test_the_real_optimum() -> None:
-    pytest.importorskip("optimum.exporters.onnx", reason="optimum is not installed: pip install optimum-onnx")
+    pytest.importorskip(
+        "optimum.exporters.onnx", reason="optimum is not installed: pip install optimum-onnx"
+    )
     transformers = pytest.importorskip("transformers")
-    Path("vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]))
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    Path("vocab.txt").write_text(
+        "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"])
+    )
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 64,
+    }
     transformers.BertModel(transformers.BertConfig(vocab_size=7, **sizes)).save_pretrained("bert")
     transformers.BertTokenizerFast("vocab.txt").save_pretrained("bert")
     path = example("optimum_export").export("bert", Path("out"), "feature-extraction")

@@ -1,4 +1,6 @@
-"""`fusionc.optimize`: the model that `convert` writes, of the kind that was given, and nothing on the disk."""
+"""`fusionc.optimize`: the model that `convert` writes, of the kind that was given, and nothing on
+the disk.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ fusionc.register_replacement(lambda x: op.{0}(op.{0}(x)), lambda x: op.{0}(x), n
 
 @pytest.fixture(autouse=True)
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder; so are the one of temporary files, which must be empty in the end, and that of logs."""
+    """The current folder; so are the one of temporary files, which must be empty in the end, and
+    that of logs.
+    """
     for name in ("here", "temporary"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -47,7 +51,10 @@ def converted(model: Path, folder: Path, **options: Any) -> bytes:
 
 
 def is_clean(here: Path) -> bool:
-    return not list(here.iterdir()) + list((here.parent / "temporary").iterdir()) and not (here.parent / "log").exists()
+    return (
+        not list(here.iterdir()) + list((here.parent / "temporary").iterdir())
+        and not (here.parent / "log").exists()
+    )
 
 
 def small_model() -> onnx.ModelProto:
@@ -70,7 +77,10 @@ def test_the_bytes_are_those_of_the_command(name: str, tmp_path: Path, empty: Pa
     assert result.SerializeToString() == expected and model.SerializeToString() == before
     assert fusionc.optimize(before, verify=False)[0] == expected
     assert fusionc.optimize(SAMPLES / name, verify=False)[0].SerializeToString() == expected
-    assert report.nodes_after < report.nodes_before and report.output is report.model is report.log_file is None
+    assert (
+        report.nodes_after < report.nodes_before
+        and report.output is report.model is report.log_file is None
+    )
     assert is_clean(empty)
 
 
@@ -82,7 +92,9 @@ def test_the_result_is_verified_and_the_names_stay(empty: Path) -> None:
     assert is_clean(empty)
 
 
-def test_what_one_message_of_protobuf_cannot_hold(monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
+def test_what_one_message_of_protobuf_cannot_hold(
+    monkeypatch: pytest.MonkeyPatch, empty: Path
+) -> None:
     expected = fusionc.optimize(small_model(), verify=False)[0].SerializeToString()
     monkeypatch.setattr(temporary_files, "LIMIT", 2000)
     assert fusionc.optimize(small_model(), verify=False)[0].SerializeToString() == expected
@@ -90,7 +102,13 @@ def test_what_one_message_of_protobuf_cannot_hold(monkeypatch: pytest.MonkeyPatc
 
 
 def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
-    onnx.save(small_model(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
+    onnx.save(
+        small_model(),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=1000,
+    )
     expected = converted(tmp_path / "m.onnx", tmp_path, verify=False)
     model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     result, _ = fusionc.optimize(model, base_dir=tmp_path, verify=False)
@@ -103,7 +121,8 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
         fusionc.optimize(model)
     assert (
         caught.value.hint
-        == "load the model with its external data, give its path instead, or the folder of that data with "
+        == "load the model with its external data, give its path instead, or the folder of that "
+        "data with "
         "base_dir of fusionc.optimize"
     )
     assert is_clean(empty)
@@ -111,10 +130,16 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
 
 def test_weights_without_elements_in_files(tmp_path: Path, empty: Path) -> None:
     model = small_model()
-    model.graph.initializer.insert(0, onnx.numpy_helper.from_array(np.zeros((0, 4), np.float32), "none"))
+    model.graph.initializer.insert(
+        0, onnx.numpy_helper.from_array(np.zeros((0, 4), np.float32), "none")
+    )
     model.graph.node.append(onnx.helper.make_node("Relu", ["none"], ["z"]))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [0, 4]))
-    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [0, 4])
+    )
+    onnx.save(
+        model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0
+    )
     model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     model.graph.initializer.reverse()  # so that it has another place than the first one
     _, report = fusionc.optimize(model, base_dir=tmp_path)
@@ -122,7 +147,13 @@ def test_weights_without_elements_in_files(tmp_path: Path, empty: Path) -> None:
 
 
 def test_an_output_is_written_as_well(empty: Path, tmp_path: Path) -> None:
-    onnx.save(small_model(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
+    onnx.save(
+        small_model(),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=1000,
+    )
     model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
     result, report = fusionc.optimize(model, base_dir=tmp_path, output="out.onnx", log="info")
     assert report.output == Path("out.onnx") and report.log_file is not None
@@ -143,13 +174,17 @@ def test_kernels_of_the_users_cache(empty: Path) -> None:
     options.register_custom_ops_library(str(report.kernels))
     feeds = {"x": np.ones((64, 1024), np.float32)}
     [found], [expected] = (
-        onnxruntime.InferenceSession(m.SerializeToString(), o, providers=["CPUExecutionProvider"]).run(None, feeds)
+        onnxruntime.InferenceSession(
+            m.SerializeToString(), o, providers=["CPUExecutionProvider"]
+        ).run(None, feeds)
         for m, o in ((result, options), (model, None))
     )
     assert np.allclose(found, expected) and is_clean(empty)
 
 
-@pytest.mark.parametrize("given", [b"", b"no model", onnx.ModelProto(), onnx.ModelProto(ir_version=9)])
+@pytest.mark.parametrize(
+    "given", [b"", b"no model", onnx.ModelProto(), onnx.ModelProto(ir_version=9)]
+)
 def test_what_is_no_model_is_an_error_that_names_no_temporary_file(given: Any, empty: Path) -> None:
     with pytest.raises(fusionc.FusioncError) as caught:
         fusionc.optimize(given)
@@ -190,8 +225,14 @@ def test_ten_threads(tmp_path: Path, empty: Path) -> None:
         {"target": "onnx"},
         {"oo_level": "O1"},
         {"optimization_switch": "IdempotentOpPass:off;ClipFusionPass:off"},
-        {"optimization_switch": "IdempotentOpPass:off;ClipFusionPass:off", "custom_passes": [files["Relu"]]},
-        {"optimization_switch": "IdempotentOpPass:off;ClipFusionPass:off", "custom_passes": [files["Abs"]]},
+        {
+            "optimization_switch": "IdempotentOpPass:off;ClipFusionPass:off",
+            "custom_passes": [files["Relu"]],
+        },
+        {
+            "optimization_switch": "IdempotentOpPass:off;ClipFusionPass:off",
+            "custom_passes": [files["Abs"]],
+        },
         {"input_shape": {"x": (4, 32)}},
         {"out_nodes": "b"},
         {"oo_constant_folding": False},
@@ -202,7 +243,9 @@ def test_ten_threads(tmp_path: Path, empty: Path) -> None:
 
     def run(given: dict[str, Any]) -> tuple[bytes, list[str]]:
         result, report = fusionc.optimize(model, **{"verify": False, **given})
-        return result.SerializeToString(), [total.name for total in report.passes() if total.matched]
+        return result.SerializeToString(), [
+            total.name for total in report.passes() if total.matched
+        ]
 
     expected = [run(given) for given in options]
     with ThreadPoolExecutor(10) as threads:
@@ -212,7 +255,9 @@ def test_ten_threads(tmp_path: Path, empty: Path) -> None:
 
 
 class _Ir(ModuleType):
-    """What is called of onnx_ir, where that is not installed: a model, and the ways there and back."""
+    """What is called of onnx_ir, where that is not installed: a model, and the ways there and
+    back.
+    """
 
     def __init__(self) -> None:
         super().__init__("onnx_ir")
@@ -230,12 +275,16 @@ class _IrGraph:
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._nodes = [
-            SimpleNamespace(attributes={a.name: SimpleNamespace(value=_IrGraph(a.g)) for a in node.attribute})
+            SimpleNamespace(
+                attributes={a.name: SimpleNamespace(value=_IrGraph(a.g)) for a in node.attribute}
+            )
             for node in graph.node
         ]
         self.initializers = {
             tensor.name: SimpleNamespace(
-                const_value=SimpleNamespace(name=tensor.name, location=tensor.external_data[0].value, base_dir="")
+                const_value=SimpleNamespace(
+                    name=tensor.name, location=tensor.external_data[0].value, base_dir=""
+                )
             )
             for tensor in graph.initializer
             if tensor.external_data
@@ -245,7 +294,9 @@ class _IrGraph:
         return iter(self._nodes)
 
 
-def test_a_model_of_onnx_ir_and_a_program_of_torch(monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
+def test_a_model_of_onnx_ir_and_a_program_of_torch(
+    monkeypatch: pytest.MonkeyPatch, empty: Path
+) -> None:
     """With stand-ins for both packages, of which none is needed."""
     ir = _Ir()
     monkeypatch.setitem(sys.modules, "onnx_ir", ir)
@@ -253,7 +304,9 @@ def test_a_model_of_onnx_ir_and_a_program_of_torch(monkeypatch: pytest.MonkeyPat
     model, expected = ir.from_proto(small_model()), fusionc.optimize(small_model(), verify=False)[0]
     result, _ = fusionc.optimize(model, verify=False)
     assert type(result) is ir.Model and result.proto == expected
-    program = program_class(model=model, model_proto=None, exported_program="what torch has", _inference_session=1)
+    program = program_class(
+        model=model, model_proto=None, exported_program="what torch has", _inference_session=1
+    )
     made, _ = fusionc.optimize(program, verify=False)
     assert type(made) is program_class and made.model.proto == expected and program.model is model
     assert made.exported_program == "what torch has" and made._inference_session is None
@@ -283,11 +336,21 @@ def in_branch(model: Any) -> Any:
     return next(value.const_value for graph in graphs for value in graph.initializers.values())
 
 
-def test_weights_in_branches_of_a_model_of_onnx_ir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They lie in the folder of the model, not in the current one, where another file may have their name."""
+def test_weights_in_branches_of_a_model_of_onnx_ir(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They lie in the folder of the model, not in the current one, where another file may have
+    their name.
+    """
     ir = _Ir()
     monkeypatch.setitem(sys.modules, "onnx_ir", ir)
-    onnx.save(chosen_weights(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    onnx.save(
+        chosen_weights(),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=0,
+    )
     model = ir.from_proto(onnx.load(tmp_path / "m.onnx", load_external_data=False))
     for tensor in (in_branch(model), model.graph.initializers["w"].const_value):
         tensor.base_dir = os.fspath(tmp_path)
@@ -297,7 +360,13 @@ def test_weights_in_branches_of_a_model_of_onnx_ir(monkeypatch: pytest.MonkeyPat
 
 def test_weights_in_branches_of_a_model_of_the_real_onnx_ir(tmp_path: Path, empty: Path) -> None:
     ir = pytest.importorskip("onnx_ir", reason="onnx-ir is not installed: pip install onnx-ir")
-    onnx.save(chosen_weights(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    onnx.save(
+        chosen_weights(),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=0,
+    )
     result, _ = fusionc.optimize(ir.load(tmp_path / "m.onnx"))
     assert in_branch(result).numpy().shape == (32, 32)
 
@@ -306,15 +375,25 @@ def test_a_model_of_the_real_onnx_ir(tmp_path: Path, empty: Path) -> None:
     ir = pytest.importorskip("onnx_ir", reason="onnx-ir is not installed: pip install onnx-ir")
     expected = fusionc.optimize(small_model(), verify=False)[0]
     result, _ = fusionc.optimize(ir.from_proto(small_model()), verify=False)
-    assert [n.op_type for n in ir.to_proto(result).graph.node] == [n.op_type for n in expected.graph.node]
-    onnx.save(small_model(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
+    assert [n.op_type for n in ir.to_proto(result).graph.node] == [
+        n.op_type for n in expected.graph.node
+    ]
+    onnx.save(
+        small_model(),
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="m.data",
+        size_threshold=1000,
+    )
     external, _ = fusionc.optimize(ir.load(tmp_path / "m.onnx"), verify=False)
     weights = external.graph.initializers["w"].const_value
     assert os.fspath(weights.location) == "m.data" and weights.numpy().shape == (32, 32)
 
 
 def test_an_unknown_option_is_one_of_optimize() -> None:
-    with pytest.raises(TypeError, match=r"^optimize\(\) .* 'target_opste'; did you mean \"target_opset\"\?$"):
+    with pytest.raises(
+        TypeError, match=r"^optimize\(\) .* 'target_opste'; did you mean \"target_opset\"\?$"
+    ):
         fusionc.optimize(small_model(), target_opste=20)
 
 

@@ -27,14 +27,23 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def model() -> onnx.ModelProto:
-    """A convolution with its normalization, a sum of constants, two equal nodes, one output that nobody wants."""
+    """A convolution with its normalization, a sum of constants, two equal nodes, one output that
+    nobody wants.
+    """
     made = parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 17]> g (float[n,2,h,8] x) => (float[n,2,h,8] y, float[n,2,h,8] aside) {'
-        " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  two = Add(s, s)  e = Exp(b) f = Exp(b)"
+        " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  two = Add(s, s) "
+        " e = Exp(b) f = Exp(b)"
         " g1 = Add(e, f)  d = Reshape(two, sizes)  y = Mul(g1, d)  aside = Neg(x) }"
     )
-    arrays = {"w": np.ones((2, 2, 3, 3), np.float32) / 9, "s": np.ones(2, np.float32), "sizes": np.array([1, 2, 1, 1])}
-    made.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    arrays = {
+        "w": np.ones((2, 2, 3, 3), np.float32) / 9,
+        "s": np.ones(2, np.float32),
+        "sizes": np.array([1, 2, 1, 1]),
+    }
+    made.graph.initializer.extend(
+        onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()
+    )
     return made
 
 
@@ -67,7 +76,14 @@ def test_the_calls_of_exporters() -> None:
         ({"skip_constant_folding": True}, sorted([*SHORT, "Add", "Reshape"])),
         ({"perform_optimization": False}, sorted([*WITH_NORMALIZATION, "Exp"])),
         ({"unused_output": ["aside"]}, SHORT[:-1]),
-        ({"input_data": {"x": np.ones((1, 2, 3, 8), np.float32)}, "check_n": 3, "certify": False}, SHORT),
+        (
+            {
+                "input_data": {"x": np.ones((1, 2, 3, 8), np.float32)},
+                "check_n": 3,
+                "certify": False,
+            },
+            SHORT,
+        ),
         ({"test_input_shapes": {None: [1, 2, 5, 8]}, "target_opset_version": 18}, SHORT),
     ],
 )
@@ -114,11 +130,14 @@ def test_what_onnxslim_calls_dead_nodes(skipped: list[str], expected: list[str])
 def test_initializers_that_are_inputs_are_constants_unless_they_may_change(is_file: bool) -> None:
     given = model()
     given.graph.input.append(onnx.helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [2]))
-    onnx.save(given, "m.onnx", save_as_external_data=True, size_threshold=0)  # which changes what is saved
+    # which changes what is saved
+    onnx.save(given, "m.onnx", save_as_external_data=True, size_threshold=0)
     given.CopyFrom(onnx.load("m.onnx"))
     before = given.SerializeToString()
     for is_mutable, inputs in ((False, ["x"]), (True, ["x", "s"])):
-        simplified, is_right = fusionc.simplify("m.onnx" if is_file else given, mutable_initializer=is_mutable)
+        simplified, is_right = fusionc.simplify(
+            "m.onnx" if is_file else given, mutable_initializer=is_mutable
+        )
         assert is_right and [value.name for value in simplified.graph.input] == inputs
         assert (operators(simplified) == SHORT) is not is_mutable
         assert not any(tensor.external_data for tensor in simplified.graph.initializer)
@@ -132,7 +151,9 @@ def test_sizes_are_fixed() -> None:
         fusionc.slim(model(), input_shapes=["x:1,2,4,8"]),
         fusionc.slim(model(), input_shapes={"x": [1, 2, 4, 8]}),
     ):
-        assert made is not None and [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [
+        assert made is not None and [
+            dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim
+        ] == [
             1,
             2,
             4,
@@ -144,7 +165,11 @@ def test_slim_writes_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
     np.save("x.npy", np.ones((1, 2, 3, 8), np.float32))
     onnx.save(model(), "m.onnx")
     found = fusionc.slim(
-        "m.onnx", "out.onnx", model_check=True, model_check_inputs=["x:x.npy"], save_as_external_data=True
+        "m.onnx",
+        "out.onnx",
+        model_check=True,
+        model_check_inputs=["x:x.npy"],
+        save_as_external_data=True,
     )
     assert found is None and "equal in 8 runs" in capsys.readouterr().out
     assert operators(onnx.load("out.onnx")) == SHORT
@@ -204,11 +229,15 @@ def test_an_input_may_be_called_as_an_argument_of_numpy() -> None:
     two = np.ones(2, np.float32)
     _, is_right = fusionc.simplify(made, input_data={"file": two, "allow_pickle": two})
     np.save("file.npy", two)
-    slimmed = fusionc.slim(made, model_check=True, model_check_inputs=["file:file.npy", "allow_pickle:file.npy"])
+    slimmed = fusionc.slim(
+        made, model_check=True, model_check_inputs=["file:file.npy", "allow_pickle:file.npy"]
+    )
     assert is_right and operators(slimmed) == ["Add"]
 
 
-@pytest.mark.parametrize("value", [np.array([1, 2], object), np.array(["a", "b"], object), [[1], [2, 3]]])
+@pytest.mark.parametrize(
+    "value", [np.array([1, 2], object), np.array(["a", "b"], object), [[1], [2, 3]]]
+)
 def test_values_that_are_no_arrays_of_numbers_or_text(value: Any) -> None:
     with pytest.raises(fusionc.UsageError, match="the value of x is not an array") as caught:
         fusionc.simplify(model(), input_data={"x": value})
@@ -249,23 +278,35 @@ def test_a_list_of_models_is_refused() -> None:
 
 @pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
 def test_what_is_neither_a_path_nor_a_proto_is_refused(call: Callable[..., Any]) -> None:
-    for given, kind in ((model().SerializeToString(), "builtins.bytes"), (None, "builtins.NoneType")):
-        with pytest.raises(fusionc.UsageError, match=f"takes a path or an onnx.ModelProto, not {kind}"):
+    for given, kind in (
+        (model().SerializeToString(), "builtins.bytes"),
+        (None, "builtins.NoneType"),
+    ):
+        with pytest.raises(
+            fusionc.UsageError, match=f"takes a path or an onnx.ModelProto, not {kind}"
+        ):
             call(given)
 
 
 def test_the_names_of_passes_are_right() -> None:
-    used = {name for table in (ONNXSIM, ONNXSLIM_PATTERNS) for names in table.values() for name in names}
+    used = {
+        name for table in (ONNXSIM, ONNXSLIM_PATTERNS) for names in table.values() for name in names
+    }
     assert used <= {p.name for p in PASSES}
 
 
 def parameters(call: Callable[..., Any]) -> list[tuple[Any, ...]]:
-    return [(one.name, one.default, one.kind) for one in inspect.signature(call).parameters.values()]
+    return [
+        (one.name, one.default, one.kind) for one in inspect.signature(call).parameters.values()
+    ]
 
 
 def test_the_signatures_are_those_of_the_peers() -> None:
     assert parameters(fusionc.simplify) == parameters(onnxsim_simplify)
-    assert {name for name, *_ in parameters(fusionc.slim)} == {"model", "output_model"} | ONNXSLIM_SLIM
+    assert {name for name, *_ in parameters(fusionc.slim)} == {
+        "model",
+        "output_model",
+    } | ONNXSLIM_SLIM
 
 
 def test_the_recorded_signature_is_that_of_the_real_onnxsim() -> None:
@@ -274,7 +315,9 @@ def test_the_recorded_signature_is_that_of_the_real_onnxsim() -> None:
 
 
 def test_the_recorded_arguments_are_those_of_the_real_onnxslim() -> None:
-    parser_of_peer = pytest.importorskip("onnxslim.argparser", reason="onnxslim is not installed: pip install onnxslim")
+    parser_of_peer = pytest.importorskip(
+        "onnxslim.argparser", reason="onnxslim is not installed: pip install onnxslim"
+    )
     assert parser_of_peer.OnnxSlimKwargs.__annotations__.keys() == ONNXSLIM_SLIM
 
 
@@ -300,9 +343,13 @@ def test_one_text_is_no_list_of_texts(call: Callable[..., Any], name: str, text:
 @pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
 def test_external_data_that_is_not_loaded_is_told_with_what_to_do(call: Callable[..., Any]) -> None:
     given = model()
-    onnx.external_data_helper.convert_model_to_external_data(given, location="gone", size_threshold=0)
+    onnx.external_data_helper.convert_model_to_external_data(
+        given, location="gone", size_threshold=0
+    )
     onnx.save(given, "m.onnx")
     Path("gone").unlink()
     with pytest.raises(fusionc.FusioncError) as raised:
         call(onnx.load("m.onnx", load_external_data=False))
-    assert raised.value.hint.startswith("load the model with its external data, give its path instead, or")
+    assert raised.value.hint.startswith(
+        "load the model with its external data, give its path instead, or"
+    )

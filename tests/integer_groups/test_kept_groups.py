@@ -83,18 +83,24 @@ def at_load(model: onnx.ModelProto, folder: Path) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("core", "end", "expected"), GROUPS)
-def test_groups_are_those_of_onnxruntime(core: str, end: str, expected: int, tmp_path: Path) -> None:
+def test_groups_are_those_of_onnxruntime(
+    core: str, end: str, expected: int, tmp_path: Path
+) -> None:
     model = model_of(core, end)
     graph = typed_model(model, "", "onnxruntime-cpu").main
     grades = [grade(node, Wiring()) for node in graph.ordered() if is_core(node)]
     assert max(grades, default=0) == expected
     made = at_load(model, tmp_path)
     assert not expected or not FLOATS & made.keys(), made
-    assert any(name.startswith(("Q", "MatMulInteger")) for name in set(made) - {"QuantizeLinear"}) == bool(expected)
+    assert any(
+        name.startswith(("Q", "MatMulInteger")) for name in set(made) - {"QuantizeLinear"}
+    ) == bool(expected)
 
 
 @pytest.mark.parametrize(("core", "end", "expected"), GROUPS)
-def test_no_pass_takes_an_operator_out_of_a_group(core: str, end: str, expected: int, tmp_path: Path) -> None:
+def test_no_pass_takes_an_operator_out_of_a_group(
+    core: str, end: str, expected: int, tmp_path: Path
+) -> None:
     """A pass may make a product of integers of what was none."""
     model = model_of(core, end)
     result, _ = optimize(model, ON)
@@ -107,7 +113,12 @@ def test_no_pass_takes_an_operator_out_of_a_group(core: str, end: str, expected:
 def test_a_convolution_and_its_activation_are_refused_with_a_reason() -> None:
     result, counts = optimize(model_of("p = Conv (A, w) x = Relu (p)", Q), ON)
     assert not operators(result)["FusedConv"]
-    reasons = {reason for count in counts for reason in count.refused if count.pass_name == "TbeConvElemwiseFusionPass"}
+    reasons = {
+        reason
+        for count in counts
+        for reason in count.refused
+        if count.pass_name == "TbeConvElemwiseFusionPass"
+    }
     assert reasons == {"onnxruntime computes Conv in integers there, and could not any more"}
 
 
@@ -115,14 +126,18 @@ TWICE = "p = Conv (A, w) x = QuantizeLinear (p, o, n) q = Conv (A, w) u = Quanti
 
 
 @pytest.mark.parametrize(("scale", "products"), [("e", 2), ("o", 1)])
-def test_equal_products_are_merged_where_they_are_quantized_as_one(scale: str, products: int) -> None:
+def test_equal_products_are_merged_where_they_are_quantized_as_one(
+    scale: str, products: int
+) -> None:
     model = model_of(TWICE.format(scale=scale), "y = Max (x, u)")
     result, _ = optimize(model, ON)
     assert operators(result)["Conv"] == products
 
 
 def test_a_bias_behind_a_product_of_integers_is_not_moved_into_floats() -> None:
-    """onnxruntime would make a Gemm of floating-point numbers: another pass makes one operator on integers of it."""
+    """onnxruntime would make a Gemm of floating-point numbers: another pass makes one operator on
+    integers of it.
+    """
     result, _ = optimize(model_of("p = MatMul (R, v) y = Add (p, c)", ""), ON)
     assert operators(result)["MatMulIntegerToFloat"] == 1
     assert MADE["com.microsoft", "MatMulIntegerToFloat"] == FLOAT_RESULT

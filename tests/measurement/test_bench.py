@@ -32,7 +32,11 @@ class FakeRounds:
         self.calls: list[tuple[Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]]]] = []
 
     def __call__(
-        self, models: Mapping[str, DeployedModel], feeds: Mapping[str, Mapping[str, Any]], seconds: float, seed: int
+        self,
+        models: Mapping[str, DeployedModel],
+        feeds: Mapping[str, Mapping[str, Any]],
+        seconds: float,
+        seed: int,
     ) -> dict[str, Measured]:
         self.calls.append((models, feeds))
         drift = 1 + 0.1 * seed
@@ -40,7 +44,9 @@ class FakeRounds:
         for name, model in models.items():
             run = self.seconds[Path(name).stem] * drift * (1 + 0.001 * seed * len(name))
             run /= model.settings.threads or 1
-            found[name] = Measured(((run, run), (run,), (run, 9 * run)), 0.1 * drift, 50, 60, 70 + seed)
+            found[name] = Measured(
+                ((run, run), (run,), (run, 9 * run)), 0.1 * drift, 50, 60, 70 + seed
+            )
         return found
 
 
@@ -52,7 +58,9 @@ def models(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_costs_and_ratios(models: tuple[Path, Path]) -> None:
-    found = bench(BenchRequest(models, processes=3, seconds=0.01), FakeRounds(slow=0.010, faster=0.008))
+    found = bench(
+        BenchRequest(models, processes=3, seconds=0.01), FakeRounds(slow=0.010, faster=0.008)
+    )
     slow, faster = found.costs
     assert slow.ratio is None and faster.ratio is not None and faster.ratio.is_faster
     assert faster.ratio.ratio == pytest.approx(0.8, rel=0.01) and faster.ratio.observations == 3
@@ -84,23 +92,39 @@ def test_the_same_model_twice_is_two(models: tuple[Path, Path]) -> None:
 
 def test_throughput_in_batches_on_threads(models: tuple[Path, Path]) -> None:
     rounds = FakeRounds(slow=0.010, faster=0.005)
-    found = bench(BenchRequest(models, processes=1, seconds=0.01, batch_sizes=(1, 8), threads=(1, 2)), rounds)
-    rates = {(one.name, one.batch, one.threads): round(one.samples_per_second) for one in found.throughput}
-    assert rates["slow.onnx", 8, 2] == 1600 and rates["faster.onnx", 1, 1] == 200 and len(rates) == 8
+    found = bench(
+        BenchRequest(models, processes=1, seconds=0.01, batch_sizes=(1, 8), threads=(1, 2)), rounds
+    )
+    rates = {
+        (one.name, one.batch, one.threads): round(one.samples_per_second)
+        for one in found.throughput
+    }
+    assert (
+        rates["slow.onnx", 8, 2] == 1600 and rates["faster.onnx", 1, 1] == 200 and len(rates) == 8
+    )
     assert {feeds["slow.onnx"]["x"].shape[0] for _, feeds in rounds.calls[1:]} == {1, 8}
 
 
-@pytest.mark.parametrize("given", ["float[2] z", "int32[2] x", "float[N,2,3,4,5,6] x", "float[977] x"])
-def test_other_inputs_than_the_first_takes(given: str, models: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "given", ["float[2] z", "int32[2] x", "float[N,2,3,4,5,6] x", "float[977] x"]
+)
+def test_other_inputs_than_the_first_takes(
+    given: str, models: tuple[Path, Path], tmp_path: Path
+) -> None:
     kind, name = given.split()
     onnx.save(parse(f"g ({given}) => ({kind} y) {{ y = Abs ({name}) }}"), tmp_path / "other.onnx")
-    with pytest.raises(UsageError, match=rf"takes the input {name}, which slow\.onnx does not take"):
+    with pytest.raises(
+        UsageError, match=rf"takes the input {name}, which slow\.onnx does not take"
+    ):
         bench(BenchRequest([models[0], tmp_path / "other.onnx"]), FakeRounds())
 
 
 def test_areas_whose_kernels_are_not_there(models: tuple[Path, Path], tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(WITH_AREA), tmp_path / "area.onnx")
-    found = bench(BenchRequest([tmp_path / "area.onnx", models[0]], processes=1), FakeRounds(slow=1.0, area=1.0))
+    found = bench(
+        BenchRequest([tmp_path / "area.onnx", models[0]], processes=1),
+        FakeRounds(slow=1.0, area=1.0),
+    )
     told = [notice for notice in found.notices if "kernels" in notice]
     assert told == ["there is no area.kernels.so beside area.onnx: its areas run without kernels"]
 
@@ -128,7 +152,9 @@ def test_a_model_that_is_not_loaded(tmp_path: Path) -> None:
 def test_one_batch_size_where_none_is_open(tmp_path: Path) -> None:
     onnx.save(parse("g (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path / "m.onnx")
     rounds = FakeRounds(m=1.0)
-    with pytest.raises(UsageError, match="no input of the model leaves its first dimension open") as caught:
+    with pytest.raises(
+        UsageError, match="no input of the model leaves its first dimension open"
+    ) as caught:
         bench(BenchRequest([tmp_path / "m.onnx"], processes=1, batch_sizes=(2,)), rounds)
     assert not rounds.calls and (caught.value.hint or "").endswith('--free_dim "x:0"')
 
@@ -137,14 +163,18 @@ def test_the_batch_is_the_open_dimension(tmp_path: Path) -> None:
     text = "g (float[7,N,3] h, float[N,3] x) => (float[7,N,3] y) { y = Add (h, x) }"
     onnx.save(parse(text), tmp_path / "m.onnx")
     rounds = FakeRounds(m=1.0)
-    (one,) = bench(BenchRequest([tmp_path / "m.onnx"], processes=1, threads=(2,)), rounds).throughput
+    (one,) = bench(
+        BenchRequest([tmp_path / "m.onnx"], processes=1, threads=(2,)), rounds
+    ).throughput
     assert one.batch == rounds.calls[-1][1]["m.onnx"]["x"].shape[0] != 7
 
 
 def test_no_sample_to_make_a_batch_of(tmp_path: Path) -> None:
     onnx.save(parse("g (float[N,3] x) => (float[N,3] y) { y = Relu (x) }"), tmp_path / "m.onnx")
     np.savez(tmp_path / "none.npz", x=np.zeros((0, 3), np.float32))
-    asked = BenchRequest([tmp_path / "m.onnx"], processes=1, batch_sizes=(2,), inputs=tmp_path / "none.npz")
+    asked = BenchRequest(
+        [tmp_path / "m.onnx"], processes=1, batch_sizes=(2,), inputs=tmp_path / "none.npz"
+    )
     with pytest.raises(UsageError, match="the input x has no sample to repeat"):
         bench(asked, FakeRounds(m=1.0))
 

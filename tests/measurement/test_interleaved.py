@@ -25,4 +25,6 @@ def test_what_slows_whole_rounds_does_not_change_ratios() -> None:
 
 def test_of_an_even_machine_they_are_the_medians() -> None:
     times = {"original": [0.010] * 5, "result": [0.008] * 5, "other": [0.030] * 5}
-    assert interleaved.usual_times(times) == pytest.approx({kind: statistics.median(t) for kind, t in times.items()})
+    assert interleaved.usual_times(times) == pytest.approx(
+        {kind: statistics.median(t) for kind, t in times.items()}
+    )

@@ -20,7 +20,9 @@ from fusionc.measurement.intervals import interval_of, log_ratio, percentile, st
         (0.995, 29, 2.756),
     ],
 )
-def test_quantiles_are_those_of_the_tables(probability: float, freedom: int, expected: float) -> None:
+def test_quantiles_are_those_of_the_tables(
+    probability: float, freedom: int, expected: float
+) -> None:
     assert student_quantile(probability, freedom) == pytest.approx(expected, abs=1e-3)
 
 

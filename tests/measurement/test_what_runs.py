@@ -13,15 +13,22 @@ MODEL = "g (float[1,3,8,8] x) => (float[1,16,8,8] y) <float[16,3,1,1] w> {{ a = 
 
 
 def test_the_operators_and_the_optimizers_that_changed_something(tmp_path: Path) -> None:
-    for name, rest in (("one", "y = Relu (a)"), ("same", "b = Identity (a)  y = Relu (b)"), ("other", "y = Tanh (a)")):
+    for name, rest in (
+        ("one", "y = Relu (a)"),
+        ("same", "b = Identity (a)  y = Relu (b)"),
+        ("other", "y = Tanh (a)"),
+    ):
         model = parse(MODEL.format(rest))
         model.graph.initializer[0].raw_data = b"\0\0\x80?" * 48
         onnx.save(model, tmp_path / f"{name}.onnx")
-    one, same, other = (what_runs(DeployedModel(tmp_path / f"{name}.onnx")) for name in ("one", "same", "other"))
+    one, same, other = (
+        what_runs(DeployedModel(tmp_path / f"{name}.onnx")) for name in ("one", "same", "other")
+    )
     assert one.operators == same.operators != other.operators
     assert "ConvActivationFusion" in one.optimizers and one.operators.total() < 4
     plain = DeployedModel(
-        tmp_path / "one.onnx", settings=SessionSettings(disabled_optimizers=("ConvActivationFusion",))
+        tmp_path / "one.onnx",
+        settings=SessionSettings(disabled_optimizers=("ConvActivationFusion",)),
     )
     assert "ConvActivationFusion" not in what_runs(plain).optimizers
 
@@ -35,7 +42,9 @@ def test_the_same_operators_in_another_order_are_others(tmp_path: Path) -> None:
     }
     for name, text in texts.items():
         onnx.save(parse(f"{head} {text}"), tmp_path / f"{name}.onnx")
-    late, early, names = (what_runs(DeployedModel(tmp_path / f"{name}.onnx")).operators for name in texts)
+    late, early, names = (
+        what_runs(DeployedModel(tmp_path / f"{name}.onnx")).operators for name in texts
+    )
     assert late == names != early and late.total() == early.total() == 2
 
 

@@ -43,7 +43,9 @@ def everything() -> onnx.ModelProto:
 def _graph(graph: onnx.GraphProto) -> None:
     graph.name, graph.doc_string = "main", "of the graph"
     graph.metadata_props.add(key="k", value="v")
-    graph.input.extend([_value("x", ["N", 3]), _value("flag", [], TensorProto.BOOL), _value("default", [3])])
+    graph.input.extend(
+        [_value("x", ["N", 3]), _value("flag", [], TensorProto.BOOL), _value("default", [3])]
+    )
     graph.input.extend([_typed("sequence", "sequence_type"), _typed("optional", "optional_type")])
     graph.input.extend([_typed("map", "map_type"), _typed("sparse", "sparse_tensor_type")])
     for name in ("y", "z", "called"):
@@ -56,13 +58,22 @@ def _graph(graph: onnx.GraphProto) -> None:
     sparse.indices.CopyFrom(numpy_helper.from_array(np.array([1]), "sparse_indices"))
     annotation = graph.quantization_annotation.add(tensor_name="x")
     annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="scale")
-    # not in topological order, the standard domain in both spellings, optional inputs and outputs left out
-    _node(graph.node.add(op_type="Add", input=["middle", "default"], output=["y"], domain="ai.onnx"))
+    # not in topological order, the standard domain in both spellings, optional inputs and outputs
+    # left out
+    _node(
+        graph.node.add(op_type="Add", input=["middle", "default"], output=["y"], domain="ai.onnx")
+    )
     _node(graph.node.add(op_type="Clip", input=["x", "", "default"], output=["middle"]))
     _node(graph.node.add(op_type="GRU", input=["x", "x", "x"], output=["", "unused_state"]))
-    custom = _node(graph.node.add(op_type="Everything", input=["x"], output=["custom"], domain="my.own"))
+    custom = _node(
+        graph.node.add(op_type="Everything", input=["x"], output=["custom"], domain="my.own")
+    )
     custom.attribute.extend(_attributes())
-    call = _node(graph.node.add(op_type="call", input=["x"], output=["called"], domain="my.own", overload="two"))
+    call = _node(
+        graph.node.add(
+            op_type="call", input=["x"], output=["called"], domain="my.own", overload="two"
+        )
+    )
     call.attribute.append(helper.make_attribute("alpha", 0.5))
     branch = helper.make_graph(
         [helper.make_node("Neg", ["x"], ["shadow"]), helper.make_node("Abs", ["shadow"], ["branch_out"])],
@@ -88,7 +99,9 @@ def _node(node: onnx.NodeProto) -> onnx.NodeProto:
     return node
 
 
-def _value(name: str, shape: list[int | str], elem_type: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+def _value(
+    name: str, shape: list[int | str], elem_type: int = TensorProto.FLOAT
+) -> onnx.ValueInfoProto:
     value = helper.make_tensor_value_info(name, elem_type, shape, doc_string="of a value")
     value.metadata_props.add(key="k", value="v")
     value.type.denotation = "TENSOR"
@@ -114,16 +127,22 @@ def _typed(name: str, kind: str) -> onnx.ValueInfoProto:
 
 
 def _tensors() -> Iterator[TensorProto]:
-    """An unused initializer of every element type, raw, and in the typed fields where there is one."""
+    """An unused initializer of every element type, raw, and in the typed fields where there is
+    one.
+    """
     for name, number in TensorProto.DataType.items():
         if number == TensorProto.UNDEFINED:
             continue
-        tensor = TensorProto(name=f"raw {name}", data_type=number, dims=[2], doc_string="of a tensor")
+        tensor = TensorProto(
+            name=f"raw {name}", data_type=number, dims=[2], doc_string="of a tensor"
+        )
         tensor.metadata_props.add(key="k", value="v")
         if number == TensorProto.STRING:
             tensor.string_data.extend([b"\xff\xfe", b"text"])
         else:
-            tensor.raw_data = bytes(range(32))[: 2 * helper.tensor_dtype_to_np_dtype(number).itemsize]
+            tensor.raw_data = bytes(range(32))[
+                : 2 * helper.tensor_dtype_to_np_dtype(number).itemsize
+            ]
         yield tensor
     for field, number in (
         ("float_data", TensorProto.FLOAT), ("int32_data", TensorProto.INT8), ("int64_data", TensorProto.INT64),
@@ -140,7 +159,9 @@ def _tensors() -> Iterator[TensorProto]:
 def _attributes() -> Iterator[AttributeProto]:
     tensor = numpy_helper.from_array(np.ones(2, np.float32))
     graph = helper.make_graph([], "empty", [], [])
-    sparse = onnx.SparseTensorProto(values=tensor, indices=numpy_helper.from_array(np.array([0, 1])), dims=[4])
+    sparse = onnx.SparseTensorProto(
+        values=tensor, indices=numpy_helper.from_array(np.array([0, 1])), dims=[4]
+    )
     type_proto = TypeProto()
     type_proto.opaque_type.domain, type_proto.opaque_type.name = "d", "n"
     for name, value in (
@@ -156,7 +177,12 @@ def _attributes() -> Iterator[AttributeProto]:
 
 
 def _function(function: onnx.FunctionProto) -> None:
-    function.name, function.domain, function.overload, function.doc_string = "call", "my.own", "two", "of a function"
+    function.name, function.domain, function.overload, function.doc_string = (
+        "call",
+        "my.own",
+        "two",
+        "of a function",
+    )
     function.input.append("a")
     function.output.append("b")
     function.attribute.append("alpha")

@@ -24,7 +24,11 @@ def test_a_name_given_twice_is_an_error() -> None:
 
 
 def test_nodes_out_of_order_are_ordered_once_something_changes() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y) { y = Neg (c) b = Identity (a) c = Abs (b) a = Relu (x) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { y = Neg (c) b = Identity (a) c = Abs (b) a = "
+        "Relu "
+        "(x) }"
+    )
     result, counts = optimize(model, [pass_of("IdentityPass")])
     assert effected(counts) == 1
     assert [node.op_type for node in result.graph.node] == ["Relu", "Abs", "Neg"]
@@ -32,7 +36,9 @@ def test_nodes_out_of_order_are_ordered_once_something_changes() -> None:
 
 
 def test_a_value_that_nobody_makes_is_named_with_its_user() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y) { a = Add (x, ghost) b = Identity (a) y = Neg (b) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { a = Add (x, ghost) b = Identity (a) y = Neg (b) }"
+    )
     with pytest.raises(FusioncError, match="nothing makes the value 'ghost'") as caught:
         optimize(model, [pass_of("IdentityPass")])
     assert caught.value.code == "E13005" and "Add:a" in caught.value.where
@@ -40,7 +46,11 @@ def test_a_value_that_nobody_makes_is_named_with_its_user() -> None:
 
 def test_of_two_initializers_of_one_name_the_last_counts() -> None:
     """As in onnxruntime, which runs such a model."""
-    model = parse("agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}, float[1] v = {1.0}> { y = Mul (x, w) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}, float[1] v = {1.0}> { y = "
+        "Mul "
+        "(x, w) }"
+    )
     model.graph.initializer[1].name = "w"
     assert typed_model(model, "").main.values["w"].constant().tolist() == [1.0]
 
@@ -54,7 +64,9 @@ def test_a_subgraph_may_shadow_a_name_and_goes_on_meaning_its_own() -> None:
                     else_branch = e () => (float[N] q) { q = Abs (b) }>
     }""")
     result, counts = optimize(model, [pass_of("IdentityPass")])
-    assert [reason for count in counts for reason in count.refused] == ["a subgraph gives another value the same name"]
+    assert [reason for count in counts for reason in count.refused] == [
+        "a subgraph gives another value the same name"
+    ]
     assert result == model
 
 
@@ -81,7 +93,9 @@ def test_a_sparse_initializer_is_a_value_of_its_own_graph() -> None:
     model = parse("""agraph (float[3] x, bool c) => (float[3] y) {
         y = If (c) <then_branch = t () => (float[3] p) { p = Add (x, w) },
                     else_branch = e () => (float[3] q) { q = Mul (x, w) }> }""")
-    values, places = (numpy_helper.from_array(np.array([n], d), "w") for n, d in ((2, np.float32), (1, np.int64)))
+    values, places = (
+        numpy_helper.from_array(np.array([n], d), "w") for n, d in ((2, np.float32), (1, np.int64))
+    )
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3]))
     graph = typed_model(model, "").main
     (choice,) = graph.nodes

@@ -43,7 +43,9 @@ def test_the_graph_in_memory_loses_nothing() -> None:
 
 
 def test_only_what_a_pass_rewrites_changes() -> None:
-    """An Identity between two nodes goes; the order of the nodes becomes topological, all else stays."""
+    """An Identity between two nodes goes; the order of the nodes becomes topological, all else
+    stays.
+    """
     model = everything()
     model.graph.node.add(op_type="Identity", input=["called"], output=["same"])
     model.graph.node.add(op_type="Consumer", input=["same"], output=["consumed"], domain="my.own")

@@ -25,23 +25,43 @@ def test_how_large_elements_are(name: str, size: int) -> None:
     assert byte_size(TensorProto(dims=[3], data_type=TensorProto.DataType.Value(name))) == size
     for count in (0, 1, 5, 8):
         tensor = make_tensor("t", TensorProto.DataType.Value(name), [count], [0] * count)
-        assert byte_size(numpy_helper.from_array(numpy_helper.to_array(tensor))) == byte_size(tensor)
-        assert len(numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data) == byte_size(tensor)
+        assert byte_size(numpy_helper.from_array(numpy_helper.to_array(tensor))) == byte_size(
+            tensor
+        )
+        assert len(numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data) == byte_size(
+            tensor
+        )
 
 
 def test_strings_are_as_large_as_their_bytes() -> None:
-    assert byte_size(TensorProto(dims=[2], data_type=TensorProto.STRING, string_data=[b"ab", "ü".encode()])) == 4
+    assert (
+        byte_size(
+            TensorProto(dims=[2], data_type=TensorProto.STRING, string_data=[b"ab", "ü".encode()])
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize(
     "one",
-    [np.arange(6, dtype=np.float32), np.arange(6).astype(ml_dtypes.bfloat16), np.array(["a", "b"] * 3, object)],
+    [
+        np.arange(6, dtype=np.float32),
+        np.arange(6).astype(ml_dtypes.bfloat16),
+        np.array(["a", "b"] * 3, object),
+    ],
     ids=lambda array: str(array.dtype),
 )
 def test_a_digest_tells_elements_apart_wherever_they_lie(one: np.ndarray) -> None:
     pairs = one.reshape(2, 3)
-    assert element_digest(one) == element_digest(pairs) == element_digest(pairs.copy("F")) != element_digest(pairs.T)
-    assert element_digest(one[:5]) != element_digest(one) and element_digest(one[:0]) == element_digest(one[6:])
+    assert (
+        element_digest(one)
+        == element_digest(pairs)
+        == element_digest(pairs.copy("F"))
+        != element_digest(pairs.T)
+    )
+    assert element_digest(one[:5]) != element_digest(one) and element_digest(
+        one[:0]
+    ) == element_digest(one[6:])
 
 
 def test_a_digest_needs_no_copy_of_the_elements() -> None:

@@ -38,18 +38,26 @@ def test_an_operator_set_is_imported_where_it_is_used() -> None:
     """By a function for its subgraphs, too, which have its imports; once, and in a stable order."""
     body = """c = Constant <value = bool {1}> ()  y = If (c) <then_branch = t () => (float[m] p) { p = Neg (x) },
         else_branch = e () => (float[m] q) { q = Abs (x) }>"""
-    model = build(with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body), "")
+    model = build(
+        with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body), ""
+    )
     branch = next(graph for graph in model.graphs if graph.parent is not None)
     for domain in ("com.microsoft", "another"):
         branch.opsets[domain] = 1
     for _ in range(2):
         written = write_back(model)
-        assert [entry.domain for entry in written.functions[0].opset_import] == ["", "another", "com.microsoft"]
+        assert [entry.domain for entry in written.functions[0].opset_import] == [
+            "",
+            "another",
+            "com.microsoft",
+        ]
         assert [entry.domain for entry in written.opset_import] == ["", "my"]
 
 
 def test_a_declaration_of_nothing_is_none_of_a_new_value() -> None:
-    model = parse("agraph (float[2] x) => (float[2] y) <float[2] c = {1,2}> { a = Mul (x, c) y = Mul (a, c) }")
+    model = parse(
+        "agraph (float[2] x) => (float[2] y) <float[2] c = {1,2}> { a = Mul (x, c) y = Mul (a, c) }"
+    )
     model.graph.value_info.append(helper.make_tensor_value_info("c_fused", TensorProto.INT64, [5]))
     result, _ = optimize(model, [pass_of("ConstantReassociationPass")])
     (constant,) = result.graph.initializer

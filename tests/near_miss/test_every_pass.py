@@ -1,4 +1,6 @@
-"""Of every pass: what matches is never explained as a miss, and what does not match has a reason."""
+"""Of every pass: what matches is never explained as a miss, and what does not match has a
+reason.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def _cases(pass_: Pass) -> list[Fires | Stays]:
     return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:_EACH]]
 
 
-@pytest.mark.parametrize("pass_", [p for p in PASSES if any(q.formulas for q in p.patterns)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "pass_", [p for p in PASSES if any(q.formulas for q in p.patterns)], ids=lambda p: p.name
+)
 def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
     for case in _cases(pass_):
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
@@ -42,10 +46,14 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:
-            assert "" in [place.reason for place in places], f"{case.name}: no place would take effect"
+            assert "" in [place.reason for place in places], (
+                f"{case.name}: no place would take effect"
+            )
 
 
 def test_every_condition_says_what_it_asks_for() -> None:
     for pass_ in PASSES:
         for pattern in (pattern for pattern in pass_.patterns if pattern.where is not None):
-            assert (pattern.where.__doc__ or "").startswith("Whether "), f"{pass_.name}: {pattern.name}"
+            assert (pattern.where.__doc__ or "").startswith("Whether "), (
+                f"{pass_.name}: {pattern.name}"
+            )

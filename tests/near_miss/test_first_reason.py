@@ -1,4 +1,6 @@
-"""Planted near-misses: a form that a pass takes, with one thing in it that does not fit. That is the first reason."""
+"""Planted near-misses: a form that a pass takes, with one thing in it that does not fit. That is
+the first reason.
+"""
 
 from __future__ import annotations
 
@@ -117,14 +119,19 @@ L2 = Form(
     """agraph (float[N,4] x) => (float[N,4] y) <int64[1] ax = {-1}, float two = {2}> {
     [s] s = Pow (x, two) [t] t = ReduceSum (s, ax) [r] r = Sqrt (t) [y] y = Div (x, r) }""",
 )
-FAST_GELU = Form("FastGeluFusionPass", "agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", 20)
+FAST_GELU = Form(
+    "FastGeluFusionPass", "agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", 20
+)
 CONV_RELU = Form(
     "TbeConvElemwiseFusionPass",
     """agraph (float[N,3,6,6] x, bool w) => (float[a,b,c,d] z) <float[4,3,3,3] W> {
     z = If (w) <then_branch = one () => (float[a,b,c,d] y) { [c] c = Conv (x, W) [y] y = Relu (c) },
     else_branch = two () => (float[a,b,c,d] y) { y = Conv (x, W) }> }""",
 )
-CAST = Form("CastRemovePass", "agraph (float[N,4] x) => (float[N,4] y) { [c] c = Cast <to = 1> (x) [y] y = Neg (c) }")
+CAST = Form(
+    "CastRemovePass",
+    "agraph (float[N,4] x) => (float[N,4] y) { [c] c = Cast <to = 1> (x) [y] y = Neg (c) }",
+)
 FORMS = (
     GELU, LAYER_NORM, SOFTMAX, CONV_BN, MATMUL_ADD, ATTENTION, SPLIT_CONV, CONV_CONCAT, SKIP_NORM, SHUFFLE, ROTARY,
     GROUPED, BIAS_GELU, SIGMOID, L2, FAST_GELU, CONV_RELU, CAST,
@@ -150,9 +157,14 @@ UNMET = "a condition of the pattern does not hold"
 MISSES = [
     # a constant of another value, and what is no constant
     Miss(
-        GELU, "root = {1.41421356}", "root = {1.43}", "Div ‹d›: second operand ‹root› is 1.43, not 1.4142135623730951"
+        GELU,
+        "root = {1.41421356}",
+        "root = {1.43}",
+        "Div ‹d›: second operand ‹root› is 1.43, not 1.4142135623730951",
     ),
-    Miss(GELU, "half = {0.5}", "half = {0.505}", "Mul ‹h›: second operand ‹half› is 0.505, not 0.5"),
+    Miss(
+        GELU, "half = {0.5}", "half = {0.505}", "Mul ‹h›: second operand ‹half› is 0.505, not 0.5"
+    ),
     Miss(GELU, "one = {1}", "one = {2}", "Add ‹a›: second operand ‹one› is 2.0, not 1.0"),
     Miss(
         GELU,
@@ -193,10 +205,27 @@ MISSES = [
     ),
     # another operator, or none
     Miss(GELU, "Erf (d)", "Tanh (d)", "Add ‹a›: first operand ‹e› is made by Tanh ‹e›, not by Erf"),
-    Miss(GELU, "Add (e, one)", "Sub (e, one)", "Mul ‹y›: second operand ‹a› is made by Sub ‹a›, not by Add"),
-    Miss(LAYER_NORM, "Sqrt (e)", "Abs (e)", "Div ‹n›: second operand ‹r› is made by Abs ‹r›, not by Sqrt"),
-    Miss(SOFTMAX, "Exp (d)", "Abs (d)", "Div ‹y›: first operand ‹e› is made by Abs ‹e›, not by Exp"),
-    Miss(SOFTMAX, "e = Exp (d)", "e = Exp (x)", "Exp ‹e›: first input ‹x› is an input of the graph, not made by Sub"),
+    Miss(
+        GELU,
+        "Add (e, one)",
+        "Sub (e, one)",
+        "Mul ‹y›: second operand ‹a› is made by Sub ‹a›, not by Add",
+    ),
+    Miss(
+        LAYER_NORM,
+        "Sqrt (e)",
+        "Abs (e)",
+        "Div ‹n›: second operand ‹r› is made by Abs ‹r›, not by Sqrt",
+    ),
+    Miss(
+        SOFTMAX, "Exp (d)", "Abs (d)", "Div ‹y›: first operand ‹e› is made by Abs ‹e›, not by Exp"
+    ),
+    Miss(
+        SOFTMAX,
+        "e = Exp (d)",
+        "e = Exp (x)",
+        "Exp ‹e›: first input ‹x› is an input of the graph, not made by Sub",
+    ),
     Miss(
         CONV_BN,
         "BatchNormalization (c,",
@@ -261,7 +290,12 @@ MISSES = [
         'Gelu ‹y›: attribute approximate is "tanh", not "none"',
     ),
     Miss(ROTARY, "(n, l)", "(n, l, l)", "Concat ‹r›: has 3 inputs, not 2"),
-    Miss(ROTARY, "Neg (h)", "Neg (l)", "Neg ‹n›: first input ‹l› is the first output of Split ‹i›, not the second"),
+    Miss(
+        ROTARY,
+        "Neg (h)",
+        "Neg (l)",
+        "Neg ‹n›: first input ‹l› is the first output of Split ‹i›, not the second",
+    ),
     Miss(
         SKIP_NORM,
         "s = Add (x, k)",
@@ -304,7 +338,10 @@ MISSES = [
         SPLIT_CONV,
         "[s] s = Conv (p,",
         "[j] k, j = Split <axis = 1, num_outputs = 2> (x) [s] s = Conv (k,",
-        "Conv ‹s›: first input ‹k› is made by Split ‹j›: the pattern has one and the same Split in several places",
+        (
+            "Conv ‹s›: first input ‹k› is made by Split ‹j›: the pattern has one and the same "
+            "Split in several places"
+        ),
     ),
     # a condition of the pattern besides its formula
     Miss(
@@ -317,20 +354,28 @@ MISSES = [
         CONV_CONCAT,
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
-        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, and alike but for these",
+        (
+            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
+            "and alike but for these"
+        ),
     ),
     Miss(
         CONV_CONCAT,
         "(float[N,3,6,6] x)",
         "(float[N,3,6,6] x, float[2,3,3,3] W)",
-        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, and alike but for these",
+        (
+            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
+            "and alike but for these"
+        ),
     ),
     Miss(
         GROUPED,
         "j2 = Expand",
         "j2 = Mul",
-        f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one query has the heads of "
-        "a key in groups; a Transpose merges the heads, or there is one query; and nothing guards against hidden rows",
+        f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one "
+        "query has the heads of "
+        "a key in groups; a Transpose merges the heads, or there is one query; and nothing "
+        "guards against hidden rows",
     ),
     # of patterns that get equally far, the one that lacks less
     Miss(
@@ -341,9 +386,17 @@ MISSES = [
     ),
     # interior values
     Miss(
-        GELU, "(float[N,4] y)", "(float[N,4] y, float[N,4] e)", "Mul ‹y›: interior value ‹e› is an output of the graph"
+        GELU,
+        "(float[N,4] y)",
+        "(float[N,4] y, float[N,4] e)",
+        "Mul ‹y›: interior value ‹e› is an output of the graph",
     ),
-    Miss(GELU, "[y] y =", "[k] k = Relu (a) [y] y =", "Mul ‹y›: interior value ‹a› is used by Relu ‹k›"),
+    Miss(
+        GELU,
+        "[y] y =",
+        "[k] k = Relu (a) [y] y =",
+        "Mul ‹y›: interior value ‹a› is used by Relu ‹k›",
+    ),
     Miss(
         CONV_BN,
         "(float[N,4,4,4] y)",
@@ -357,18 +410,43 @@ MISSES = [
         "Add ‹y›: interior value ‹p› is used by Relu ‹k› and 1 more",
     ),
     # what the rewrite and the engine refuse, and the opset
-    Miss(GELU, "", "", "Mul ‹y›: opset 17 has no Gelu: 17 < 20, --target_opset 20 would do", opset=17),
-    Miss(ATTENTION, "", "", "MatMul ‹y›: opset 22 has no Attention: 22 < 23, --target_opset 23 would do", opset=22),
+    Miss(
+        GELU, "", "", "Mul ‹y›: opset 17 has no Gelu: 17 < 20, --target_opset 20 would do", opset=17
+    ),
+    Miss(
+        ATTENTION,
+        "",
+        "",
+        "MatMul ‹y›: opset 22 has no Attention: 22 < 23, --target_opset 23 would do",
+        opset=22,
+    ),
     Miss(ATTENTION, "axis = -1", "axis = 1", "MatMul ‹y›: Softmax is not over the keys"),
-    Miss(SHUFFLE, "{2, 3, 8, 10}", "{2, 3, 10, 8}", "Reshape ‹y›: the shapes are not known to be those of blocks"),
-    Miss(MATMUL_ADD, "float[4] B", "float[1,1,4] B", "Add ‹y›: the addend does not fit into the product"),
+    Miss(
+        SHUFFLE,
+        "{2, 3, 8, 10}",
+        "{2, 3, 10, 8}",
+        "Reshape ‹y›: the shapes are not known to be those of blocks",
+    ),
+    Miss(
+        MATMUL_ADD,
+        "float[4] B",
+        "float[1,1,4] B",
+        "Add ‹y›: the addend does not fit into the product",
+    ),
     Miss(GELU, "float one", "float[1,1,1] one", "Mul ‹y›: the shape would change"),
-    Miss(SKIP_NORM, "float[B,S,4] k", "float[4] k", "LayerNormalization ‹y›: the shapes are not known to be equal"),
+    Miss(
+        SKIP_NORM,
+        "float[B,S,4] k",
+        "float[4] k",
+        "LayerNormalization ‹y›: the shapes are not known to be equal",
+    ),
 ]
 
 
 def first_reason(form: Form, graph: str, opset: int) -> str:
-    """What is said first of a graph, which says the names of nodes in brackets, of a pass that does not fire there."""
+    """What is said first of a graph, which says the names of nodes in brackets, of a pass that does
+    not fire there.
+    """
     model = typed_model(parse(graph, opset), ".")
     reasons = reasons_of(list(places_of(model, pass_of(form.pass_name))))
     return reasons[0].text
@@ -376,11 +454,15 @@ def first_reason(form: Form, graph: str, opset: int) -> str:
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.pass_name)
 def test_the_form_itself_fires(form: Form) -> None:
-    places = list(places_of(typed_model(parse(form.graph, form.opset), "."), pass_of(form.pass_name)))
+    places = list(
+        places_of(typed_model(parse(form.graph, form.opset), "."), pass_of(form.pass_name))
+    )
     assert "" in [place.reason for place in places]
 
 
-@pytest.mark.parametrize("miss", MISSES, ids=lambda miss: f"{miss.form.pass_name}: {miss.new or miss.opset}")
+@pytest.mark.parametrize(
+    "miss", MISSES, ids=lambda miss: f"{miss.form.pass_name}: {miss.new or miss.opset}"
+)
 def test_what_does_not_fit_is_the_first_reason(miss: Miss) -> None:
     assert miss.old in miss.form.graph
     graph = miss.form.graph.replace(miss.old, miss.new)

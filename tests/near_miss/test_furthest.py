@@ -1,4 +1,6 @@
-"""Each word of the pattern language: the largest part that is there, and the first thing that is not."""
+"""Each word of the pattern language: the largest part that is there, and the first thing that is
+not.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ TWICE = "the pattern has one and the same Relu in several places"
 
 @dataclass(frozen=True)
 class Case:
-    """A formula, or several, at the node ‹y› of a graph of these nodes, how many operators fit, and the reason."""
+    """A formula, or several, at the node ‹y› of a graph of these nodes, how many operators fit, and
+    the reason.
+    """
 
     formula: Formula | tuple[Formula, ...]
     nodes: str
@@ -56,7 +60,10 @@ CASES = {
     ),
     "one node in two places, with a fault": Case(
         op.Add(op.Exp(op.Relu(x * 2.0)), op.Neg(op.Relu(x * 2.0))),
-        "[m] m = Mul (x, three) [a] a = Relu (m) [e] e = Exp (a) [n] n = Neg (a) [y] y = Add (e, n)",
+        (
+            "[m] m = Mul (x, three) [a] a = Relu (m) [e] e = Exp (a) [n] n = Neg (a) [y] y = Add "
+            "(e, n)"
+        ),
         7,
         "Mul ‹m›: second operand ‹three› is 3.0, not 2.0",
     ),
@@ -64,7 +71,10 @@ CASES = {
         op.Sub(op.Div(x, const("c")), const("c")),
         "[d] d = Div (x, two) [y] y = Sub (d, three)",
         2,
-        "Sub ‹y›: second operand ‹three› is not ‹two›: the pattern has the same value in both places",
+        (
+            "Sub ‹y›: second operand ‹three› is not ‹two›: the pattern has the same value in "
+            "both places"
+        ),
     ),
     "operands in either order": Case(
         op.Mul(op.Add(x, 1.0), op.Sub(x, 2.0)),
@@ -123,16 +133,25 @@ CASES = {
         "Clip ‹y›: second input ‹w› is not a constant: it is an input of the graph",
     ),
     "what is left out": Case(
-        op.Clip(x, const("low"), const("high")), "[y] y = Clip (x, two)", 1, "Clip ‹y›: third input is left out"
+        op.Clip(x, const("low"), const("high")),
+        "[y] y = Clip (x, two)",
+        1,
+        "Clip ‹y›: third input is left out",
     ),
     "too many inputs": Case(
-        op.Clip(x, maybe(const("low"))), "[y] y = Clip (x, two, three)", 1, "Clip ‹y›: has 3 inputs, not at most 2"
+        op.Clip(x, maybe(const("low"))),
+        "[y] y = Clip (x, two, three)",
+        1,
+        "Clip ‹y›: has 3 inputs, not at most 2",
     ),
     "known before the model runs": Case(
         op.Add(known("c"), op.Relu(x)),
         "[r] r = Relu (x) [y] y = Add (x, r)",
         2,
-        "Add ‹y›: first operand ‹x› is not computed from constants alone: it is an input of the graph",
+        (
+            "Add ‹y›: first operand ‹x› is not computed from constants alone: it is an input of "
+            "the graph"
+        ),
     ),
     "an output of an operator": Case(
         op.Exp(op.Split(x)[1]),

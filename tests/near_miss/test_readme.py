@@ -14,10 +14,17 @@ from fusionc.cli import main
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_commands_of_the_readme_print_these_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_the_readme_print_these_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sample_models").symlink_to(ROOT / "sample_models")
-    section = (ROOT / "README.md").read_text().partition("### Why a pass does not fire")[2].partition("\n### ")[0]
+    section = (
+        (ROOT / "README.md")
+        .read_text()
+        .partition("### Why a pass does not fire")[2]
+        .partition("\n### ")[0]
+    )
     (commands,) = re.findall("```sh\n(.*?)```", section, re.DOTALL)
     results = [
         CliRunner().invoke(main, shlex.split(command, comments=True)[1:], prog_name="fusionc")

@@ -1,4 +1,6 @@
-"""`why`: what a pass did in a conversion, what it refused, what others took, and where it nearly fired."""
+"""`why`: what a pass did in a conversion, what it refused, what others took, and where it nearly
+fired.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def ask(graph: str, name: str, opset: int = 18, **options: object) -> PassAnswer
 
 def test_what_switches_users_passes_off_together_is_named() -> None:
     name = "AddRmsNormDynamicQuantFusionPass"
-    assert ask(GELU, name, pattern_fusion_pass=False).state.startswith("off by --pattern_fusion_pass false")
+    assert ask(GELU, name, pattern_fusion_pass=False).state.startswith(
+        "off by --pattern_fusion_pass false"
+    )
     assert f'"{name}:on" switches it on' in ask(GELU, name, optimization_switch=f"{name}:off").state
 
 
@@ -96,17 +100,27 @@ def test_what_was_refused_and_then_taken_by_another_pass() -> None:
     assert ask(GELU, "GeluFusionPass", target_opset=20).fired
 
 
-def test_an_opset_that_onnxruntime_does_not_run_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opset_that_onnxruntime_does_not_run_is_no_advice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("fusionc.near_miss.pass_places.newest_opset", lambda: 19)
     (taken,) = ask(GELU, "GeluFusionPass").taken
-    assert taken.reason == "Mul ‹y›: opset 18 has no Gelu: 18 < 20, newer than this onnxruntime runs"
+    assert (
+        taken.reason == "Mul ‹y›: opset 18 has no Gelu: 18 < 20, newer than this onnxruntime runs"
+    )
 
 
 def test_what_another_pass_took_before() -> None:
     answer = ask(TWICE, "ArithmeticSimplifyPass")
     (taken,) = answer.taken
-    assert (taken.reason, taken.nodes, taken.by.pass_name) == ("", ("b", "a"), "TransOpSymmetryEliminationPass")
-    left = ask(TWICE, "ArithmeticSimplifyPass", optimization_switch="TransOpSymmetryEliminationPass:off")
+    assert (taken.reason, taken.nodes, taken.by.pass_name) == (
+        "",
+        ("b", "a"),
+        "TransOpSymmetryEliminationPass",
+    )
+    left = ask(
+        TWICE, "ArithmeticSimplifyPass", optimization_switch="TransOpSymmetryEliminationPass:off"
+    )
     assert left.fired and not left.taken
 
 
@@ -138,10 +152,14 @@ def test_the_nearest_misses_come_first_and_those_that_are_alike_together() -> No
 def test_a_node_that_is_asked_for() -> None:
     onnx.save(parse(GELU), "in.onnx")
     answer = why("in.onnx", "GeluFusionPass", node="e")
-    assert answer.node[0].startswith("‹e› was part of rewrite 1, BiasGeluFusionPass, pattern Gelu, at y, ")
+    assert answer.node[0].startswith(
+        "‹e› was part of rewrite 1, BiasGeluFusionPass, pattern Gelu, at y, "
+    )
     assert len(answer.passes[0].taken) == 1
     relu = why("in.onnx", "ConvBatchnormFusionPass", node="e").passes[0]
-    assert relu.notes == ("its patterns begin at BatchNormalization: the converted model has none of these",)
+    assert relu.notes == (
+        "its patterns begin at BatchNormalization: the converted model has none of these",
+    )
     with pytest.raises(UsageError, match='no node "dd"') as caught:
         why("in.onnx", "GeluFusionPass", node="dd")
     assert caught.value.hint == 'did you mean "d"?'
@@ -161,12 +179,16 @@ def test_only_the_places_of_a_node() -> None:
 
 def test_a_node_that_is_gone_is_looked_at_in_the_given_model() -> None:
     answer = ask(TWICE, "IdempotentOpPass", node="b")
-    assert [one.text for one in answer.reasons] == ["Relu ‹y›: first input ‹b› is made by Transpose ‹b›, not by Relu"]
+    assert [one.text for one in answer.reasons] == [
+        "Relu ‹y›: first input ‹b› is made by Transpose ‹b›, not by Relu"
+    ]
     assert answer.notes[0].startswith("that is so in the model as it is given")
 
 
 def test_a_pass_that_is_off_is_looked_at_as_if_it_were_on() -> None:
-    answer = ask("agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", "FastGeluFusionPass", 20)
+    answer = ask(
+        "agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", "FastGeluFusionPass", 20
+    )
     switch = '--optimization_switch "FastGeluFusionPass:on" switches it on, as is assumed below'
     assert answer.state == f"off by default; {switch}" and answer.fired
     answer = ask(GELU, "GeluFusionPass", 20, optimization_switch="GeluFusionPass:off")
@@ -190,15 +212,24 @@ def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
     assert "--enable_graph_kernel" in ask(GELU, "AutomaticUbFusion").notes[0]
     search = "a search of its own for Concat (the converted model has none), which says nothing of near misses"
     assert ask(GELU, "ZConcatv2dFusionPass").notes[0] == f"ConcatConcat: {search}"
-    assert ask(GELU, "PrunePass").notes[0].startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
+    assert (
+        ask(GELU, "PrunePass")
+        .notes[0]
+        .startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
+    )
 
 
 def test_a_function_hides_types_and_shapes() -> None:
     answer = ask(FUNCTION, "GeluFusionPass", 20)
     first = answer.reasons[0]
-    assert first.text == "Mul ‹h›: second operand ‹half› is a constant of which the shape is not known here"
+    assert (
+        first.text
+        == "Mul ‹h›: second operand ‹half› is a constant of which the shape is not known here"
+    )
     switch = '--optimization_switch "FunctionInlinePass:on"'
-    hidden = f'the function "fusionc.test.gelu", in which no types and shapes are known; with {switch}'
+    hidden = (
+        f'the function "fusionc.test.gelu", in which no types and shapes are known; with {switch}'
+    )
     assert answer.notes == (f"graph {first.graph_id} is {hidden} its nodes go where it is called",)
     assert ask(FUNCTION, "GeluFusionPass", 20, optimization_switch="FunctionInlinePass:on").fired
 
@@ -215,7 +246,8 @@ def test_conditions_of_passes_of_ones_own() -> None:
     Path("own.py").write_text(CONDITIONS)
     graph = "agraph (float[N,4] x) => (float[N,4] y) { [a] a = Relu (x) [b] b = Abs (a) [y] y = Neg (b) }"
     texts = [
-        ask(graph, name, custom_passes=["own.py"]).reasons[0].text for name in ("First", "Second", "Third", "Fourth")
+        ask(graph, name, custom_passes=["own.py"]).reasons[0].text
+        for name in ("First", "Second", "Third", "Fourth")
     ]
     unmet = "a condition of the pattern does not hold"
     assert texts == [
@@ -244,7 +276,11 @@ def test_what_another_optimizer_fused() -> None:
     onnx.save(parse(other), "other.onnx")
     (one,) = why("in.onnx", expected="other.onnx").expected
     operator = one.operator
-    assert (operator.operator, operator.converted, operator.expected) == ("SkipLayerNormalization", 0, 1)
+    assert (operator.operator, operator.converted, operator.expected) == (
+        "SkipLayerNormalization",
+        0,
+        1,
+    )
     assert operator.nodes == ("s", "n") and one.taken_by == ("ResidualSumPass",)
     (answer,) = one.passes
     assert answer.name == "AddLayerNormFusionPass" and answer.state.startswith("off by default; ")
@@ -259,7 +295,8 @@ def test_what_another_optimizer_fused() -> None:
 CHAIN = """agraph (float[N,4] x, int64[2] s) => (float[N,4] y, float[P,Q] z, float[N,4] w) {
     [a] a = Exp (x) [b] b = Neg (a) [c] c = MatMul (b, m) [y] y = Sqrt (c)
     [d] d = Abs (x) [z] z = Reshape (d, s) [w] w = Sin (x) }"""
-KERNELS = {"enable_graph_kernel": True, "target": "onnx"}  # areas without kernels, which need no compiler
+# areas without kernels, which need no compiler
+KERNELS = {"enable_graph_kernel": True, "target": "onnx"}
 
 
 def ask_of_areas(name: str, **options: object) -> PassAnswer:
@@ -277,7 +314,9 @@ def test_areas_that_are_made_and_operators_that_are_in_none() -> None:
     assert texts["c"] == "MatMul: MatMul is not in the list of operators for clusters"
     assert texts["y"] == "Sqrt: a kernel could hold it, but no area with its neighbours was made"
     assert not any(reason.is_match or reason.is_near for reason in answer.reasons)
-    assert [reason.root for reason in ask_of_areas("TbeEltwiseFusionPass", node="c").reasons] == ["c"]
+    assert [reason.root for reason in ask_of_areas("TbeEltwiseFusionPass", node="c").reasons] == [
+        "c"
+    ]
 
 
 def test_areas_that_are_refused() -> None:
@@ -293,7 +332,9 @@ def test_areas_that_are_refused() -> None:
 
 def test_areas_of_a_pass_that_is_off_are_looked_at_as_if_it_were_on() -> None:
     answer = ask_of_areas("TbeEltwiseFusionPass", optimization_switch="TbeEltwiseFusionPass:off")
-    assert answer.state.startswith("off; ") and [commit.nodes for commit in answer.fired] == [("a", "b")]
+    assert answer.state.startswith("off; ") and [commit.nodes for commit in answer.fired] == [
+        ("a", "b")
+    ]
 
 
 @pytest.mark.parametrize("name", ["BlockedConvolutionFusionPass", "TbeReduceElemwiseFusionPass"])

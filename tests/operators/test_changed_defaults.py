@@ -1,4 +1,6 @@
-"""Attributes whose absence means something else in a newer opset: the table is complete, raised models keep theirs."""
+"""Attributes whose absence means something else in a newer opset: the table is complete, raised
+models keep theirs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from onnx import ModelProto
 from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
 from fusionc.target_opset import newest_opset, raise_opset
 
-# Attributes that became possible, or were written otherwise, where a node without them means what it meant before.
+# Attributes that became possible, or were written otherwise, where a node without them means what
+# it meant before.
 SAME = {
     "ArgMax": "select_last_index", "ArgMin": "select_last_index", "Attention": "left_window_size right_window_size",
     "AveragePool": "ceil_mode count_include_pad", "BatchNormalization": "training_mode", "Cast": "round_mode saturate",
@@ -54,13 +57,19 @@ def changed() -> Iterator[tuple[str, str]]:
 
 def test_the_table_has_every_default_that_changes_a_meaning() -> None:
     known = {(row.op, row.attribute) for row in CHANGED_DEFAULTS}
-    known |= {(op, name) for rows in (SAME, WRITTEN_OTHERWISE) for op, names in rows.items() for name in names.split()}
+    known |= {
+        (op, name)
+        for rows in (SAME, WRITTEN_OTHERWISE)
+        for op, names in rows.items()
+        for name in names.split()
+    }
     assert set(changed()) - known == set()
 
 
 IMAGE = "float[1,2,6,6] x"
 MODELS = {
-    "RoiAlign": (f"({IMAGE}) => (float[1,2,2,2] y) <float[1,4] r = {{0.3,0.2,3.9,3.3}}, int64[1] k = {{0}}> {{ "
+    "RoiAlign": (f"({IMAGE}) => (float[1,2,2,2] y) <float[1,4] r = {{0.3,0.2,3.9,3.3}}, int64[1] k = {{0}}> "
+    "{ "
                  "y = RoiAlign <output_height = 2, output_width = 2> (x, r, k) }", 10, 21),
     "Resize": (f"({IMAGE}) => (float[1,2,9,9] y) <float[4] k = {{1,1,1.5,1.5}}> {{ "
                'y = Resize <mode = "linear"> (x, k) }', 10, 26),
@@ -90,7 +99,9 @@ def test_a_raised_model_means_what_it_meant(op: str) -> None:
 
 
 def quantize(declared: str = "float16") -> ModelProto:
-    """Of float16, by a scale that does not divide what lies between its steps; `declared` is the type of its input."""
+    """Of float16, by a scale that does not divide what lies between its steps; `declared` is the
+    type of its input.
+    """
     text = f"agraph ({declared}[N] x) => (int8[N] y) <int8 z = {{3}}> {{"
     cast = "h = Cast <to = 10> (x)" if declared == "float" else "h = Identity (x)"
     model = parse(f"{text} {cast} y = QuantizeLinear (h, s, z) }}", 19)
@@ -101,7 +112,9 @@ def quantize(declared: str = "float16") -> ModelProto:
 @pytest.mark.parametrize("declared", ["float16", "float"])
 def test_quantization_of_float16_divides_in_float(declared: str) -> None:
     model = quantize(declared)
-    ties = (np.arange(-200, 200) * 0.0123 / 2).astype(np.float16 if declared == "float16" else np.float32)
+    ties = (np.arange(-200, 200) * 0.0123 / 2).astype(
+        np.float16 if declared == "float16" else np.float32
+    )
     result = raised(model, 26)
     (ours,), (theirs,) = (session(each).run(None, {"x": ties}) for each in (result, model))
     np.testing.assert_array_equal(ours, theirs)

@@ -40,7 +40,8 @@ def test_the_element_types_are_those_of_the_definitions() -> None:
                 assert f"tensor({source})" in only, (key, output.name)
 
 
-# Of each call: attributes, of each input its type and sizes, and the shape of what it makes where N is not known.
+# Of each call: attributes, of each input its type and sizes, and the shape of what it makes where N
+# is not known.
 CALLS: list[tuple[str, dict[str, Any], list[str], Shape]] = [
     ("QuickGelu", {}, ["f4 N,3"], ("N", 3)),
     ("FastGelu", {}, ["f4 N,3,4", "f4 4"], ("N", 3, 4)),
@@ -49,23 +50,40 @@ CALLS: list[tuple[str, dict[str, Any], list[str], Shape]] = [
     ("SkipSimplifiedLayerNormalization", {}, ["f4 N,3,4", "f4 N,3,4", "f4 4"], ("N", 3, 4)),
     ("FusedMatMul", {"transA": 1}, ["f4 N,4,3", "f4 4,5"], ("N", 3, 5)),
     ("FusedMatMul", {"transB": 1}, ["f4 2,N,4", "f4 1,5,4"], (2, "N", 5)),
-    ("MatMulNBits", {"K": 16, "N": 8, "bits": 4, "block_size": 16}, ["f4 2,N,16", "u1 8,1,8", "f4 8"], (2, "N", 8)),
+    (
+        "MatMulNBits",
+        {"K": 16, "N": 8, "bits": 4, "block_size": 16},
+        ["f4 2,N,16", "u1 8,1,8", "f4 8"],
+        (2, "N", 8),
+    ),
     ("MatMulIntegerToFloat", {}, ["u1 N,3,4", "u1 4,5", "f4 1", "f4 1"], ("N", 3, 5)),
     ("DynamicQuantizeMatMul", {}, ["f4 N,3,4", "u1 4,5", "f4 1"], ("N", 3, 5)),
-    ("GatherBlockQuantized", {"block_size": 16, "quantize_axis": 1}, ["u1 4,8", "i8 N,3", "f4 4,1"], ("N", 3, 16)),
+    (
+        "GatherBlockQuantized",
+        {"block_size": 16, "quantize_axis": 1},
+        ["u1 4,8", "i8 N,3", "f4 4,1"],
+        ("N", 3, 16),
+    ),
     ("Attention", {"num_heads": 2}, ["f4 N,3,8", "f4 8,24", "f4 24"], ("N", 3, 8)),
     ("RotaryEmbedding", {}, ["f4 2,2,3,8", "i8 2,3", "f4 6,4", "f4 6,4"], (2, 2, 3, 8)),
     ("QLinearAdd", {}, ["u1 N,3,4", "f4", "u1", "u1 3,4", "f4", "u1", "f4", "u1"], ("N", 3, 4)),
     ("QLinearMul", {}, ["u1 N,3,4", "f4", "u1", "u1 N,1,1", "f4", "u1", "f4", "u1"], ("N", 3, 4)),
     ("QLinearSigmoid", {}, ["u1 N,3", "f4", "u1", "f4", "u1"], ("N", 3)),
-    ("QLinearWhere", {}, ["b1 2,1", "u1 2,N", "f4", "u1", "u1 N", "f4", "u1", "f4", "u1"], (2, "N")),
+    (
+        "QLinearWhere",
+        {},
+        ["b1 2,1", "u1 2,N", "f4", "u1", "u1 N", "f4", "u1", "f4", "u1"],
+        (2, "N"),
+    ),
     ("QuantizeLinear", {}, ["f4 N,3", "f4", "u1"], ("N", 3)),
     ("DequantizeLinear", {}, ["u1 N,3", "f4", "u1"], ("N", 3)),
     ("CDist", {"metric": "euclidean"}, ["f4 N,4", "f4 5,4"], ("N", 5)),
 ]
 
 
-@pytest.mark.parametrize(("op", "attributes", "inputs", "shape"), CALLS, ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("op", "attributes", "inputs", "shape"), CALLS, ids=lambda x: x if isinstance(x, str) else ""
+)
 def test_what_is_inferred_is_what_is_computed(
     op: str, attributes: dict[str, Any], inputs: list[str], shape: Shape
 ) -> None:
@@ -77,7 +95,9 @@ def test_what_is_inferred_is_what_is_computed(
     assert tuple(2 if dim == "N" else dim for dim in shape) == result.shape
 
 
-def model_of(op: str, attributes: dict[str, Any], inputs: list[str]) -> tuple[onnx.ModelProto, dict[str, NDArray[Any]]]:
+def model_of(
+    op: str, attributes: dict[str, Any], inputs: list[str]
+) -> tuple[onnx.ModelProto, dict[str, NDArray[Any]]]:
     """The call, with the inputs that hold an N as those of the model; N is 2."""
     graph = onnx.GraphProto(name="g")
     feeds = {}

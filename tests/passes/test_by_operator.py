@@ -16,7 +16,13 @@ class OwnPass(Pass):
     """Two patterns."""
 
     patterns = (
-        Pattern("Both", (op.Concat(either(op.Exp(x), keep(op["Max", "Min"](x, 1.0))), maybe(x)), op.Split(x)[1])),
+        Pattern(
+            "Both",
+            (
+                op.Concat(either(op.Exp(x), keep(op["Max", "Min"](x, 1.0))), maybe(x)),
+                op.Split(x)[1],
+            ),
+        ),
         Pattern("Contrib", ms.Gelu(x)),
         Pattern("Found", find=lambda graph: (), operators=("Slice",)),
         Pattern("Any", find=lambda graph: ()),
@@ -24,7 +30,9 @@ class OwnPass(Pass):
 
 
 def found(operator: str) -> list[str]:
-    return [pattern.name for _, patterns in patterns_with(operator, [OwnPass()]) for pattern in patterns]
+    return [
+        pattern.name for _, patterns in patterns_with(operator, [OwnPass()]) for pattern in patterns
+    ]
 
 
 def test_every_part_of_a_formula_counts() -> None:
@@ -45,6 +53,10 @@ def test_an_operator_of_another_domain_is_another() -> None:
 
 
 def test_all_that_is_an_operator() -> None:
-    assert {"Hardmax", "com.microsoft.Gelu", "ai.onnx.ml.Scaler", "Scaler"} <= operator_names([OwnPass()])
-    assert is_operator("com.microsoft.BiasSplitGelu", PASSES) and is_operator("ai.onnx.Hardmax", PASSES)
+    assert {"Hardmax", "com.microsoft.Gelu", "ai.onnx.ml.Scaler", "Scaler"} <= operator_names(
+        [OwnPass()]
+    )
+    assert is_operator("com.microsoft.BiasSplitGelu", PASSES) and is_operator(
+        "ai.onnx.Hardmax", PASSES
+    )
     assert not is_operator("Slise", PASSES) and not is_operator("com.microsoft.Slise", PASSES)

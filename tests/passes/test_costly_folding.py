@@ -37,7 +37,10 @@ SLOW = {
     "MaxPool": ("MaxPool <kernel_shape = [300, 300]> (a)", (1, 1, 1000, 1000), (1,)),
 }
 for operator, (call, *sizes) in SLOW.items():
-    s, t = (f"int64[{len(dims)}] {n} = {{{', '.join(map(str, dims))}}}" for n, dims in zip("st", sizes, strict=True))
+    s, t = (
+        f"int64[{len(dims)}] {n} = {{{', '.join(map(str, dims))}}}"
+        for n, dims in zip("st", sizes, strict=True)
+    )
     COSTLY[operator] = (
         f"<{s}, {t}> {{ a = ConstantOfShape (s) b = ConstantOfShape (t) c = {call} d = ReduceSum <keepdims = 0> (c) "
         "y = Add (x, d) }",
@@ -48,7 +51,9 @@ for operator, (call, *sizes) in SLOW.items():
 
 @pytest.mark.parametrize(("text", "operator", "reason"), COSTLY.values(), ids=COSTLY)
 def test_what_takes_too_much_on_the_way_is_refused(text: str, operator: str, reason: str) -> None:
-    result, counts = optimize(parse(f"agraph (float[N] x) => (float[N] y) {text}"), [pass_of("ConstantFoldingPass")])
+    result, counts = optimize(
+        parse(f"agraph (float[N] x) => (float[N] y) {text}"), [pass_of("ConstantFoldingPass")]
+    )
     assert operator in operators(result)
     assert reason in {r for count in counts for r in count.refused}
 
@@ -66,7 +71,9 @@ def test_many_products_share_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gigabytes_that_no_shape_foretells_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constant_folding, "_MOST_BYTES", 1 << 40)  # once the first nodes are folded, a shape tells
+    monkeypatch.setattr(
+        constant_folding, "_MOST_BYTES", 1 << 40
+    )  # once the first nodes are folded, a shape tells
     zeros = ", ".join(["0"] * 21)
     model = parse(
         f"agraph (float[N] x) => (float[N] y) <bool[23] c = {{1, {zeros}, 1}}> "
@@ -76,7 +83,9 @@ def test_gigabytes_that_no_shape_foretells_are_refused(monkeypatch: pytest.Monke
     )
     result, counts = optimize(model, [pass_of("ConstantFoldingPass")])
     assert "ConstantOfShape" in operators(result)
-    assert "onnxruntime needs too much memory to compute it" in {r for count in counts for r in count.refused}
+    assert "onnxruntime needs too much memory to compute it" in {
+        r for count in counts for r in count.refused
+    }
 
 
 @pytest.mark.parametrize(("size", "left"), [(900, False), (1100, True)])
@@ -91,7 +100,9 @@ def test_a_product_just_below_the_bound_is_computed(size: int, left: bool) -> No
 
 def test_a_fold_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "_SECONDS", 0.5)
-    monkeypatch.setattr(constant_folding, "_MOST_WORK", 1 << 60)  # of which this pooling needs hours
+    monkeypatch.setattr(
+        constant_folding, "_MOST_WORK", 1 << 60
+    )  # of which this pooling needs hours
     monkeypatch.setattr(constant_folding, "_MOST_TOGETHER", 1 << 60)
     model = parse(
         "agraph (float[N] x) => (float[N] y) <float[1] a, int64[4] s = {1, 1, 3001, 3001}> { c = ConstantOfShape (s) "
@@ -100,12 +111,20 @@ def test_a_fold_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
     )
     result, counts = optimize(model, [pass_of("ConstantFoldingPass")])
     assert "LpPool" in operators(result) and "Exp" not in operators(result)
-    assert "onnxruntime takes longer than 0.5 s to compute it" in {r for count in counts for r in count.refused}
+    assert "onnxruntime takes longer than 0.5 s to compute it" in {
+        r for count in counts for r in count.refused
+    }
 
 
-def test_the_load_of_the_machine_does_not_decide_what_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "_SECONDS", 0.3)  # of which this takes little, however long it has to wait
-    model = parse("agraph (float[N] x) => (float[N] y) <float[1] a = {0}> { e = Exp (a) y = Add (x, e) }")
+def test_the_load_of_the_machine_does_not_decide_what_is_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        evaluate, "_SECONDS", 0.3
+    )  # of which this takes little, however long it has to wait
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) <float[1] a = {0}> { e = Exp (a) y = Add (x, e) }"
+    )
     evaluate.request("operators")  # it runs
     child = start().id
     os.kill(child, signal.SIGSTOP)

@@ -19,8 +19,14 @@ from fusionc.model.graph import Graph
 from fusionc.passes import PASSES
 from fusionc.rewrite import Match, Pass
 
-SEARCHING = [p for p in PASSES if p.name != "AutomaticUbFusion" and any(pattern.find for pattern in p.patterns)]
-CASES = [pytest.param(p, case, id=f"{p.name}: {case.name}") for p in SEARCHING for case in load_fires(p)]
+SEARCHING = [
+    p
+    for p in PASSES
+    if p.name != "AutomaticUbFusion" and any(pattern.find for pattern in p.patterns)
+]
+CASES = [
+    pytest.param(p, case, id=f"{p.name}: {case.name}") for p in SEARCHING for case in load_fires(p)
+]
 
 
 def eager(pass_: Pass) -> Pass:
@@ -30,7 +36,9 @@ def eager(pass_: Pass) -> Pass:
         return lambda graph: list(find(graph))
 
     changed = copy.copy(pass_)
-    patterns = (replace(p, find=None if p.find is None else collected(p.find)) for p in pass_.patterns)
+    patterns = (
+        replace(p, find=None if p.find is None else collected(p.find)) for p in pass_.patterns
+    )
     changed.__dict__["patterns"] = tuple(patterns)
     return changed
 
@@ -57,6 +65,10 @@ def test_a_pass_may_collect_its_matches_first(pass_: Pass, case: Fires) -> None:
     expected, wanted = optimize(model, [pass_], case.target)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     assert effected(counts) == effected(wanted) > 0
-    assert sorted(node.op_type for node in result.graph.node) == sorted(node.op_type for node in expected.graph.node)
+    assert sorted(node.op_type for node in result.graph.node) == sorted(
+        node.op_type for node in expected.graph.node
+    )
     onnx.checker.check_model(result, full_check=True)
-    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1)
+    assert_same_numbers(
+        model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1
+    )

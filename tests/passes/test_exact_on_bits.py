@@ -15,7 +15,9 @@ from onnx import ModelProto, helper, numpy_helper
 from fusionc.passes import PASSES
 
 Array = NDArray[np.floating]
-EXACT = [p for p in PASSES if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")]
+EXACT = [
+    p for p in PASSES if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")
+]
 SHAPES = [(1,), (7,), (1000, 1), (1, 1000), (37, 3), (3, 5, 1, 7), (2, 33, 17)]
 LARGE = [(1, 1_000_000), (1_000_000, 1), (1003, 997)]
 ROUNDED = {np.float16: "float16", np.float32: "float", np.float64: "double"}
@@ -35,14 +37,23 @@ FORMULAS = {
     "limits that meet": ("a = Max (x, c) y = Clip (a, c)", -0.0),
     "sum of one": ("k = Constant <value_ints = [-1]> () y = ReduceSum (x, k)", 0.0),
     "mean of one": ("k = Constant <value_ints = [0]> () y = ReduceMean <keepdims = 0> (x, k)", 0.0),
-    "largest of one": ("k = Constant <value_ints = [0]> () y = ReduceMax <keepdims = 0> (x, k)", 0.0),
+    "largest of one": (
+        "k = Constant <value_ints = [0]> () y = ReduceMax <keepdims = 0> (x, k)",
+        0.0,
+    ),
     "twice": ("a = Relu (x) b = Relu (a) d = Abs (b) y = Abs (d)", 0.0),
     "there and back": ("a = Neg (x) b = Neg (a) d = Identity (b) e = Sqrt (d) y = Add (e, e)", 0.0),
-    "a choice": ("t = Constant <value_ints = [1]> () w = Cast <to = 9> (t) y = Where (w, x, x)", 0.0),
+    "a choice": (
+        "t = Constant <value_ints = [1]> () w = Cast <to = 9> (t) y = Where (w, x, x)",
+        0.0,
+    ),
     "equal parts": ("a = Tanh (x) b = Tanh (x) y = Sub (a, b)", 0.0),
     "a constant of functions": ("d = Exp (c) e = Log (d) y = Mul (x, e)", 0.3),
     **{
-        f"{op} of transposed": (f"a = Transpose (x) b = {op} ({'a, c' if two else 'a'}) y = Transpose (b)", 0.7)
+        f"{op} of transposed": (
+            f"a = Transpose (x) b = {op} ({'a, c' if two else 'a'}) y = Transpose (b)",
+            0.7,
+        )
         for op, two in (
             ("Log", 0),
             ("Tanh", 0),
@@ -59,9 +70,7 @@ FORMULAS = {
 
 def made_of(body: str, number: float, shape: tuple[int, ...], kind: type) -> ModelProto:
     dims = ",".join(map(str, shape))
-    text = (
-        f'<ir_version: 10, opset_import: ["" : 18]> g ({ROUNDED[kind]}[{dims}] x) => ({ROUNDED[kind]} y) {{ {body} }}'
-    )
+    text = f'<ir_version: 10, opset_import: ["" : 18]> g ({ROUNDED[kind]}[{dims}] x) => ({ROUNDED[kind]} y) {{ {body} }}'
     model = helper.onnx.parser.parse_model(text)
     model.graph.initializer.append(numpy_helper.from_array(np.array(number, kind), "c"))
     for value in (value for value in model.graph.output):
@@ -72,9 +81,24 @@ def made_of(body: str, number: float, shape: tuple[int, ...], kind: type) -> Mod
 def numbers(shape: tuple[int, ...], kind: type, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     about = np.finfo(kind)
-    edges = [0, -0.0, np.nan, np.inf, -np.inf, about.smallest_subnormal, -about.tiny / 2, about.max, -1, 0.5]
+    edges = [
+        0,
+        -0.0,
+        np.nan,
+        np.inf,
+        -np.inf,
+        about.smallest_subnormal,
+        -about.tiny / 2,
+        about.max,
+        -1,
+        0.5,
+    ]
     ordinary = (rng.standard_normal(shape) * rng.choice([0.1, 1, 30], shape)).astype(kind)
-    return ordinary if seed == 0 else np.where(rng.random(shape) < 0.2, rng.choice(edges, shape), ordinary).astype(kind)
+    return (
+        ordinary
+        if seed == 0
+        else np.where(rng.random(shape) < 0.2, rng.choice(edges, shape), ordinary).astype(kind)
+    )
 
 
 def bits(array: Array) -> bytes:
@@ -83,7 +107,9 @@ def bits(array: Array) -> bytes:
 
 
 def assert_same_bits(formula: str, shape: tuple[int, ...], kind: type) -> int:
-    if kind is np.float16 and formula == "a constant of functions":  # onnxruntime does not round it, a file has to
+    if (
+        kind is np.float16 and formula == "a constant of functions"
+    ):  # onnxruntime does not round it, a file has to
         return 0
     model = made_of(*FORMULAS[formula], shape, kind)
     result, counts = optimize(model, EXACT)
@@ -91,7 +117,12 @@ def assert_same_bits(formula: str, shape: tuple[int, ...], kind: type) -> int:
         for seed in range(2):
             x = numbers(shape, kind, seed)
             before, after = (session(it).run(None, {"x": x})[0] for it in (model, result))
-            assert before.shape == after.shape and bits(before) == bits(after), (formula, shape, kind, seed)
+            assert before.shape == after.shape and bits(before) == bits(after), (
+                formula,
+                shape,
+                kind,
+                seed,
+            )
     return effected(counts)
 
 

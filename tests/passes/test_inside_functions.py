@@ -27,7 +27,8 @@ def model_of(case: Fires) -> ModelProto:
 def test_a_pass_that_takes_effect_less_often(name: str) -> None:
     cases = load_fires(pass_of(name))
     assert any(
-        effected(optimize(inside_function(model_of(case)), [pass_of(name)], case.target)[1]) < case.effected
+        effected(optimize(inside_function(model_of(case)), [pass_of(name)], case.target)[1])
+        < case.effected
         for case in cases
     ), "it does the same inside a function: it needs no entry in the table"
 
@@ -65,12 +66,17 @@ def with_parameters(model: ModelProto) -> Iterator[ModelProto]:
         variant = copy_of(model)
         function, (call,) = variant.functions[-1], variant.graph.node
         for attribute in function.node[index].attribute if node.op_type != "Constant" else ():
-            if attribute.ref_attr_name or attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            if attribute.ref_attr_name or attribute.type in (
+                AttributeProto.GRAPH,
+                AttributeProto.GRAPHS,
+            ):
                 continue
             parameter = f"{attribute.name}_parameter"
             call.attribute.add().CopyFrom(attribute)
             call.attribute[-1].name = parameter
             function.attribute.append(parameter)
-            attribute.CopyFrom(AttributeProto(name=attribute.name, type=attribute.type, ref_attr_name=parameter))
+            attribute.CopyFrom(
+                AttributeProto(name=attribute.name, type=attribute.type, ref_attr_name=parameter)
+            )
         if function.attribute:
             yield variant

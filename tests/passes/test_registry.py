@@ -60,7 +60,9 @@ ANY_OPERATOR = {
     "RemoveSameConstPass",
     *(p.name for p in PASSES if isinstance(p, AreaPass)),
 }
-ORDERED_BY = re.compile("^(a_tbe|aa|a|z|tbe)_")  # what CANN puts in front of a name, for its own order
+ORDERED_BY = re.compile(
+    "^(a_tbe|aa|a|z|tbe)_"
+)  # what CANN puts in front of a name, for its own order
 
 
 def module_of(pass_: Pass) -> Path:
@@ -105,7 +107,9 @@ def operators_in(holder: Any) -> set[str]:
     if isinstance(holder, ModelProto):
         return set().union(*map(operators_in, (holder.graph, *holder.functions)))
     found = {f"{node.domain}.{node.op_type}".removeprefix(".") for node in holder.node}
-    return found.union(*(operators_in(a.g) for node in holder.node for a in node.attribute if a.HasField("g")))
+    return found.union(
+        *(operators_in(a.g) for node in holder.node for a in node.attribute if a.HasField("g"))
+    )
 
 
 def module_name(path: Path) -> str:
@@ -135,14 +139,23 @@ def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
     """A function, class or constant that one file uses is part of that file. The helper itself counts as a user."""
     users = {p: ast.parse(p.read_text()) for p in users_of(helper)}
     tree = ast.parse(helper.read_text())
-    signatures = {name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for name in annotated(node)}
+    signatures = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for name in annotated(node)
+    }
     for node in tree.body:
         for name in defined(node):
             taken = sum(name in imported(users[p], module_name(helper)) for p in users)
             is_used_inside = any(name in loaded(other) for other in tree.body if other is not node)
             is_told = bool(taken) and len(users) == 1  # they are too long together
-            assert taken + is_used_inside > 1 or is_told or name in signatures, f"{name} has one user"
-            assert isinstance(node, ast.Assign | ast.AnnAssign) or ast.get_docstring(node), f"{name} has no docstring"
+            assert taken + is_used_inside > 1 or is_told or name in signatures, (
+                f"{name} has one user"
+            )
+            assert isinstance(node, ast.Assign | ast.AnnAssign) or ast.get_docstring(node), (
+                f"{name} has no docstring"
+            )
 
 
 def defined(node: ast.stmt) -> list[str]:
@@ -150,7 +163,9 @@ def defined(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         names = [node.name]
     else:
-        names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        names = [
+            n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
     return [name for name in names if not name.startswith("_")]
 
 
@@ -200,7 +215,9 @@ def test_pattern_fusion_is_what_torchair_has() -> None:
 @pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
 class TestPass:
     def test_the_module_is_named_after_the_class(self, pass_: Pass) -> None:
-        assert module_of(pass_).stem == ORDERED_BY.sub("", snake_case(pass_.name.removesuffix("Pass")))
+        assert module_of(pass_).stem == ORDERED_BY.sub(
+            "", snake_case(pass_.name.removesuffix("Pass"))
+        )
 
     def test_the_docstring_has_its_sections(self, pass_: Pass) -> None:
         lines = pass_.documentation.splitlines()
@@ -211,7 +228,9 @@ class TestPass:
     def test_patterns_have_names_and_something_to_search(self, pass_: Pass) -> None:
         names = [pattern.name for pattern in pass_.patterns]
         assert bool(names) != bool(pass_.never_matches) and len(set(names)) == len(names)
-        assert all((pattern.formula is None) != (pattern.find is None) for pattern in pass_.patterns)
+        assert all(
+            (pattern.formula is None) != (pattern.find is None) for pattern in pass_.patterns
+        )
 
     def test_a_pass_that_never_matches_says_so(self, pass_: Pass) -> None:
         assert pass_.summary.startswith("Never matches: ") == bool(pass_.never_matches)
@@ -244,7 +263,9 @@ def test_it_imports_only_what_a_pass_may_use(path: Path) -> None:
             assert all(may_be_imported(alias.name) for alias in node.names), ast.unparse(node)
         if isinstance(node, ast.ImportFrom):
             assert may_be_imported(node.module or ""), ast.unparse(node)
-            enums = (node.module or "").split(".")[0] != "onnx" or all(a.name.endswith("Proto") for a in node.names)
+            enums = (node.module or "").split(".")[0] != "onnx" or all(
+                a.name.endswith("Proto") for a in node.names
+            )
             assert enums, f"of onnx, a pass needs the enumerations only: {ast.unparse(node)}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in {"open", "print", "input", "exec", "eval"}, ast.unparse(node)
@@ -255,7 +276,9 @@ def may_be_imported(name: str) -> bool:
     if top == "fusionc":
         room = name.split(".")[1]
         return room in {"exactness", "functions", "operators", "passes", "rewrite"} or name in MODEL
-    return top in {"numpy", "ml_dtypes", "onnx"} or (top in sys.stdlib_module_names and top not in OUTSIDE)
+    return top in {"numpy", "ml_dtypes", "onnx"} or (
+        top in sys.stdlib_module_names and top not in OUTSIDE
+    )
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,9 @@ CASES = [
 def test_small_model(case: Small) -> None:
     model = parse(case.graph, case.opset)
     onnx.checker.check_model(right_result(model, case), full_check=True)
-    for output in model.graph.output:  # onnxruntime runs models that do not say the shape of an output
+    for (
+        output
+    ) in model.graph.output:  # onnxruntime runs models that do not say the shape of an output
         output.type.tensor_type.ClearField("shape")
     right_result(model, case)
 

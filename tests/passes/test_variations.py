@@ -48,7 +48,9 @@ def load_fires(pass_: Pass) -> list[Fires]:
     return list(getattr(loaded, "FIRES", []))
 
 
-CASES = [pytest.param(p, case, id=f"{p.name}: {case.name}") for p in PASSES for case in load_fires(p)]
+CASES = [
+    pytest.param(p, case, id=f"{p.name}: {case.name}") for p in PASSES for case in load_fires(p)
+]
 # The scope lets all tests of one case run one after the other, so that they can share what is made of it.
 every_case = pytest.mark.parametrize(("pass_", "case"), CASES, scope="module")
 
@@ -101,20 +103,29 @@ def test_a_constant_may_be_overridden(pass_: Pass, case: Fires) -> None:
     declared = {value.name for value in model.graph.input}
     for tensor in (t for t in model.graph.initializer if t.name not in declared):
         variant = copy_of(model)
-        variant.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        variant.graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
         result, _ = right_result(pass_, variant, case)
         array = numpy_helper.to_array(tensor)
         if array.dtype.kind == "f":
             other = np.asarray(1 - array / 2, array.dtype)
             feeds = make_feeds(variant, {"": 2, **case.sizes}, 0)
-            compare((session(variant), session(result)), feeds | {tensor.name: other}, pass_.numerics)
+            compare(
+                (session(variant), session(result)), feeds | {tensor.name: other}, pass_.numerics
+            )
 
 
 @every_case
 def test_empty_tensors(pass_: Pass, case: Fires) -> None:
     """Where a symbolic dimension is 0, the result still runs if the original did."""
     model = model_of(case)
-    symbols = {d.dim_param for value in model.graph.input for d in value.type.tensor_type.shape.dim if d.dim_param}
+    symbols = {
+        d.dim_param
+        for value in model.graph.input
+        for d in value.type.tensor_type.shape.dim
+        if d.dim_param
+    }
     sizes = dict.fromkeys(symbols, 0)
     if symbols and case.zero_sizes and runs(model, sizes):
         assert_same_numbers(model, rewritten(pass_, case)[0], pass_.numerics, sizes)
@@ -128,7 +139,10 @@ def test_the_operators_of_the_kind(pass_: Pass, case: Fires) -> None:
         assert optimize(model, [pass_], target="onnx")[0] == model
     else:
         result, _ = rewritten(pass_, case)
-        assert {node.domain for node in all_nodes(result)} <= {"", *(node.domain for node in all_nodes(model))}
+        assert {node.domain for node in all_nodes(result)} <= {
+            "",
+            *(node.domain for node in all_nodes(model)),
+        }
 
 
 @pytest.mark.parametrize(("pass_", "case"), [c for c in CASES if c.values[0].kind == "UBFusion"])
@@ -152,12 +166,16 @@ def test_all_passes_together(pass_: Pass, case: Fires) -> None:
     assert effected(counts) == 0 and again == result
 
 
-def right_result(pass_: Pass, model: ModelProto, case: Fires) -> tuple[ModelProto, list[PatternCount]]:
+def right_result(
+    pass_: Pass, model: ModelProto, case: Fires
+) -> tuple[ModelProto, list[PatternCount]]:
     result, counts = optimize(model, [pass_], case.target)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)
-    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1)
+    assert_same_numbers(
+        model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1
+    )
     return result, counts
 
 
@@ -186,7 +204,9 @@ def with_branches_that_use(model: ModelProto, value: onnx.ValueInfoProto) -> Mod
         output = copy_of_value(value, f"inner_{which}")
         node = helper.make_node("Identity", [value.name], [output.name])
         branches[f"{which}_branch"] = helper.make_graph([node], which, [], [output])
-    variant.graph.input.append(helper.make_tensor_value_info("another_branch", TensorProto.BOOL, []))
+    variant.graph.input.append(
+        helper.make_tensor_value_info("another_branch", TensorProto.BOOL, [])
+    )
     variant.graph.node.append(helper.make_node("If", ["another_branch"], ["also_seen"], **branches))
     variant.graph.output.append(copy_of_value(value, "also_seen"))
     return variant

@@ -25,7 +25,12 @@ def saved(text: str, path: Path) -> Path:
     [
         (TEXT, True),
         (TEXT.replace("Mul (x, x)", "Pow (x, two)").replace("{", "<float two = {2}> {"), True),
-        (TEXT.replace("Mul (x, x)", "Add (t, e)").replace("{", "<float e = {1e-6}> { t = Mul (x, x)"), False),
+        (
+            TEXT.replace("Mul (x, x)", "Add (t, e)").replace(
+                "{", "<float e = {1e-6}> { t = Mul (x, x)"
+            ),
+            False,
+        ),
         (TEXT.replace("s = Shape (x)", "n = Shape (x) s = Neg (n)"), False),
         (TEXT.replace("Mul (x, x)", "MatMul (x, x)"), False),
     ],
@@ -38,7 +43,9 @@ def test_only_the_same_bits_are_the_same(other: str, is_same: bool, tmp_path: Pa
 
 def test_the_given_inputs_count(tmp_path: Path) -> None:
     model = saved(TEXT, tmp_path / "a.onnx")
-    clipped = TEXT.replace("Mul (x, x)", "Mul (c, c)").replace("{", "<float most = {1000}> { c = Min (x, most)")
+    clipped = TEXT.replace("Mul (x, x)", "Mul (c, c)").replace(
+        "{", "<float most = {1000}> { c = Min (x, most)"
+    )
     ready = saved(clipped, tmp_path / "b.onnx")
     values: dict[str, Any] = {"x": np.full((1, 8), 2000, np.float32)}
     np.savez(tmp_path / "given.npz", **values)

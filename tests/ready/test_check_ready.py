@@ -24,16 +24,27 @@ def folder(converted: Path, tmp_path: Path) -> Path:
 
 
 def verify(folder: Path) -> tuple[int, str]:
-    words = ["verify", str(folder / "in.onnx"), str(folder / "out.onnx"), "--runtime_level=disabled"]
+    words = [
+        "verify",
+        str(folder / "in.onnx"),
+        str(folder / "out.onnx"),
+        "--runtime_level=disabled",
+    ]
     result = CliRunner().invoke(main, words)
     return result.exit_code, result.stdout.splitlines()[-1]
 
 
 def with_other_weights(folder: Path) -> None:
-    """A ready form of which the session file says that all is as it was written, and which computes something else."""
+    """A ready form of which the session file says that all is as it was written, and which computes
+    something else.
+    """
     (weights,) = folder.glob("out.onnx.*.data")
     (form,) = folder.glob("out.*.ready.onnx")
-    (w,) = [t for t in onnx.load(form, load_external_data=False).graph.initializer if list(t.dims) == [1024, 40]]
+    (w,) = [
+        t
+        for t in onnx.load(form, load_external_data=False).graph.initializer
+        if list(t.dims) == [1024, 40]
+    ]
     begin = int(next(entry.value for entry in w.external_data if entry.key == "offset"))
     content = bytearray(weights.read_bytes())
     content[begin : begin + 4096] = bytes(4096)
@@ -48,14 +59,18 @@ def test_a_right_one_and_a_wrong_one(folder: Path) -> None:
     assert code == 0 and last.startswith("its ready form is equal to it, to the bit, in ")
     with_other_weights(folder)
     code, last = verify(folder)
-    assert code == 3 and last.startswith("its ready form is wrong: it computes something else than the model: seed 0")
+    assert code == 3 and last.startswith(
+        "its ready form is wrong: it computes something else than the model: seed 0"
+    )
 
 
 def test_one_that_is_not_used_here(folder: Path) -> None:
     (data,) = folder.glob("out.onnx.*.data")
     os.truncate(data, 4096)
     code, last = verify(folder)
-    assert code == 0 and last.startswith("its ready form is not used here: it has a file that is not there")
+    assert code == 0 and last.startswith(
+        "its ready form is not used here: it has a file that is not there"
+    )
 
 
 def test_kernels_of_others_are_not_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

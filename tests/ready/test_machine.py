@@ -11,7 +11,9 @@ from fusionc.ready.machine import this_machine
 
 
 @pytest.mark.parametrize("line", ["flags\t\t: fpu amx_tile smep", "Features\t: fp i8mm half"])
-def test_instructions_that_numpy_does_not_know(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instructions_that_numpy_does_not_know(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     processor = tmp_path / "cpuinfo"
     monkeypatch.setattr(machine, "_PROCESSOR", processor)
     plain = this_machine()
@@ -19,5 +21,7 @@ def test_instructions_that_numpy_does_not_know(line: str, tmp_path: Path, monkey
     more = this_machine()
     (name,) = set(more.instructions) - set(plain.instructions)
     assert name in ("AMX_TILE", "I8MM")
-    assert more.difference(plain) == f"made on a processor with {name}, which this one does not have"
+    assert (
+        more.difference(plain) == f"made on a processor with {name}, which this one does not have"
+    )
     assert plain.difference(more) == f"made on a processor without {name}, which this one has"

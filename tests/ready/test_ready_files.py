@@ -10,12 +10,21 @@ import onnx
 from fusionc.disk.external_data import external_entries
 
 
-def test_weights_and_what_kernels_made_of_them_begin_where_they_can_be_mapped(converted: Path) -> None:
+def test_weights_and_what_kernels_made_of_them_begin_where_they_can_be_mapped(
+    converted: Path,
+) -> None:
     (form,) = converted.glob("out.*.ready.onnx")
     proto = onnx.load(form, load_external_data=False)
-    entries = {tuple(t.dims): external_entries(t) for t in proto.graph.initializer if t.data_location}
+    entries = {
+        tuple(t.dims): external_entries(t) for t in proto.graph.initializer if t.data_location
+    }
     assert (1027,) in entries and (1024, 40) in entries
-    packed = [value.split("|") for e in entries.values() for key, value in e.items() if key.startswith("prepacked_")]
+    packed = [
+        value.split("|")
+        for e in entries.values()
+        for key, value in e.items()
+        if key.startswith("prepacked_")
+    ]
     assert [name.split("+")[0] for name, *_ in packed] == ["Gemm"]
     (place,) = packed[0][1:]
     places = [[int(e["offset"]), int(e["length"])] for e in entries.values()]
@@ -32,5 +41,8 @@ def test_the_graph_is_the_one_that_onnxruntime_runs(converted: Path) -> None:
     (form,) = converted.glob("out.*.ready.onnx")
     proto = onnx.load(form, load_external_data=False)
     domains = {node.domain for node in proto.graph.node}
-    assert "com.microsoft.nchwc" in domains and {entry.domain for entry in proto.opset_import} == domains
+    assert (
+        "com.microsoft.nchwc" in domains
+        and {entry.domain for entry in proto.opset_import} == domains
+    )
     assert not (converted / "optimized.data").exists() and len(list(converted.glob("out.*"))) == 4

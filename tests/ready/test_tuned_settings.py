@@ -34,14 +34,21 @@ def test_a_session_has_them(model: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         options = fusionc.session(model).get_session_options()
-    assert options.intra_op_num_threads == 1 and not options.enable_cpu_mem_arena and not options.enable_mem_reuse
+    assert (
+        options.intra_op_num_threads == 1
+        and not options.enable_cpu_mem_arena
+        and not options.enable_mem_reuse
+    )
     assert options.get_session_config_entry(SPINNING) == "0"
 
 
 def test_what_does_not_load_is_not_said_of_a_form_that_there_is_not(model: Path) -> None:
     session_file_of(model).write_text(tuned_text(model, TUNED))
     model.write_bytes(b"no model")
-    with warnings.catch_warnings(record=True) as told, pytest.raises(Exception, match="INVALID_PROTOBUF"):
+    with (
+        warnings.catch_warnings(record=True) as told,
+        pytest.raises(Exception, match="INVALID_PROTOBUF"),
+    ):
         warnings.simplefilter("always")
         fusionc.session(model)
     assert not any("ready form" in str(one.message) for one in told)
@@ -50,13 +57,20 @@ def test_what_does_not_load_is_not_said_of_a_form_that_there_is_not(model: Path)
 def test_a_conversion_over_the_model_says_that_they_are_gone(model: Path) -> None:
     source = model.with_name("in.onnx")
     onnx.save(parse("g (float[2] x) => (float[2] y) { z = Relu (x)  y = Relu (z) }"), source)
-    told = [notice for notice in fusionc.convert(source, output=model).notices if "fusionc tune" in notice]
+    told = [
+        notice
+        for notice in fusionc.convert(source, output=model).notices
+        if "fusionc tune" in notice
+    ]
     assert not session_file_of(model).exists()
     assert told == [
-        "out.session.json is gone with the result that was there: its settings were measured with that one. "
+        "out.session.json is gone with the result that was there: its settings were measured "
+        "with that one. "
         "`fusionc tune` finds those of the new one"
     ]
-    assert not any("fusionc tune" in notice for notice in fusionc.convert(source, output=model).notices)
+    assert not any(
+        "fusionc tune" in notice for notice in fusionc.convert(source, output=model).notices
+    )
 
 
 def test_bench_opens_the_model_with_them(model: Path) -> None:

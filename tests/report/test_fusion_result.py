@@ -85,7 +85,9 @@ def test_the_work_path(
     assert file.read_text() == EXPECTED
 
 
-def test_a_folder_that_cannot_be_written_is_a_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_a_notice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("FUSIONC_WORK_PATH", str(tmp_path / "file"))
     notices: list[str] = []

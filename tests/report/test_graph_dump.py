@@ -63,7 +63,9 @@ def test_a_former_dump_stays_until_there_is_something_to_write() -> None:
     assert len(files()) == 4
 
 
-@pytest.mark.parametrize("used", ["dump/0003_APass.onnx", "dump/../dump/0000_input.txt", "link.onnx"])
+@pytest.mark.parametrize(
+    "used", ["dump/0003_APass.onnx", "dump/../dump/0000_input.txt", "link.onnx"]
+)
 def test_the_model_and_the_result_are_no_part_of_it(used: str) -> None:
     Path("dump").mkdir()
     Path("dump/0003_APass.onnx").write_text("a model")
@@ -78,7 +80,9 @@ def test_a_conversion_that_would_dump_over_its_model() -> None:
     onnx.save(MODEL, "in.onnx")
     fusionc.convert("in.onnx", output="out.onnx", dump_graph="dump")
     with pytest.raises(fusionc.UsageError, match="graph is dumped"):
-        fusionc.convert("dump/0000_input.onnx", output="out.onnx", dump_graph="dump", target_opset=20)
+        fusionc.convert(
+            "dump/0000_input.onnx", output="out.onnx", dump_graph="dump", target_opset=20
+        )
     with pytest.raises(fusionc.UsageError, match="graph is dumped"):
         fusionc.convert("in.onnx", output="dump/0001_output.onnx", dump_graph="dump")
     assert onnx.load("dump/0000_input.onnx") == MODEL

@@ -33,17 +33,26 @@ def model() -> onnx.ModelProto:
             helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 16, None]),
             helper.make_tensor_value_info("b", TensorProto.BOOL, []),
             helper.make_tensor_value_info("s", TensorProto.FLOAT16, None),
-            helper.make_value_info("seq", helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2]))),
+            helper.make_value_info(
+                "seq", helper.make_sequence_type_proto(helper.make_tensor_type_proto(1, [2]))
+            ),
             helper.make_tensor_value_info("large", TensorProto.FLOAT, [16, 32]),
         ],
         [helper.make_tensor_value_info("w", TensorProto.DOUBLE, [300])],
         [large, small, external],
     )
     function = helper.make_function(
-        "own", "F", ["a"], ["b"], [helper.make_node("Relu", ["a"], ["b"])], [helper.make_opsetid("", 17)]
+        "own",
+        "F",
+        ["a"],
+        ["b"],
+        [helper.make_node("Relu", ["a"], ["b"])],
+        [helper.make_opsetid("", 17)],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8, functions=[function], producer_name="me")
+    return helper.make_model(
+        graph, opset_imports=opsets, ir_version=8, functions=[function], producer_name="me"
+    )
 
 
 def test_information() -> None:

@@ -15,13 +15,21 @@ from fusionc.report import Plog, plog
 from fusionc.rewrite.log import PatternCount
 
 COUNTS = [
-    PatternCount(0, "GraphFusion", "Late", "late", effected=2, refused={"shared\n  value": 1, "dynamic": 3}),
+    PatternCount(
+        0, "GraphFusion", "Late", "late", effected=2, refused={"shared\n  value": 1, "dynamic": 3}
+    ),
     PatternCount(0, "GraphFusion", "Never", "never"),
     PatternCount(12, "UBFusion", "Early", "early", refused={"no kernel": 1}),
 ]
 MESSAGES = [
-    "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, matched_times=6, effected_times=2.",
-    "RunOnePattern:GraphId[12], UBFusionPass[Early]: pattern=early, matched_times=1, effected_times=0.",
+    (
+        "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, matched_times=6, "
+        "effected_times=2."
+    ),
+    (
+        "RunOnePattern:GraphId[12], UBFusionPass[Early]: pattern=early, matched_times=1, "
+        "effected_times=0."
+    ),
 ]
 LINE = re.compile(
     r"\[(?P<level>[A-Z]+)\] FUSIONC\((?P<pid>\d+),fusionc\):"
@@ -60,11 +68,22 @@ def test_debug_tells_why_matches_were_refused() -> None:
     assert log.file is not None
     text = log.file.read_text()
     assert messages(text, "DEBUG") == [
-        "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, refused_times=1, reason: shared value.",
-        "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, refused_times=3, reason: dynamic.",
-        "RunOnePattern:GraphId[12], UBFusionPass[Early]: pattern=early, refused_times=1, reason: no kernel.",
+        (
+            "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, refused_times=1, "
+            "reason: shared value."
+        ),
+        (
+            "RunOnePattern:GraphId[0], GraphFusionPass[Late]: pattern=late, refused_times=3, "
+            "reason: dynamic."
+        ),
+        (
+            "RunOnePattern:GraphId[12], UBFusionPass[Early]: pattern=early, refused_times=1, "
+            "reason: no kernel."
+        ),
     ]
-    effected = [line for line in text.splitlines() if "GraphId" in line and "effected_times=" in line]
+    effected = [
+        line for line in text.splitlines() if "GraphId" in line and "effected_times=" in line
+    ]
     assert [message for line in effected for message in messages(line)] == MESSAGES
 
 
@@ -81,7 +100,9 @@ def test_debug_tells_why_matches_were_refused() -> None:
         (None, {"FUSIONC_GLOBAL_LOG_LEVEL": "loud"}, "info"),
     ],
 )
-def test_level(monkeypatch: pytest.MonkeyPatch, option: str | None, variables: dict[str, str], expected: str) -> None:
+def test_level(
+    monkeypatch: pytest.MonkeyPatch, option: str | None, variables: dict[str, str], expected: str
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert Plog(option).level == expected
@@ -105,7 +126,9 @@ def test_a_level_shows_itself_and_what_is_worse(level: str, shown: list[str]) ->
         log.error("Run", "e")
     text = log.file.read_text() if log.file is not None else ""
     assert [line.rpartition(" Run:")[2] for line in text.splitlines()] == shown
-    assert [line.partition("]")[0][1] for line in text.splitlines()] == [name.upper() for name in shown]
+    assert [line.partition("]")[0][1] for line in text.splitlines()] == [
+        name.upper() for name in shown
+    ]
     assert (log.file is None) == (not shown)
 
 
@@ -118,14 +141,23 @@ def test_an_unknown_level_is_refused() -> None:
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({"FUSIONC_PROCESS_LOG_PATH": "a", "ASCEND_PROCESS_LOG_PATH": "b", "FUSIONC_WORK_PATH": "c"}, "a"),
+        (
+            {
+                "FUSIONC_PROCESS_LOG_PATH": "a",
+                "ASCEND_PROCESS_LOG_PATH": "b",
+                "FUSIONC_WORK_PATH": "c",
+            },
+            "a",
+        ),
         ({"ASCEND_PROCESS_LOG_PATH": "b", "FUSIONC_WORK_PATH": "c", "ASCEND_WORK_PATH": "d"}, "b"),
         ({"FUSIONC_WORK_PATH": "c", "ASCEND_WORK_PATH": "d"}, "c/log"),
         ({"ASCEND_WORK_PATH": "d"}, "d/log"),
         ({}, "home/fusionc/log"),
     ],
 )
-def test_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
+def test_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, variables: dict[str, str], expected: str
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, str(tmp_path / value))
     with Plog() as log:
@@ -167,7 +199,9 @@ def test_lines_that_the_level_keeps_from_stdout_are_left_to_print(
     assert [message for line in left_to_print for message in messages(line)] == MESSAGES
 
 
-@pytest.mark.parametrize(("option", "lines"), [("debug", 2), ("info", 2), ("warning", 0), ("error", 0), ("null", 0)])
+@pytest.mark.parametrize(
+    ("option", "lines"), [("debug", 2), ("info", 2), ("warning", 0), ("error", 0), ("null", 0)]
+)
 def test_a_level_that_was_asked_for_keeps_the_lines_back(option: str, lines: int) -> None:
     with Plog(option) as log:
         assert len(log.patterns(COUNTS)) == lines
@@ -194,7 +228,9 @@ def test_a_full_file_is_followed_by_the_next_and_the_newest_are_kept(
     assert all(file.stat().st_size <= 400 for file in kept)
 
 
-def test_ten_files_of_20_mb_are_the_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ten_files_of_20_mb_are_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert plog.FILE_BYTES == 20 * 1024 * 1024
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path))
     monkeypatch.setenv("FUSIONC_HOST_LOG_FILE_NUM", "none")
@@ -222,7 +258,9 @@ def test_a_value_that_means_nothing_is_a_notice(
     with Plog() as log:
         log.info("Run", "x")
     assert log.notices == [f'{name} is "{value}", its default is used: give {right}']
-    assert log.level == "info" and log.file is not None and messages(log.file.read_text()) == ["Run:x"]
+    assert (
+        log.level == "info" and log.file is not None and messages(log.file.read_text()) == ["Run:x"]
+    )
 
 
 def test_a_variable_that_an_option_beats_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,10 +270,13 @@ def test_a_variable_that_an_option_beats_is_not_looked_at(monkeypatch: pytest.Mo
     assert Plog("error").notices == []
 
 
-def test_two_files_of_one_millisecond_have_two_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_two_files_of_one_millisecond_have_two_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path))
     now = datetime(2026, 1, 31, 20, 10, 58, 288365)
-    moments = iter([now, now, now, now, now + timedelta(milliseconds=1)])  # a line and a name each; the last again
+    # a line and a name each; the last again
+    moments = iter([now, now, now, now, now + timedelta(milliseconds=1)])
 
     class Clock:
         @staticmethod
@@ -253,7 +294,9 @@ def test_two_files_of_one_millisecond_have_two_names(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_a_folder_that_cannot_be_written_is_one_notice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_notice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "file"))
     with Plog() as log:

@@ -31,7 +31,9 @@ def test_only_what_takes_long_in_a_terminal_is_shown(
     monkeypatch.setattr(progress, "_PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
     with Progress() as report:
-        assert any(isinstance(thread, threading.Timer) for thread in threading.enumerate()) == terminal
+        assert (
+            any(isinstance(thread, threading.Timer) for thread in threading.enumerate()) == terminal
+        )
         report("loading [x]")
         deadline = time.monotonic() + (10 if shown else 0.5)
         while "loading [x]" not in screen.getvalue() and time.monotonic() < deadline:

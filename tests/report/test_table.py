@@ -25,8 +25,12 @@ def report() -> Report:
         model=Path("in.onnx"),
         output=Path("out.onnx"),
         patterns=[
-            PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "a", effected=20, seconds=0.0123),
-            PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "b", refused={REASON: 2, "dynamic": 1}),
+            PatternCount(
+                0, "GraphFusion", "ConvBatchnormFusionPass", "a", effected=20, seconds=0.0123
+            ),
+            PatternCount(
+                0, "GraphFusion", "ConvBatchnormFusionPass", "b", refused={REASON: 2, "dynamic": 1}
+            ),
             PatternCount(0, "GraphFusion", "SubFusionPass", "sub"),
         ],
         operators_before={"BatchNormalization": 20, "Conv": 20, "Relu": 3},
@@ -75,22 +79,38 @@ def shown(monkeypatch: pytest.MonkeyPatch, width: int, what: Report) -> list[str
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_a_terminal_gets_what_fits_with_every_word_whole(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_a_terminal_gets_what_fits_with_every_word_whole(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     lines = shown(monkeypatch, width, report())
     assert max(map(len, lines)) <= width
     words = " ".join(lines).split()
     assert words.count("ConvBatchnormFusionPass") == 3 and words.count("GraphFusion") == 1
     assert "[x]" in words and ":smile:" in words and "com.microsoft.FusedConv" in words
-    assert [f"node_{number}" for number in range(40)] == [w.rstrip(",") for w in words if w.startswith("node_")]
+    assert [f"node_{number}" for number in range(40)] == [
+        w.rstrip(",") for w in words if w.startswith("node_")
+    ]
 
 
 LONG = "InferenceQbmmAllreduceAddFusionPass"  # the longest name of a pass
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
-def test_long_names_stay_whole_and_reasons_below_what_they_explain(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+def test_long_names_stay_whole_and_reasons_below_what_they_explain(
+    monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     what = report()
-    counts = [PatternCount(0, "GraphFusion", LONG, "a", effected=1234, refused={REASON: 2, "dynamic": 1}, seconds=9.9)]
+    counts = [
+        PatternCount(
+            0,
+            "GraphFusion",
+            LONG,
+            "a",
+            effected=1234,
+            refused={REASON: 2, "dynamic": 1},
+            seconds=9.9,
+        )
+    ]
     what.patterns = [*counts, PatternCount(0, "UBFusion", "AnyPass", "b", refused={"no reason": 1})]
     what.notices = [f"{LONG} is told of: {REASON}"]
     what.operators_after |= {"Add_Mul_split_0123456789abcdef": 3}
@@ -99,9 +119,16 @@ def test_long_names_stay_whole_and_reasons_below_what_they_explain(monkeypatch: 
     words = [word.rstrip(",:") for line in lines for word in line.split()]
     assert words.count(LONG) == 4 and words.count("GraphFusion") == 1
     assert {"1237", "1234", "9900.0", "UBFusion", "Add_Mul_split_0123456789abcdef"} <= set(words)
-    assert words.index("[x]") < words.index("node_39") < words.index("dynamic") < words.index("operator")
+    assert (
+        words.index("[x]")
+        < words.index("node_39")
+        < words.index("dynamic")
+        < words.index("operator")
+    )
     first = next(number for number, line in enumerate(lines) if "[x]" in line)
-    below = lines[first + 1 : next(number for number, line in enumerate(lines) if "node_39" in line) + 1]
+    below = lines[
+        first + 1 : next(number for number, line in enumerate(lines) if "node_39" in line) + 1
+    ]
     assert below and all(line.startswith("    ") for line in below)
     notice = next(number for number, line in enumerate(lines) if line.startswith("notice"))
     assert lines[notice + 1].startswith(" " * len("verification  "))
@@ -109,7 +136,11 @@ def test_long_names_stay_whole_and_reasons_below_what_they_explain(monkeypatch: 
 
 def test_80_columns_hold_a_table_of_the_longest_name(monkeypatch: pytest.MonkeyPatch) -> None:
     what = report()
-    what.patterns = [PatternCount(0, "GraphFusion", LONG, "a", effected=1234, refused={"dynamic": 1}, seconds=9.9)]
+    what.patterns = [
+        PatternCount(
+            0, "GraphFusion", LONG, "a", effected=1234, refused={"dynamic": 1}, seconds=9.9
+        )
+    ]
     words = [line.split() for line in shown(monkeypatch, 80, what)]
     assert ["kind", "pass", "matched", "effected", "refused", "ms"] in words
     assert ["GraphFusion", LONG, "1235", "1234", "1", "9900.0"] in words
@@ -118,7 +149,9 @@ def test_80_columns_hold_a_table_of_the_longest_name(monkeypatch: pytest.MonkeyP
 def test_a_narrow_terminal_gets_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
-    rows = [["ConvBatchnormFusionPass", "GraphFusion", "on", "Folds one into the other, and says so."]]
+    rows = [
+        ["ConvBatchnormFusionPass", "GraphFusion", "on", "Folds one into the other, and says so."]
+    ]
     show_table(["pass", "kind", "default", "what it does"], rows, stream)
     assert stream.getvalue().splitlines() == [
         "ConvBatchnormFusionPass  GraphFusion  on",
@@ -154,7 +187,13 @@ def test_a_table_without_rows_is_its_headers() -> None:
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.00 GiB")],
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (5 * 2**20, "5.0 MiB"),
+        (3 * 2**30, "3.00 GiB"),
+    ],
 )
 def test_size_text(count: int, text: str) -> None:
     assert size_text(count) == text

@@ -1,4 +1,6 @@
-"""The page that `--report` writes: all of it there, nothing from elsewhere, whatever the nodes are called."""
+"""The page that `--report` writes: all of it there, nothing from elsewhere, whatever the nodes are
+called.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ from fusionc.rewrite.log import Commit, PatternCount
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_models"
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 WRONG_PASS = """
 import fusionc
 from fusionc import op
@@ -44,7 +48,9 @@ MOST = 2_000_000  # bytes, for a model of 5,000 nodes
 
 
 class Elements(HTMLParser):
-    """The elements of a page, which have to be closed in order; `seen` has them with their attributes."""
+    """The elements of a page, which have to be closed in order; `seen` has them with their
+    attributes.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -82,8 +88,15 @@ def test_the_page_of_a_conversion_has_all_of_it_and_needs_nothing_else() -> None
         assert total.name in text
         assert all(reason in text for reason in total.refused)
     assert "Verified: equal in" in text and "73 <i>→</i> 17" in text
-    assert text.count("<article ") == text.count("<small>before</small>") == text.count("<small>after</small>")
-    assert sum(int(times) for times in re.findall(r'<span class="tag">(\d+) ×</span>', text)) == report.effected
+    assert (
+        text.count("<article ")
+        == text.count("<small>before</small>")
+        == text.count("<small>after</small>")
+    )
+    assert (
+        sum(int(times) for times in re.findall(r'<span class="tag">(\d+) ×</span>', text))
+        == report.effected
+    )
     assert "between operators" in text and "one run" in text
     attributes = [(name, value or "") for _, given in seen for name, value in given.items()]
     assert not [pair for pair in attributes if pair[0] in ("src", "srcset", "data", "action")]
@@ -100,15 +113,26 @@ def test_the_model_is_the_same_with_a_page_and_without(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</svg></style><b>", "a\x1b[0m\n$title\u202e"],
+    [
+        "<script>alert(1)</script>",
+        '"><img src=x onerror=alert(1)>',
+        "</svg></style><b>",
+        "a\x1b[0m\n$title\u202e",
+    ],
 )
 def test_names_are_text_whatever_they_hold(name: str) -> None:
     model = onnx.load(SAMPLES / "conv_bn.onnx")
-    renamed = {value: f"{name}{value}" for node in model.graph.node for value in (*node.input, *node.output)}
+    renamed = {
+        value: f"{name}{value}"
+        for node in model.graph.node
+        for value in (*node.input, *node.output)
+    }
     renamed |= {value.name: value.name for value in (*model.graph.input, *model.graph.output)}
     for node in model.graph.node:
         node.name = f"{name}{node.name}"
-        node.input[:], node.output[:] = ([renamed[value] for value in values] for values in (node.input, node.output))
+        node.input[:], node.output[:] = (
+            [renamed[value] for value in values] for values in (node.input, node.output)
+        )
     for weight in model.graph.initializer:
         weight.name = renamed[weight.name]
     onnx.save(model, "hostile.onnx")
@@ -120,10 +144,13 @@ def test_names_are_text_whatever_they_hold(name: str) -> None:
     assert name not in text and "\x1b" not in text and "\u202e" not in text
 
 
-def test_what_has_to_be_installed_is_said_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_to_be_installed_is_said_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        "fusionc.report_page.drawing.find_spec", lambda name: None if name == "grandalf" else find(name)
+        "fusionc.report_page.drawing.find_spec",
+        lambda name: None if name == "grandalf" else find(name),
     )
     with pytest.raises(UsageError, match="needs the package grandalf") as raised:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", report="report.html")
@@ -151,7 +178,9 @@ def test_a_page_replaces_a_page_and_nothing_else() -> None:
 
 def test_a_model_that_does_not_run_has_a_page_without_times() -> None:
     model = onnx.load(SAMPLES / "conv_bn.onnx")
-    model.graph.node.add(op_type="Unknown", domain="nobody", input=["image"], output=["unknown"], name="unknown")
+    model.graph.node.add(
+        op_type="Unknown", domain="nobody", input=["image"], output=["unknown"], name="unknown"
+    )
     model.graph.output.add(name="unknown").type.tensor_type.elem_type = 1
     model.opset_import.add(domain="nobody", version=1)
     onnx.save(model, "custom.onnx")
@@ -176,7 +205,9 @@ def test_a_result_that_is_wrong_has_a_page_that_says_so() -> None:
 def test_kernels_are_drawn_and_measured_as_areas() -> None:
     model = onnx.load(SAMPLES / "conv_bn.onnx")
     del model.graph.node[1:], model.graph.initializer[:]
-    for at, (op, read, made) in enumerate((("Exp", "image", "a"), ("Neg", "a", "b"), ("Abs", "b", "y"))):
+    for at, (op, read, made) in enumerate(
+        (("Exp", "image", "a"), ("Neg", "a", "b"), ("Abs", "b", "y"))
+    ):
         node = model.graph.node[0] if not at else model.graph.node.add()
         node.CopyFrom(onnx.helper.make_node(op, [read], [made], name=op))
     del model.graph.output[:]
@@ -187,11 +218,19 @@ def test_kernels_are_drawn_and_measured_as_areas() -> None:
 
 
 def big_group(number: int) -> Alike:
-    """A rewrite of 24 operators with long names, in 40 places, unlike that of every other number."""
-    operators = [Item(OPERATOR, f"Operator{(number >> bit) & 1}", ("axis=1", "const 3×224×224")) for bit in range(24)]
+    """A rewrite of 24 operators with long names, in 40 places, unlike that of every other
+    number.
+    """
+    operators = [
+        Item(OPERATOR, f"Operator{(number >> bit) & 1}", ("axis=1", "const 3×224×224"))
+        for bit in range(24)
+    ]
     items = (*operators, Item(VALUE, "x" * 80), Item(VALUE, "y"))
     links = (*((at, at + 1) for at in range(23)), (24, 0), (23, 25))
-    sketch, names = Sketch(items, links), tuple(f"/model/layers.{number}/self_attn/node_{at}" for at in range(24))
+    sketch, names = (
+        Sketch(items, links),
+        tuple(f"/model/layers.{number}/self_attn/node_{at}" for at in range(24)),
+    )
     commits = [Commit(at, 0, "Pass", "pattern", names) for at in range(1, 41)]
     return Alike(Pass(), "pattern", sketch, sketch, commits, [[] for _ in commits])
 
@@ -199,14 +238,18 @@ def big_group(number: int) -> Alike:
 def test_a_page_stays_small_however_much_was_rewritten() -> None:
     counts = [PatternCount(0, "GraphFusion", "Pass", "pattern", effected=40 * 300)]
     report = Report(Path("in.onnx"), Path("out.onnx"), patterns=counts, verification="equal")
-    text = page.page_text(report, [], [big_group(number) for number in range(300)], MeasuredTimes(failure="no"))
+    text = page.page_text(
+        report, [], [big_group(number) for number in range(300)], MeasuredTimes(failure="no")
+    )
     assert 1_000_000 < len(text.encode()) < MOST
     assert text.count("<article ") == 300 > text.count("<small>before</small>") > 50
 
 
 def test_the_command_of_the_readme() -> None:
     shutil.copy(SAMPLES / "conv_bn.onnx", "in.onnx")
-    (command,) = re.findall(r"^fusionc (convert .*--report .*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    (command,) = re.findall(
+        r"^fusionc (convert .*--report .*)$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
     result = CliRunner().invoke(main, shlex.split(command), prog_name="fusionc")
     assert result.exit_code == 0 and "report        report.html" in result.stdout
     assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
@@ -216,13 +259,25 @@ def test_the_command_of_the_readme() -> None:
 def test_a_browser_shows_it_and_searches_it(tmp_path: Path) -> None:
     report, _ = converted(SAMPLES / "transformer_block.onnx", verify=False)
     assert report.page is not None
-    dom, said = in_browser(tmp_path, f"{report.page.resolve().as_uri()}#search=layernorm%20sqrt", "--dump-dom")
+    dom, said = in_browser(
+        tmp_path, f"{report.page.resolve().as_uri()}#search=layernorm%20sqrt", "--dump-dom"
+    )
     assert "CONSOLE" not in said
     shown = re.findall(r"<article ([^>]*)>.*?<h3>(\w+)", dom, re.DOTALL)
-    assert [name for attributes, name in shown if "hidden" not in attributes] == ["LayerNormFusionPass"]
+    assert [name for attributes, name in shown if "hidden" not in attributes] == [
+        "LayerNormFusionPass"
+    ]
     assert len(shown) > 5 and '<input id="search" type="search"' in dom
-    in_browser(tmp_path, report.page.resolve().as_uri(), "--screenshot=shown.png", "--window-size=1200,2000")
-    assert len(set(Path("shown.png").read_bytes())) == 256 and Path("shown.png").stat().st_size > 50_000
+    in_browser(
+        tmp_path,
+        report.page.resolve().as_uri(),
+        "--screenshot=shown.png",
+        "--window-size=1200,2000",
+    )
+    assert (
+        len(set(Path("shown.png").read_bytes())) == 256
+        and Path("shown.png").stat().st_size > 50_000
+    )
 
 
 def in_browser(folder: Path, address: str, *options: str) -> tuple[str, str]:
@@ -236,7 +291,11 @@ def in_browser(folder: Path, address: str, *options: str) -> tuple[str, str]:
         f"--user-data-dir={folder}/chromium",
     ]
     done = subprocess.run(
-        [CHROMIUM, *quiet, *options, address], capture_output=True, text=True, timeout=120, check=True
+        [CHROMIUM, *quiet, *options, address],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return done.stdout, done.stderr
 
@@ -244,9 +303,13 @@ def in_browser(folder: Path, address: str, *options: str) -> tuple[str, str]:
 def test_a_page_that_goes_into_a_pipe(in_a_folder_of_its_own: None) -> None:
     os.mkfifo("report.html")
     read = list[str]()
-    reader = threading.Thread(target=lambda: read.append(Path("report.html").read_text("utf-8")), daemon=True)
+    reader = threading.Thread(
+        target=lambda: read.append(Path("report.html").read_text("utf-8")), daemon=True
+    )
     reader.start()
-    report = fusionc.convert(SAMPLES / "matmul_bias.onnx", output="out.onnx", verify=False, report="report.html")
+    report = fusionc.convert(
+        SAMPLES / "matmul_bias.onnx", output="out.onnx", verify=False, report="report.html"
+    )
     reader.join(10)
     assert report.page == Path("report.html") and Elements(read[0]).seen
     assert stat.S_ISFIFO(os.lstat("report.html").st_mode)

@@ -1,4 +1,6 @@
-"""Names of values with ';' and ':' in them, which part texts of options: what the model calls so is one name."""
+"""Names of values with ';' and ':' in them, which part texts of options: what the model calls so is
+one name.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def test_the_longest_exact_names_win(text: str, names: set[str], parts: list[str
 
 
 def converted(*words: str) -> onnx.ModelProto:
-    done = CliRunner().invoke(main, ["convert", "--model", "in.onnx", "--output", "out.onnx", "--no-verify", *words])
+    done = CliRunner().invoke(
+        main, ["convert", "--model", "in.onnx", "--output", "out.onnx", "--no-verify", *words]
+    )
     assert done.exit_code == 0, done.output
     return onnx.load("out.onnx")
 
@@ -118,7 +122,17 @@ def test_other_commands(model: Path, option: str) -> None:
     words = {
         "verify": ["verify", "open.onnx", "open.onnx", *shapes],
         "diff": ["diff", "--json", *shapes, "open.onnx", "open.onnx"],
-        "many": ["convert", "--model", "open*.onnx", "--output", "out", "--no-verify", "--jobs", "1", *shapes],
+        "many": [
+            "convert",
+            "--model",
+            "open*.onnx",
+            "--output",
+            "out",
+            "--no-verify",
+            "--jobs",
+            "1",
+            *shapes,
+        ],
     }[option]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
@@ -129,7 +143,9 @@ def test_other_commands(model: Path, option: str) -> None:
 
 
 def test_lists_and_dicts_stay_what_they_are(model: Path) -> None:
-    fusionc.convert(model, output="out.onnx", out_nodes=["out;put:0", "p:0"], output_type={"out;put:0": "FP16"})
+    fusionc.convert(
+        model, output="out.onnx", out_nodes=["out;put:0", "p:0"], output_type={"out;put:0": "FP16"}
+    )
     assert outputs_of(onnx.load("out.onnx")) == {"out;put:0": HALF, "two": FLOAT}
     with pytest.raises(fusionc.UsageError, match="no node of the model makes two;out;put:0"):
         fusionc.convert(model, output="out.onnx", out_nodes=["two;out;put:0"])

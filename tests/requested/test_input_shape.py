@@ -46,7 +46,13 @@ def declared(model: ModelProto) -> dict[str, tuple[int | str, ...]]:
 def test_a_name_is_fixed_wherever_it_stands() -> None:
     model = parse(PAIR)
     result = fixed(model, {"x": (3, 4)})
-    assert declared(result) == {"x": (3, 4), "z": (3, "M"), "a": (3, 4), "y": (3, "P"), "w": (3, "M")}
+    assert declared(result) == {
+        "x": (3, 4),
+        "z": (3, "M"),
+        "a": (3, 4),
+        "y": (3, "P"),
+        "w": (3, "M"),
+    }
     onnx.checker.check_model(result, full_check=True)
     assert_same_numbers(model, result, "bitwise", {"N": 3})
 
@@ -60,7 +66,13 @@ def test_what_follows_is_inferred() -> None:
 def test_only_what_was_asked_for_changes() -> None:
     model = parse(PAIR)
     result = fixed(model, {"z": (-1, 5)})
-    assert declared(result) == {"x": ("N", 4), "z": ("N", 5), "a": ("N", 4), "y": ("N", 9), "w": ("N", 5)}
+    assert declared(result) == {
+        "x": ("N", 4),
+        "z": ("N", 5),
+        "a": ("N", 4),
+        "y": ("N", 9),
+        "w": ("N", 5),
+    }
     for part in ("node", "initializer", "doc_string", "name"):
         assert getattr(result.graph, part) == getattr(model.graph, part)
     assert fixed(model, {"x": (-1, 4), "z": (-1, (1, 9))}) == model
@@ -68,13 +80,21 @@ def test_only_what_was_asked_for_changes() -> None:
 
 @pytest.mark.parametrize(
     ("past", "total", "expected"),
-    [((2, 6), "past + seq", "6 + seq"), ((2, 6), "2*past - past//2", 9), ((2, 6), "past-size", "6 - size")],
+    [
+        ((2, 6), "past + seq", "6 + seq"),
+        ((2, 6), "2*past - past//2", 9),
+        ((2, 6), "past-size", "6 - size"),
+    ],
 )
 def test_a_formula_over_names(past: tuple[int, int], total: str, expected: int | str) -> None:
     model = parse("agraph (float[B,past] p, float[B,T] t) => (float[B,T] y) { y = Neg (t) }")
     for value in (model.graph.input[1], model.graph.output[0]):
         value.type.tensor_type.shape.dim[1].dim_param = total
-    assert declared(fixed(model, {"p": past})) == {"p": past, "t": (2, expected), "y": (2, expected)}
+    assert declared(fixed(model, {"p": past})) == {
+        "p": past,
+        "t": (2, expected),
+        "y": (2, expected),
+    }
 
 
 def nameless(name: str) -> Callable[[], ModelProto]:
@@ -108,7 +128,9 @@ def test_a_scalar() -> None:
 
 
 def test_branches_and_loops() -> None:
-    """In a branch a name means what it means outside; what a loop carries may have another size each time."""
+    """In a branch a name means what it means outside; what a loop carries may have another size
+    each time.
+    """
     model = parse(
         """agraph (float[N] x, bool c, int64 count) => (float[N] y, float[R] z) {
             y = If (c) <then_branch = t () => (float[N] p) { p = Neg (x) },
@@ -140,10 +162,16 @@ def test_branches_and_loops() -> None:
             "x[0] and z[0] are both N in the model, and it would be 1 and 2",
             "equal names mean equal sizes",
         ),
-        ({"x": (9, 4), "z": ((1, 8), -1)}, "z[0] is N, which is 9 in the model, and it would be 9 and 1~8", "equal"),
+        (
+            {"x": (9, 4), "z": ((1, 8), -1)},
+            "z[0] is N, which is 9 in the model, and it would be 9 and 1~8",
+            "equal",
+        ),
     ],
 )
-def test_what_does_not_fit(shapes: Mapping[str, Sequence[DimensionSize]], what: str, hint: str) -> None:
+def test_what_does_not_fit(
+    shapes: Mapping[str, Sequence[DimensionSize]], what: str, hint: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         fixed(parse(PAIR), shapes)
     assert what in caught.value.what and hint in caught.value.hint and caught.value.exit_code == 2
@@ -153,20 +181,29 @@ def test_a_formula_and_its_parts_contradict_each_other() -> None:
     model = parse("agraph (float[N] x, float[M] z) => (float[N] y) { y = Neg (x) }")
     model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*N"
     assert declared(fixed(model, {"x": (3,), "z": (6,)}))["z"] == (6,)
-    with pytest.raises(UsageError, match=r"z\[0\] is 2\*N, which is 6 in the model, and it would be 6 and 7"):
+    with pytest.raises(
+        UsageError, match=r"z\[0\] is 2\*N, which is 6 in the model, and it would be 6 and 7"
+    ):
         fixed(model, {"x": (3,), "z": (7,)})
 
 
 def test_a_default_that_would_no_longer_fit() -> None:
-    model = parse("agraph (float[N] x, float[N] k) => (float[N] y) <float[3] k = {1, 2, 3}> { y = Add (x, k) }")
+    model = parse(
+        "agraph (float[N] x, float[N] k) => (float[N] y) <float[3] k = {1, 2, 3}> { y = Add "
+        "(x, "
+        "k) }"
+    )
     assert declared(fixed(model, {"x": (3,)}))["k"] == (3,)
-    with pytest.raises(UsageError, match=r"k\[0\] would be 1, and its default in the model has 3 there"):
+    with pytest.raises(
+        UsageError, match=r"k\[0\] would be 1, and its default in the model has 3 there"
+    ):
         fixed(model, {"x": (1,)})
 
 
 def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
     model = parse(
-        "agraph (float[N] x, float[1] k, seq(float[N]) s) => (float[N] y) <float[1] k = {1}> { y = Add (x, k) }"
+        "agraph (float[N] x, float[1] k, seq(float[N]) s) => (float[N] y) <float[1] k = {1}> "
+        "{ y = Add (x, k) }"
     )
     with pytest.raises(UsageError, match="no input k"):
         fixed(model, {"k": (1,)})
@@ -200,18 +237,28 @@ CACHED = """agraph (int64[B,S] ids, float[B,T] mask, float[B,4,P] past) => (floa
         ({"ids": ((1, 8), -1), "mask": (-1, (1, 9))}, {}, {"ids": (8, 2), "mask": (8, 4)}),
         ({"mask": ((1, 8), (1, 99))}, {"ids": (2, 16)}, {"mask": (2, 18)}),
         ({"mask": ((1, 8), (1, 99))}, {"ids": (2, 16), "past": (2, 4, 5)}, {"mask": (2, 21)}),
-        ({"ids": ((1, 8), (1, 9)), "mask": ((1, 8), (1, 99))}, {"ids": (2, 16)}, {"ids": (2, 16), "mask": (2, 18)}),
+        (
+            {"ids": ((1, 8), (1, 9)), "mask": ((1, 8), (1, 99))},
+            {"ids": (2, 16)},
+            {"ids": (2, 16), "mask": (2, 18)},
+        ),
     ],
 )
 def test_sizes_to_run_fit_each_other(
-    shapes: Mapping[str, Sequence[DimensionSize]], chosen: Mapping[str, Sequence[int]], expected: object
+    shapes: Mapping[str, Sequence[DimensionSize]],
+    chosen: Mapping[str, Sequence[int]],
+    expected: object,
 ) -> None:
     model = fixed(parse(CACHED), {})
     model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "P + S"
     assert sizes_to_run(model, shapes, chosen) == expected
 
 
-# -- conversions -------------------------------------------------------------------------------------------------------
+# -- conversions
+#
+#
+#
+# -------------------------------------------------------------------------------------------------------
 
 FLATTEN = """agraph (float[N,4,6] x) => (float[N,M] y) <int64[1] first = {0}, int64[1] rest = {-1}> {
     s = Shape (x) n = Gather <axis = 0> (s, first) t = Concat <axis = 0> (n, rest) r = Reshape (x, t) y = Relu (r)
@@ -222,7 +269,9 @@ def test_a_conversion_folds_what_follows_from_the_sizes() -> None:
     onnx.save(parse(FLATTEN), "in.onnx")
     off = "NoUseReshapeRemovePass:off;ShapeReshapePass:off"
     fusionc.convert("in.onnx", output="open.onnx", optimization_switch=off)
-    report = fusionc.convert("in.onnx", output="out.onnx", optimization_switch=off, input_shape={"x": (3, 4, 6)})
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", optimization_switch=off, input_shape={"x": (3, 4, 6)}
+    )
     result = onnx.load("out.onnx")
     assert declared(result)["x"] == (3, 4, 6) and declared(result)["y"] == (3, 24)
     assert operators(result) == {"Reshape": 1, "Relu": 1}
@@ -233,17 +282,29 @@ def test_a_conversion_folds_what_follows_from_the_sizes() -> None:
 
 def test_sizes_that_the_model_does_not_take() -> None:
     """24 elements for each 3: nothing declares it, running the model shows it."""
-    onnx.save(parse("agraph (float[N] x) => (float[M,24] y) <int64[2] s = {-1,24}> { y = Reshape (x, s) }"), "in.onnx")
-    with pytest.raises(fusionc.UsageError, match="does not work with what was asked to change") as caught:
+    onnx.save(
+        parse(
+            "agraph (float[N] x) => (float[M,24] y) <int64[2] s = {-1,24}> { y = Reshape (x, s) }"
+        ),
+        "in.onnx",
+    )
+    with pytest.raises(
+        fusionc.UsageError, match="does not work with what was asked to change"
+    ) as caught:
         fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (25,)})
     assert caught.value.where == "--input_shape"
-    assert fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (48,)}).verification is not None
+    assert (
+        fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (48,)}).verification
+        is not None
+    )
 
 
 def test_sizes_that_are_too_large_to_be_run() -> None:
     onnx.save(parse("agraph (float[N] x) => (float[N] y) { y = Neg (x) }"), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (10**12,)})
-    assert report.verification is not None and report.verification.startswith("not verified: the input x of ")
+    assert report.verification is not None and report.verification.startswith(
+        "not verified: the input x of "
+    )
     assert declared(onnx.load("out.onnx"))["y"] == (10**12,)
 
 
@@ -273,10 +334,14 @@ def test_sizes_for_verification_only() -> None:
         ((3, 4), (3, 4), ""),
     ],
 )
-def test_sizes_for_verification_outside_of_those_asked_for_are_told(asked: Any, run: Any, told: str) -> None:
+def test_sizes_for_verification_outside_of_those_asked_for_are_told(
+    asked: Any, run: Any, told: str
+) -> None:
     """They are run all the same: they are what was asked to be run."""
     onnx.save(parse("agraph (float[N,M] x) => (float[N,M] y) { y = Neg (x) }"), "in.onnx")
-    report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": asked}, verify_shape={"x": run})
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", input_shape={"x": asked}, verify_shape={"x": run}
+    )
     assert report.verification is not None and report.verification.startswith("equal in ")
     expected = [f"--verify_shape is outside of --input_shape: {told}"] if told else []
     assert [notice for notice in report.notices if "--verify_shape" in notice] == expected
@@ -317,7 +382,9 @@ def test_a_size_that_the_model_fixes_becomes_another_one(
 
 
 def test_free_dim_beside_another_size() -> None:
-    result, _ = fusionc.optimize(parse(FIXED), input_shape={"x": (5, 4)}, free_dim={"x": {0: "N"}, "z": {0: "M"}})
+    result, _ = fusionc.optimize(
+        parse(FIXED), input_shape={"x": (5, 4)}, free_dim={"x": {0: "N"}, "z": {0: "M"}}
+    )
     assert declared(result) == {"x": (5, 4), "z": ("M", 4), "y": (5, 2, 2), "w": ("M", 4)}
 
 
@@ -349,7 +416,10 @@ def test_other_sizes_as_peers_are_called() -> None:
     ("text", "shapes", "what"),
     [
         (
-            "agraph (float[1,4] x) => (float[2,4] y) <float[1,4] k = {1,2,3,4}> { y = Concat <axis = 1> (x, k) }",
+            (
+                "agraph (float[1,4] x) => (float[2,4] y) <float[1,4] k = {1,2,3,4}> { y = Concat "
+                "<axis = 1> (x, k) }"
+            ),
             {"x": (2, 4)},
             "x[0] = 1 cannot become another size: the model holds it in one place",
         ),
@@ -366,7 +436,9 @@ def test_other_sizes_as_peers_are_called() -> None:
         ),
     ],
 )
-def test_a_size_that_the_model_holds_stays(text: str, shapes: Mapping[str, Sequence[DimensionSize]], what: str) -> None:
+def test_a_size_that_the_model_holds_stays(
+    text: str, shapes: Mapping[str, Sequence[DimensionSize]], what: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         fusionc.optimize(parse(text), input_shape=shapes, verify=False)
     assert what in caught.value.what and caught.value.where == "--input_shape"

@@ -64,7 +64,11 @@ def test_the_outputs_and_what_is_left(
     onnx.checker.check_model(result, full_check=True)
     stored = [tensor.name for tensor in result.graph.initializer]
     assert stored == ["k", *(["late"] if "add" in left else [])]
-    assert [value.name for value in result.graph.input] == ["x", "unused", *(stored if ir_version < 4 else ())]
+    assert [value.name for value in result.graph.input] == [
+        "x",
+        "unused",
+        *(stored if ir_version < 4 else ()),
+    ]
 
 
 def test_the_values_are_those_of_the_model() -> None:
@@ -92,8 +96,12 @@ def test_what_a_subgraph_needs_stays() -> None:
 
 def test_what_was_declared_stays_declared() -> None:
     model = chain()
-    model.graph.value_info.append(helper.make_tensor_value_info("b", TensorProto.FLOAT, ["rows", 4]))
-    model.graph.value_info.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, ["rows", 4]))
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, ["rows", 4])
+    )
+    model.graph.value_info.append(
+        helper.make_tensor_value_info("c", TensorProto.FLOAT, ["rows", 4])
+    )
     result = after_cut(model, "b")
     assert outputs(result) == [("b", ["rows", 4])] and not result.graph.value_info
     result = after_cut(model, "c;split:0")
@@ -103,7 +111,8 @@ def test_what_was_declared_stays_declared() -> None:
 def test_unused_weights_that_were_there_stay() -> None:
     model = chain()
     model.graph.initializer.add(name="spare", data_type=TensorProto.FLOAT, dims=[1], float_data=[1])
-    model.graph.input.append(helper.make_tensor_value_info("late", TensorProto.FLOAT, [4]))  # a caller may give it
+    # a caller may give it
+    model.graph.input.append(helper.make_tensor_value_info("late", TensorProto.FLOAT, [4]))
     result = after_cut(model, "relu:0")
     assert [tensor.name for tensor in result.graph.initializer] == ["k", "late", "spare"]
 
@@ -114,7 +123,11 @@ def test_unused_weights_that_were_there_stay() -> None:
         ("", "no output is named", "conv1:0;relu2:1"),
         (";", "no output is named", "conv1:0;relu2:1"),
         ("b;relu:0", "b is named twice", "name each value once"),
-        ("relo:0", "no node of the model makes relo:0", 'did you mean "relu:0"? Give node:index or'),
+        (
+            "relo:0",
+            "no node of the model makes relo:0",
+            'did you mean "relu:0"? Give node:index or',
+        ),
         ("relu:1", "the node relu has no output 1", "its outputs are: b"),
         ("x", "no node of the model makes x", ""),
         ("k", "no node of the model makes k", ""),
@@ -140,7 +153,9 @@ def test_a_name_with_two_meanings() -> None:
 
 def test_the_name_of_a_value_wins_over_that_of_a_node_with_a_number() -> None:
     model = chain()
-    model.graph.node[1].output[0] = model.graph.node[2].input[0] = model.graph.node[3].input[0] = "mul:0"
+    model.graph.node[1].output[0] = model.graph.node[2].input[0] = model.graph.node[3].input[0] = (
+        "mul:0"
+    )
     assert outputs(after_cut(model, "mul:0")) == [("mul:0", ["N", 4])]
 
 
@@ -216,7 +231,9 @@ def test_the_run_has_the_weights_where_they_lie_and_the_given_inputs(
     model = onnx.parser.parse_model(text)
     far = onnx.numpy_helper.from_array(np.ones((3000, 2), np.float32), "far")
     model.graph.initializer.append(far)
-    onnx.save(model, "in.onnx", save_as_external_data=is_external, location="in.data", size_threshold=0)
+    onnx.save(
+        model, "in.onnx", save_as_external_data=is_external, location="in.data", size_threshold=0
+    )
     np.savez("inputs.npz", x=np.ones((2, 2), np.float32), index=np.array([2999]))
     fusionc.convert("in.onnx", output="out.onnx", out_nodes="scores", inputs="inputs.npz")
     assert outputs(onnx.load("out.onnx")) == [("scores", ["", ""])]

@@ -34,7 +34,9 @@ def after_cast(model: ModelProto, output_type: str) -> ModelProto:
 
 
 def run(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, {"x": x}), strict=True))
 
@@ -79,10 +81,14 @@ def test_what_reads_an_output_reads_what_it_was() -> None:
     )
     model.graph.quantization_annotation.add(tensor_name="y")
     result = after_cast(model, "y:INT8")
-    inner = {node.op_type: list(node.input) for a in result.graph.node[1].attribute for node in a.g.node}
+    inner = {
+        node.op_type: list(node.input) for a in result.graph.node[1].attribute for node in a.g.node
+    }
     assert inner == {"Neg": ["y_float"], "Abs": ["y_float"]}
     assert result.graph.quantization_annotation[0].tensor_name == "y_float"
-    assert [(v.name, v.type.tensor_type.elem_type) for v in result.graph.value_info] == [("y_float", TensorProto.FLOAT)]
+    assert [(v.name, v.type.tensor_type.elem_type) for v in result.graph.value_info] == [
+        ("y_float", TensorProto.FLOAT)
+    ]
 
 
 def test_a_subgraph_may_call_something_else_so() -> None:
@@ -101,7 +107,9 @@ def test_a_subgraph_may_call_something_else_so() -> None:
 
 
 def test_new_names_are_free() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y, float[N] y_float) { y = Relu (x) y_float = Neg (y) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y, float[N] y_float) { y = Relu (x) y_float = Neg (y) }"
+    )
     result = after_cast(model, "y:FP16")
     assert list(result.graph.node[0].output) == ["y_float_1"]
 
@@ -128,9 +136,21 @@ def test_what_makes_no_sense(given: str, what: str) -> None:
 @pytest.mark.parametrize(
     ("text", "opset", "what"),
     [
-        ("agraph (float[N] x) => (float[N] x) {}", 18, "the output x is an input, or a weight, itself"),
-        ("agraph (string[N] x) => (string[N] y) { y = Identity (x) }", 18, "the output y is not a tensor of numbers"),
-        ("agraph (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }", 18, "is not a tensor of numbers"),
+        (
+            "agraph (float[N] x) => (float[N] x) {}",
+            18,
+            "the output x is an input, or a weight, itself",
+        ),
+        (
+            "agraph (string[N] x) => (string[N] y) { y = Identity (x) }",
+            18,
+            "the output y is not a tensor of numbers",
+        ),
+        (
+            "agraph (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }",
+            18,
+            "is not a tensor of numbers",
+        ),
         ("agraph (float[N] x) => (float[N] y) { y = Relu (x) }", 5, "a Cast needs version 6"),
     ],
 )
@@ -145,19 +165,28 @@ CONV = """agraph (float[N,3,32,32] x) => (float[N,8,32,32] y)
 }"""
 
 
-@pytest.mark.parametrize(("output_type", "place"), [("FP16", ""), ("UINT8", ""), ("INT32", "bn:0:")])
-def test_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output_type: str, place: str) -> None:
-    """Folding rounds differently, so that a few of many integers differ by one: that is no fault of the passes. The
-    node that is named is no longer there in the end."""
+@pytest.mark.parametrize(
+    ("output_type", "place"), [("FP16", ""), ("UINT8", ""), ("INT32", "bn:0:")]
+)
+def test_a_conversion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output_type: str, place: str
+) -> None:
+    """Folding rounds differently, so that a few of many integers differ by one: that is no fault of
+    the passes. The node that is named is no longer there in the end.
+    """
     monkeypatch.chdir(tmp_path)
     model = parse(CONV)
     model.graph.node[1].name = "bn"
     onnx.save(model, "in.onnx")
     where = {"out_nodes": "bn:0"} if place else {}
-    report = fusionc.convert("in.onnx", output="out.onnx", output_type=f"{place}{output_type}", **where)
+    report = fusionc.convert(
+        "in.onnx", output="out.onnx", output_type=f"{place}{output_type}", **where
+    )
     result = onnx.load("out.onnx")
     (output,) = result.graph.output
-    expected = TensorProto.FLOAT16 if output_type == "FP16" else TensorProto.DataType.Value(output_type)
+    expected = (
+        TensorProto.FLOAT16 if output_type == "FP16" else TensorProto.DataType.Value(output_type)
+    )
     assert (output.name, output.type.tensor_type.elem_type) == ("n" if place else "y", expected)
     assert report.operators_after == {"Conv": 1, "Cast": 1}
     assert report.verification is not None and report.verification.startswith("equal in ")
@@ -196,7 +225,9 @@ def test_the_new_name_is_nobodys() -> None:
     """Neither that of an input, nor of a weight, nor of what a value is only said to be."""
     model = parse("""agraph (float[4] x, float[4] y_float) => (float[4] y) <float[4] y_float_1 = {1, 2, 3, 4}>
         { z = Add (y_float, y_float_1) y = Mul (x, z) }""")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("y_float_2", TensorProto.INT64, [7]))
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("y_float_2", TensorProto.INT64, [7])
+    )
     made = after_cast(model, "FP16")
     assert [node.output[0] for node in made.graph.node] == ["z", "y_float_3", "y"]
 
@@ -210,7 +241,7 @@ def test_an_output_that_is_listed_twice_gets_one_cast() -> None:
     assert [node.op_type for node in made.graph.node] == ["Abs", "Cast"]
     assert [
         value.dtype
-        for value in onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(
-            None, {"x": X}
-        )
+        for value in onnxruntime.InferenceSession(
+            made.SerializeToString(), providers=["CPUExecutionProvider"]
+        ).run(None, {"x": X})
     ] == [np.float16] * 2

@@ -23,8 +23,14 @@ from fusionc.shapes.inference import typed_model
 x, y = var("x"), var("y")
 
 
-def make(formula: Formula | tuple[Formula, ...], rewrite: Callable[[Match, Tape], Any], name: str = "OwnPass") -> Pass:
-    return type(name, (Pass,), {"patterns": (Pattern("own", formula, rewrite),), "__doc__": "Own."})()
+def make(
+    formula: Formula | tuple[Formula, ...],
+    rewrite: Callable[[Match, Tape], Any],
+    name: str = "OwnPass",
+) -> Pass:
+    return type(
+        name, (Pass,), {"patterns": (Pattern("own", formula, rewrite),), "__doc__": "Own."}
+    )()
 
 
 def only(counts: list[Any]) -> tuple[int, dict[str, int]]:
@@ -42,7 +48,8 @@ ABS_OF_RELU = make(op.Abs(op.Relu(x)), lambda m, new: new.Relu(m.x))
         ("z = Neg (a)", ", float[N] z", "an interior value is used elsewhere"),
         ("", ", float[N] a", "an interior value is a graph output"),
         (
-            "c = Constant <value = bool {1}> () z = If (c) <then_branch = t () => (float[N] p) { p = Neg (a) }, "
+            "c = Constant <value = bool {1}> () z = If (c) <then_branch = t () => (float[N] p) { "
+            "p = Neg (a) }, "
             "else_branch = e () => (float[N] q) { q = Abs (x) }>",
             ", float[N] z",
             "an interior value is used elsewhere",
@@ -50,7 +57,9 @@ ABS_OF_RELU = make(op.Abs(op.Relu(x)), lambda m, new: new.Relu(m.x))
     ],
 )
 def test_interior_values_are_private(more: str, outputs: str, reason: str) -> None:
-    model = parse(f"agraph (float[N] x) => (float[N] y{outputs}) {{ a = Relu (x) y = Abs (a) {more} }}")
+    model = parse(
+        f"agraph (float[N] x) => (float[N] y{outputs}) {{ a = Relu (x) y = Abs (a) {more} }}"
+    )
     result, counts = optimize(model, [ABS_OF_RELU])
     assert only(counts) == (0, {reason: 1}) and result == model
 
@@ -58,7 +67,8 @@ def test_interior_values_are_private(more: str, outputs: str, reason: str) -> No
 def test_a_replacement_that_would_form_a_cycle_is_refused() -> None:
     """Both outputs are replaced by one node that needs z, which needs the first of them."""
     model = parse(
-        "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Neg (x) z = Abs (a) c = Add (b, z) y = Mul (c, a) }"
+        "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Neg (x) z = Abs (a) c = Add "
+        "(b, z) y = Mul (c, a) }"
     )
 
     def rewrite(m: Match, new: Tape) -> Any:
@@ -87,7 +97,11 @@ def test_a_value_that_becomes_an_output_has_its_name_in_subgraphs_too() -> None:
     onnx.checker.check_model(result, full_check=True)
     outer = result.graph.node[1]
     inner = outer.attribute[1].g.node[0]
-    used = [result.graph.node[0].output[0], outer.attribute[0].g.node[0].input[0], *inner.attribute[0].g.node[0].input]
+    used = [
+        result.graph.node[0].output[0],
+        outer.attribute[0].g.node[0].input[0],
+        *inner.attribute[0].g.node[0].input,
+    ]
     assert used == ["y"] * 4
     assert_same_numbers(model, result, "bitwise", {})
 
@@ -97,13 +111,20 @@ def test_a_value_that_becomes_an_output_has_its_name_in_subgraphs_too() -> None:
     [
         ("agraph (float[N] x) => (float[N] y) { a = Neg (x) y = Neg (a) }", ["Identity"]),
         (
-            "agraph (float[N] x) => (float[N] y, float[N] z) { z = Abs (x) a = Neg (z) y = Neg (a) }",
+            (
+                "agraph (float[N] x) => (float[N] y, float[N] z) { z = Abs (x) a = Neg (z) y = "
+                "Neg (a) }"
+            ),
             ["Abs", "Identity"],
         ),
         ("agraph (float[N] x) => (float[N] y) { z = Abs (x) a = Neg (z) y = Neg (a) }", ["Abs"]),
-        ("agraph () => (float[2] y) <float[2] c = {1, 2}> { a = Neg (c) y = Neg (a) }", ["Identity"]),
         (
-            "agraph (float[N] x, bool c) => (float[N] y) { y = If (c) <then_branch = t () => (float[N] u) "
+            "agraph () => (float[2] y) <float[2] c = {1, 2}> { a = Neg (c) y = Neg (a) }",
+            ["Identity"],
+        ),
+        (
+            "agraph (float[N] x, bool c) => (float[N] y) { y = If (c) <then_branch = t () => "
+            "(float[N] u) "
             "{ a = Neg (x) u = Neg (a) }, else_branch = e () => (float[N] v) { v = Abs (x) }> }",
             ["If", "Identity", "Abs"],
         ),
@@ -121,13 +142,19 @@ def test_what_has_to_keep_its_name_is_copied_to_an_output(graph: str, left: list
 def test_no_copies_in_the_place_of_as_many_nodes() -> None:
     model = parse("agraph (float[N] x) => (float[N] y, float[N] z) { y = Neg (x) z = Abs (x) }")
     result, counts = optimize(model, [make((op.Neg(x), op.Abs(x)), lambda m, new: (m.x, m.x))])
-    assert only(counts) == (0, {"the result is a graph output and needs a name of its own": 1}) and result == model
+    assert (
+        only(counts) == (0, {"the result is a graph output and needs a name of its own": 1})
+        and result == model
+    )
 
 
 def test_two_outputs_get_a_valid_order() -> None:
-    """The first output is used before the second is made: the new node moves in front of its users."""
+    """The first output is used before the second is made: the new node moves in front of its
+    users.
+    """
     model = parse(
-        "agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x) u = Abs (a) v = Exp (u) b = Neg (x) y = Add (v, b) }"
+        "agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x) u = Abs (a) v = Exp (u) b = "
+        "Neg (x) y = Add (v, b) }"
     )
 
     def rewrite(m: Match, new: Tape) -> Any:
@@ -161,7 +188,9 @@ def test_a_cycle_through_a_branch_is_refused() -> None:
     ],
 )
 def test_new_nodes_stand_behind_the_match_and_their_inputs(body: str, order: str) -> None:
-    graph = typed_model(parse(f"agraph (float[N] x) => (float[N] y) {{ {body} y = Sum (a, n, s) }}"), "")
+    graph = typed_model(
+        parse(f"agraph (float[N] x) => (float[N] y) {{ {body} y = Sum (a, n, s) }}"), ""
+    )
     needs_n = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(new.Exp(m.x), m.graph.values["n"]))
     run(graph, [needs_n], RewriteLog())
     nodes = graph.main.ordered()
@@ -185,7 +214,9 @@ def test_nodes_of_other_graphs_and_with_attributes_that_refer_to_parameters_neve
 
 
 def test_element_type_and_shape_stay() -> None:
-    model = parse("agraph (float[2,3] x) => (float[2,3] y) { a = Relu (x) b = Abs (a) y = Neg (b) }")
+    model = parse(
+        "agraph (float[2,3] x) => (float[2,3] y) { a = Relu (x) b = Abs (a) y = Neg (b) }"
+    )
     as_double = make(op.Abs(op.Relu(x)), lambda m, new: new.Cast(m.x, to=onnx.TensorProto.DOUBLE))
     assert only(optimize(model, [as_double])[1]) == (0, {"the element type would change": 1})
     turned = make(op.Abs(op.Relu(x)), lambda m, new: new.Transpose(m.x, perm=[1, 0]))
@@ -196,11 +227,15 @@ def test_element_type_and_shape_stay() -> None:
 
 def test_a_constant_that_may_have_raised_the_rank() -> None:
     text = (
-        "agraph (float[2] x, int64[K] s) => (float[a] y) <float[1] c = {{1}}> {{ h = {} r = Mul (h, c) y = Neg (r) }}"
+        "agraph (float[2] x, int64[K] s) => (float[a] y) <float[1] c = {{1}}> {{ h = {} r = "
+        "Mul (h, c) y = Neg (r) }}"
     )
     times_one = make(x * 1.0, lambda m, new: m.x)
     unknown, known = (parse(text.format(h)) for h in ("Reshape (x, s)", "Relu (x)"))
-    assert only(optimize(unknown, [times_one])[1]) == (0, {"the rank is unknown, and a constant may have raised it": 1})
+    assert only(optimize(unknown, [times_one])[1]) == (
+        0,
+        {"the rank is unknown, and a constant may have raised it": 1},
+    )
     assert effected(optimize(known, [times_one])[1]) == 1
     scalar = parse(text.format("ReduceSum <keepdims = 0> (x)"))
     assert only(optimize(scalar, [times_one])[1]) == (0, {"the shape would change": 1})
@@ -210,7 +245,9 @@ def test_what_the_opset_or_the_target_has_not_is_refused() -> None:
     model = parse("agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) y = Abs (a) }")
     gelu = make(op.Abs(op.Relu(x)), lambda m, new: new.Gelu(m.x))
     assert only(optimize(model, [gelu])[1]) == (0, {"opset 18 has no Gelu": 1})
-    contrib = make(op.Abs(op.Relu(x)), lambda m, new: new.BiasSoftmax(m.x, m.x, domain="com.microsoft"))
+    contrib = make(
+        op.Abs(op.Relu(x)), lambda m, new: new.BiasSoftmax(m.x, m.x, domain="com.microsoft")
+    )
     assert only(optimize(model, [contrib])[1]) == (0, {"no CPU kernel for BiasSoftmax of float": 1})
     assert only(optimize(model, [contrib], "onnx")[1]) == (0, {"target onnx has no BiasSoftmax": 1})
 
@@ -230,21 +267,30 @@ def test_constants_go_when_nobody_needs_them_and_stay_when_somebody_does() -> No
 
 def test_metadata_is_merged_and_origins_are_kept_over_several_passes() -> None:
     model = parse(
-        "agraph (float[N] x) => (float[N] y) { [first] a = Relu (x) [second] b = Abs (a) [third] y = Abs (b) }"
+        "agraph (float[N] x) => (float[N] y) { [first] a = Relu (x) [second] b = Abs (a) "
+        "[third] y = Abs (b) }"
     )
     model.graph.node[0].metadata_props.add(key="layer", value="1")
     model.graph.node[1].metadata_props.add(key="layer", value="2")
     model.graph.node[1].metadata_props.add(key="block", value="b")
     (node,) = optimize(model, [ABS_OF_RELU])[0].graph.node
     props = {p.key: p.value for p in node.metadata_props}
-    assert props["fusionc.pass"] == "OwnPass" and set(props["fusionc.from"].split(",")) == {"first", "second", "third"}
+    assert props["fusionc.pass"] == "OwnPass" and set(props["fusionc.from"].split(",")) == {
+        "first",
+        "second",
+        "third",
+    }
     assert props["layer"] in ("1", "2") and props["block"] == "b"
 
 
 def test_before_ir_version_10_the_origin_is_in_the_doc_string() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y) { [one] a = Relu (x) [two] y = Abs (a) }", ir_version=8)
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { [one] a = Relu (x) [two] y = Abs (a) }", ir_version=8
+    )
     (node,) = optimize(model, [ABS_OF_RELU])[0].graph.node
-    assert node.doc_string == "fusionc.pass=OwnPass; fusionc.from=two,one" and not node.metadata_props
+    assert (
+        node.doc_string == "fusionc.pass=OwnPass; fusionc.from=two,one" and not node.metadata_props
+    )
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])
@@ -258,9 +304,14 @@ def test_bytes_in_a_doc_string_that_are_no_text_end_no_conversion(ir_version: in
 
 
 def test_what_a_doc_string_says_of_rewrites_does_not_grow_without_end() -> None:
-    """Each of a hundred rewrites finds the node that the one before has made; what people wrote stays."""
+    """Each of a hundred rewrites finds the node that the one before has made; what people wrote
+    stays.
+    """
     chain = " ".join(f"a{k + 1} = Abs (a{k})" for k in range(100))
-    model = parse(f"agraph (float[N] x) => (float[N] y) {{ a0 = Relu (x) {chain} y = Neg (a100) }}", ir_version=8)
+    model = parse(
+        f"agraph (float[N] x) => (float[N] y) {{ a0 = Relu (x) {chain} y = Neg (a100) }}",
+        ir_version=8,
+    )
     model.graph.node[0].doc_string = "the first\nof all"
     made = optimize(model, [ABS_OF_RELU])[0].graph.node[0]
     lines = made.doc_string.split("\n")
@@ -269,13 +320,17 @@ def test_what_a_doc_string_says_of_rewrites_does_not_grow_without_end() -> None:
 
 
 def test_the_same_operator_keeps_its_name_and_the_value_its_own() -> None:
-    model = parse("agraph (float[N] x) => (float[N] z) { [mine] a = Relu (x) y = Abs (a) z = Neg (y) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] z) { [mine] a = Relu (x) y = Abs (a) z = Neg (y) }"
+    )
     first, _ = optimize(model, [ABS_OF_RELU])[0].graph.node
     assert (first.name, list(first.output)) == ("mine", ["y"])
 
 
 def test_a_kept_node_stays_with_its_other_users() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y, float[N] z) { a = Relu (x) y = Abs (a) z = Neg (a) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y, float[N] z) { a = Relu (x) y = Abs (a) z = Neg (a) }"
+    )
     result, counts = optimize(
         model,
         [
@@ -289,10 +344,18 @@ def test_a_kept_node_stays_with_its_other_users() -> None:
             )
         ],
     )
-    assert effected(counts) == 1 and sorted(n.op_type for n in result.graph.node) == ["Neg", "Relu", "Sqrt"]
+    assert effected(counts) == 1 and sorted(n.op_type for n in result.graph.node) == [
+        "Neg",
+        "Relu",
+        "Sqrt",
+    ]
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------
+# -- errors
+#
+#
+#
+# ------------------------------------------------------------------------------------------------------------
 
 MODEL = "agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"
 
@@ -304,11 +367,15 @@ def test_a_pass_that_raises_is_named_with_file_and_line() -> None:
     with pytest.raises(FusioncError) as caught:
         optimize(parse(MODEL), [make(op.Relu(x), rewrite, "RaisingPass")])
     error = caught.value
-    assert "RaisingPass failed: ZeroDivisionError" in error.what and "test_engine.py:" in error.where
+    assert (
+        "RaisingPass failed: ZeroDivisionError" in error.what and "test_engine.py:" in error.where
+    )
     assert "RaisingPass:off" in error.hint and error.code == "E20007"
 
 
-@pytest.mark.parametrize("result", [lambda m, new: None, lambda m, new: (m.x, m.x), lambda m, new: 3])
+@pytest.mark.parametrize(
+    "result", [lambda m, new: None, lambda m, new: (m.x, m.x), lambda m, new: 3]
+)
 def test_a_pass_that_returns_nonsense(result: Callable[[Match, Tape], Any]) -> None:
     with pytest.raises(FusioncError, match="OwnPass failed"):
         optimize(parse(MODEL), [make(op.Relu(x), result)])
@@ -319,7 +386,9 @@ def test_a_pass_that_returns_nonsense(result: Callable[[Match, Tape], Any]) -> N
 def test_nothing_is_printed_of_what_overflows(c: str) -> None:
     pattern = op.Mul(op.Relu(x), const("c"))
     factor = make(pattern, lambda m, new: new.Mul(m.x, new.const(1e30 / m.c.constant(), like=m.x)))
-    model = parse(f"agraph (float[N] x) => (float[N] y) <float c = {{{c}}}> {{ a = Relu (x) y = Mul (a, c) }}")
+    model = parse(
+        f"agraph (float[N] x) => (float[N] y) <float c = {{{c}}}> {{ a = Relu (x) y = Mul (a, c) }}"
+    )
     assert only(optimize(model, [factor])[1]) == (1, {})
 
 
@@ -331,10 +400,16 @@ def test_a_capture_that_does_not_exist() -> None:
 def test_what_only_another_pattern_of_the_pass_captures_is_none() -> None:
     """A rewrite that several patterns share need not ask which of them matched."""
     patterns = (Pattern("Added", op.Add(op.Abs(x), const("c"))), Pattern("Alone", op.Abs(x)))
-    members = {"patterns": patterns, "rewrite": lambda self, m, new: new.Relu(m.x) if m.c is None else m.x}
+    members = {
+        "patterns": patterns,
+        "rewrite": lambda self, m, new: new.Relu(m.x) if m.c is None else m.x,
+    }
     model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }")
     result, counts = optimize(model, [type("OwnPass", (Pass,), members)()])
-    assert effected(counts) == 1 and [node.op_type for node in result.graph.node] == ["Relu", "Relu"]
+    assert effected(counts) == 1 and [node.op_type for node in result.graph.node] == [
+        "Relu",
+        "Relu",
+    ]
 
 
 def test_a_search_that_raises_is_named_as_well() -> None:
@@ -343,7 +418,9 @@ def test_a_search_that_raises_is_named_as_well() -> None:
         raise ValueError("lost")
 
     search = type(
-        "SearchPass", (Pass,), {"patterns": (Pattern("own", find=find, rewrite=lambda m, new: refuse("no")),)}
+        "SearchPass",
+        (Pass,),
+        {"patterns": (Pattern("own", find=find, rewrite=lambda m, new: refuse("no")),)},
     )()
     with pytest.raises(FusioncError, match="SearchPass failed: ValueError: lost"):
         optimize(parse(MODEL), [search])
@@ -358,7 +435,9 @@ def test_a_match_that_is_gone_is_not_refused_any_more() -> None:
             refuse("not this one")
         return new.Relu(m.x)
 
-    either_of = make(either(op.Abs(op.Neg(x), _as="root"), op.Exp(op.Abs(op.Neg(x)), _as="root")), rewrite)
+    either_of = make(
+        either(op.Abs(op.Neg(x), _as="root"), op.Exp(op.Abs(op.Neg(x)), _as="root")), rewrite
+    )
     assert only(optimize(model, [either_of])[1]) == (1, {})
 
 
@@ -370,15 +449,23 @@ def test_a_pass_that_never_ends() -> None:
 def test_passes_that_undo_each_other() -> None:
     there = make(op.Relu(x), lambda m, new: new.Elu(m.x), "TherePass")
     back = make(op.Elu(x), lambda m, new: new.Relu(m.x), "BackPass")
-    with pytest.raises(FusioncError, match=f"do not come to rest in {ROUNDS} rounds: TherePass, BackPass"):
+    with pytest.raises(
+        FusioncError, match=f"do not come to rest in {ROUNDS} rounds: TherePass, BackPass"
+    ):
         optimize(parse(MODEL), [there, back])
 
 
-# -- pipeline ----------------------------------------------------------------------------------------------------------
+# -- pipeline
+#
+#
+#
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_later_pass_may_make_work_for_an_earlier_one() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Identity (a) y = Abs (b) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Identity (a) y = Abs (b) }"
+    )
     identity = next(p for p in PASSES if p.name == "IdentityPass")
     result, counts = optimize(model, [ABS_OF_RELU, identity])
     assert [node.op_type for node in result.graph.node] == ["Relu"]
@@ -424,24 +511,33 @@ def test_each_graph_has_its_own_counts() -> None:
 
 
 def test_two_refusals_for_different_reasons() -> None:
-    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Abs (a) c = Relu (b) y = Abs (c) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Abs (a) c = Relu (b) y = Abs (c) }"
+    )
 
     def rewrite(m: Match, new: Tape) -> Any:
         refuse("it is the input" if m.x.name == "x" else "it is not")
 
-    assert only(optimize(model, [make(op.Abs(op.Relu(x)), rewrite)])[1]) == (0, {"it is the input": 1, "it is not": 1})
+    assert only(optimize(model, [make(op.Abs(op.Relu(x)), rewrite)])[1]) == (
+        0,
+        {"it is the input": 1, "it is not": 1},
+    )
 
 
 def test_new_constants_round_once_and_never_overflow() -> None:
     model = parse("agraph (float16[N] x) => (float16[N] y) { a = Relu (x) y = Abs (a) }")
-    fits = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(np.float64(1 / 3), like=m.x)))
+    fits = make(
+        op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(np.float64(1 / 3), like=m.x))
+    )
     (tensor,) = optimize(model, [fits])[0].graph.initializer
     assert onnx.numpy_helper.to_array(tensor) == np.float16(1 / 3)
     too_large = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(1e6, like=m.x)))
     assert only(optimize(model, [too_large])[1]) == (0, {"a constant would overflow in float16": 1})
 
 
-@pytest.mark.parametrize(("number", "is_refused"), [(0.5, True), (2.0, False), (-3, False), (float("nan"), True)])
+@pytest.mark.parametrize(
+    ("number", "is_refused"), [(0.5, True), (2.0, False), (-3, False), (float("nan"), True)]
+)
 def test_a_new_constant_of_integers_is_no_other_number(number: float, is_refused: bool) -> None:
     model = parse("agraph (int64[N] x) => (int64[N] y) { a = Neg (x) y = Abs (a) }")
     own = make(op.Abs(op.Neg(x)), lambda m, new: new.Add(m.x, new.const(number, like=m.x)))
@@ -455,7 +551,10 @@ def test_a_node_with_subgraphs_lends_nothing() -> None:
         then_branch = t () => (float[N] p) { p = Neg (x) }, else_branch = e () => (float[N] q) { q = Abs (x) }> }""")
     own = make(op.If(op.Not(var("c")), _as="choice"), lambda m, new: new.If(m.c, like=m.choice))
     result, counts = optimize(model, [own])
-    assert only(counts) == (0, {"the node whose attributes are taken holds subgraphs": 1}) and result == model
+    assert (
+        only(counts) == (0, {"the node whose attributes are taken holds subgraphs": 1})
+        and result == model
+    )
 
 
 NAMED = "agraph (float[3] x) => (float[3] y) {{ {} }}"
@@ -485,13 +584,22 @@ def test_what_an_annotation_names_stays_when_it_is_a_constant_made_anew() -> Non
     assert [node.op_type for node in result.graph.node] == ["Exp"]
 
 
-@pytest.mark.parametrize("options", [lambda m: {"like": m.x}, lambda m: {"dtype": m.x.dtype}], ids=["like", "dtype"])
-def test_a_new_constant_of_an_unknown_type_is_refused(options: Callable[[Match], dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    "options", [lambda m: {"like": m.x}, lambda m: {"dtype": m.x.dtype}], ids=["like", "dtype"]
+)
+def test_a_new_constant_of_an_unknown_type_is_refused(
+    options: Callable[[Match], dict[str, Any]],
+) -> None:
     """In the body of a function nobody knows it: the constant would be of double."""
     third = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(1 / 3, **options(m))))
-    model = inside_function(parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"))
+    model = inside_function(
+        parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }")
+    )
     result, counts = optimize(model, [third])
-    assert [count.refused for count in counts] == [{}, {"the element type is unknown": 1}] and result == model
+    assert [count.refused for count in counts] == [
+        {},
+        {"the element type is unknown": 1},
+    ] and result == model
 
 
 def test_a_value_that_a_graph_hands_out_twice() -> None:

@@ -1,4 +1,6 @@
-"""Time grows with the model, not with its square. The full figures are those of benchmarks/scaling.py."""
+"""Time grows with the model, not with its square. The full figures are those of
+benchmarks/scaling.py.
+"""
 
 from __future__ import annotations
 

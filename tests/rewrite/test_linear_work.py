@@ -1,4 +1,6 @@
-"""What the engine does grows with the model, not with its square: counted. test_linear_time.py has the seconds."""
+"""What the engine does grows with the model, not with its square: counted. test_linear_time.py has
+the seconds.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +52,12 @@ def test_as_many_nodes_more_cost_as_much_more(
 
 
 @pytest.mark.parametrize("is_output", [False, True])
-def test_a_value_of_many_is_replaced_without_the_others(is_output: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No list of all that a node reads, or a graph hands out, is made for each of them that is replaced."""
+def test_a_value_of_many_is_replaced_without_the_others(
+    is_output: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No list of all that a node reads, or a graph hands out, is made for each of them that is
+    replaced.
+    """
     made = 0
 
     class Counting(graphsurgeon.ReadOnlyTuple):
@@ -64,10 +70,15 @@ def test_a_value_of_many_is_replaced_without_the_others(is_output: bool, monkeyp
     model = scaling.made(scaling.concatenated, 500)
     if is_output:
         names = [f"v{i}" for i in range(1, 501)]
-        nodes = [helper.make_node("LeakyRelu", ["v0"], [f"of_{name}"], alpha=1 / int(name[1:])) for name in names]
+        nodes = [
+            helper.make_node("LeakyRelu", ["v0"], [f"of_{name}"], alpha=1 / int(name[1:]))
+            for name in names
+        ]
         nodes += [helper.make_node("Identity", [f"of_{name}"], [name]) for name in names]
         model = scaling.model(nodes, "v500")
-        model.graph.output.extend(helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4]) for n in names[:-1])
+        model.graph.output.extend(
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, ["N", 4]) for n in names[:-1]
+        )
     for module in (graphsurgeon, graph, build):
         monkeypatch.setattr(module, "ReadOnlyTuple", Counting)
     assert "Identity" not in {node.op_type for node in convert(model).graph.node}

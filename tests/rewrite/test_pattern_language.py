@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 from harness import parse
 
-from fusionc.rewrite import Pattern, among, const, each, either, keep, known, maybe, op, rest, same, var
+from fusionc.rewrite import (
+    Pattern,
+    among,
+    const,
+    each,
+    either,
+    keep,
+    known,
+    maybe,
+    op,
+    rest,
+    same,
+    var,
+)
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.matcher import match
 from fusionc.rewrite.pattern import Formula, ms, required
@@ -18,21 +31,29 @@ from fusionc.shapes.inference import typed_model
 x, y = var("x"), var("y")
 
 
-def find(formula: Formula | tuple[Formula, ...], body: str, constants: str = "", opset: int = 18) -> Match | None:
+def find(
+    formula: Formula | tuple[Formula, ...], body: str, constants: str = "", opset: int = 18
+) -> Match | None:
     """Match at the node that makes `r`, in a graph of two inputs a, b and these nodes."""
     declared = f"<{constants}>" if constants else ""
-    model = parse(f"agraph (float[2,2] a, float[2,2] b) => (float[n,m] r) {declared} {{ {body} }}", opset)
+    model = parse(
+        f"agraph (float[2,2] a, float[2,2] b) => (float[n,m] r) {declared} {{ {body} }}", opset
+    )
     anchor = typed_model(model, "").main.values["r"].producer
     assert anchor is not None
     formulas = Pattern("", formula).formulas
-    return match(formulas, anchor, dict.fromkeys(name for each_ in formulas for name in captured(each_)))
+    return match(
+        formulas, anchor, dict.fromkeys(name for each_ in formulas for name in captured(each_))
+    )
 
 
 def names(found: Match | None) -> dict[str, Any]:
     """What was captured, as names."""
     assert found is not None
     return {
-        key: [v and (v.name or v.op) for v in value] if isinstance(value, list) else value and (value.name or value.op)
+        key: [v and (v.name or v.op) for v in value]
+        if isinstance(value, list)
+        else value and (value.name or value.op)
         for key, value in found.captures.items()
     }
 
@@ -73,12 +94,17 @@ def test_the_same_formula_is_the_same_node() -> None:
     sigmoid = op.Sigmoid(x)
     assert find(sigmoid * sigmoid, "s = Sigmoid (a) r = Mul (s, s)") is not None
     assert find(sigmoid * sigmoid, "s = Sigmoid (a) t = Sigmoid (a) r = Mul (s, t)") is None
-    assert find(op.Sigmoid(x) * op.Sigmoid(x), "s = Sigmoid (a) t = Sigmoid (a) r = Mul (s, t)") is not None
+    assert (
+        find(op.Sigmoid(x) * op.Sigmoid(x), "s = Sigmoid (a) t = Sigmoid (a) r = Mul (s, t)")
+        is not None
+    )
 
 
 def test_alternatives() -> None:
     formula = either(op.Relu(x), op.Clip(x, 0.0))
-    assert names(find(op.Neg(formula), "s = Clip (a, z) r = Neg (s)", "float z = {0}")) == {"x": "a"}
+    assert names(find(op.Neg(formula), "s = Clip (a, z) r = Neg (s)", "float z = {0}")) == {
+        "x": "a"
+    }
     assert find(op.Neg(formula), "s = Abs (a) r = Neg (s)") is None
     assert names(find(op["Relu", "Neg"](x, _as="f"), "r = Neg (a)")) == {"x": "a", "f": "Neg"}
 
@@ -86,12 +112,19 @@ def test_alternatives() -> None:
 def test_optional_inputs() -> None:
     formula = op.Clip(x, maybe(const("low")), maybe(const("high")))
     assert names(find(formula, "r = Clip (a)")) == {"x": "a", "low": None, "high": None}
-    assert names(find(formula, "r = Clip (a, , c)", "float c")) == {"x": "a", "low": None, "high": "c"}
+    assert names(find(formula, "r = Clip (a, , c)", "float c")) == {
+        "x": "a",
+        "low": None,
+        "high": "c",
+    }
     assert find(op.Clip(x), "r = Clip (a, c)", "float c") is None
 
 
 def test_all_remaining_inputs() -> None:
-    assert names(find(op.Sum(x, rest("others")), "r = Sum (a, b, a)")) == {"x": "a", "others": ["b", "a"]}
+    assert names(find(op.Sum(x, rest("others")), "r = Sum (a, b, a)")) == {
+        "x": "a",
+        "others": ["b", "a"],
+    }
 
 
 def test_each_of_them() -> None:
@@ -112,7 +145,10 @@ def test_each_of_the_same() -> None:
 
 def test_at_least_one_of_them() -> None:
     formula = op.Concat(among(op.Neg(x, _as="neg")))
-    assert names(find(formula, "s = Neg (b) r = Concat <axis = 0> (a, s)")) == {"x": "b", "neg": "Neg"}
+    assert names(find(formula, "s = Neg (b) r = Concat <axis = 0> (a, s)")) == {
+        "x": "b",
+        "neg": "Neg",
+    }
     assert find(formula, "r = Concat <axis = 0> (a, b)") is None
 
 
@@ -147,7 +183,8 @@ def test_attributes_by_value_and_by_default() -> None:
     assert find(op.LeakyRelu(x, alpha=0.5), "r = LeakyRelu <alpha = 0.5> (a)") is not None
     assert find(op.Concat(x, y, axis=1), "r = Concat <axis = 0> (a, b)") is None
     assert find(op.Softmax(x, axis=-1), "r = Softmax (a)") is not None
-    assert find(op.Softmax(x, axis=-1), "r = Softmax (a)", opset=11) is None  # the default was 1 then
+    # the default was 1 then
+    assert find(op.Softmax(x, axis=-1), "r = Softmax (a)", opset=11) is None
     assert find(op.Transpose(x, perm=[1, 0]), "r = Transpose <perm = [1, 0]> (a)") is not None
 
 

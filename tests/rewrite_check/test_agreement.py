@@ -24,8 +24,15 @@ from fusionc.shapes.inference import typed_model
 )
 def test_a_result_that_is_off_by_a_factor(numerics: Numerics, factor: float, agrees: bool) -> None:
     before, after = (
-        parse(f"agraph (float[N,4] x) => (float[N,4] y) <float c = {{{number!r}}}> {{ y = Mul (x, c) }}")
+        parse(
+            f"agraph (float[N,4] x) => (float[N,4] y) <float c = {{{number!r}}}> {{ y = Mul "
+            "(x, "
+            f"c) }}"
+        )
         for number in (1.0, factor)
     )
     inputs = tuple(typed_model(before, "").main.inputs)
-    assert agreement(RewriteModels(before, after, inputs), numerics, is_for_finite=False).agrees is agrees
+    assert (
+        agreement(RewriteModels(before, after, inputs), numerics, is_for_finite=False).agrees
+        is agrees
+    )

@@ -1,4 +1,6 @@
-"""With --check_rewrites a wrong rewrite is seen where it happens, whatever comes of it in the end."""
+"""With --check_rewrites a wrong rewrite is seen where it happens, whatever comes of it in the
+end.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,16 @@ def test_a_conversion_stops_or_leaves_it_out() -> None:
     fault = FAULTS[1]
     onnx.save(model_of(fault), "model.onnx")
     with planted(fault) as (plant,):
-        failed = CliRunner().invoke(main, ["convert", "--model", "model.onnx", "--check_rewrites", "--no-verify"])
-        report = fusionc.convert("model.onnx", output="out.onnx", check_rewrites=True, on_mismatch="rollback")
+        failed = CliRunner().invoke(
+            main, ["convert", "--model", "model.onnx", "--check_rewrites", "--no-verify"]
+        )
+        report = fusionc.convert(
+            "model.onnx", output="out.onnx", check_rewrites=True, on_mismatch="rollback"
+        )
     assert failed.exit_code == 3 and not Path("model_fusionc.onnx").exists()
-    assert f"{fault.pass_name}, pattern {plant.pattern}, at {', '.join(plant.labels)}" in failed.stderr
+    assert (
+        f"{fault.pass_name}, pattern {plant.pattern}, at {', '.join(plant.labels)}" in failed.stderr
+    )
     assert f"{fault.pass_name} left {', '.join(plant.labels)} as it is: {REFUSED}" in report.notices
     assert any(notice.endswith("rewrites checked by themselves") for notice in report.notices)
     assert report.verification is not None and report.verification.startswith("equal")
@@ -61,7 +69,9 @@ def test_what_verification_cannot_see_is_seen() -> None:
         i = Identity (x) a = Sin (i) z = Mul (a, zero) y = Add (x, z) }"""
     onnx.save(parse(graph), "model.onnx")
     on = {"oo_level": "O1", "optimization_switch": "IdentityPass:on"}
-    with planted(Fault("IdentityPass", "an absolute value", lambda new, results: [new.Abs(results[0])])):
+    with planted(
+        Fault("IdentityPass", "an absolute value", lambda new, results: [new.Abs(results[0])])
+    ):
         report = fusionc.convert("model.onnx", **on)
         assert report.verification is not None and report.verification.startswith("equal")
         with pytest.raises(VerificationError, match="a rewrite does not compute what it replaces"):
@@ -72,7 +82,9 @@ def test_bitwise_is_meant_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A difference of one unit in the last place is within every tolerance, but not bitwise."""
     model = parse("agraph (float[N,8] x) => (float[N,8] y) { i = Identity (x) y = Relu (i) }")
     identity = pass_of("IdentityPass")
-    nearly = Fault("IdentityPass", "rounding", lambda new, results: [new.Mul(results[0], new.const(ONE))])
+    nearly = Fault(
+        "IdentityPass", "rounding", lambda new, results: [new.Mul(results[0], new.const(ONE))]
+    )
     with planted(nearly), pytest.raises(VerificationError, match="not equal bit by bit"):
         optimize(model, [identity], examine=RewriteChecker({}).examine)
     monkeypatch.setattr(type(identity), "numerics", "rounding")
@@ -89,7 +101,13 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     fusionc.convert("model.onnx", output="out.onnx", enable_graph_kernel=True, check_rewrites=True)
     monkeypatch.setitem(OPERATORS, "Sub", OPERATORS["Add"])
     with pytest.raises(VerificationError, match="a rewrite does not compute") as caught:
-        fusionc.convert("model.onnx", output="w.onnx", enable_graph_kernel=True, check_rewrites=True, verify=False)
+        fusionc.convert(
+            "model.onnx",
+            output="w.onnx",
+            enable_graph_kernel=True,
+            check_rewrites=True,
+            verify=False,
+        )
     assert "pattern area" in caught.value.where
 
 
@@ -98,7 +116,11 @@ def test_areas_that_are_alike_share_a_function() -> None:
     text = "agraph (float[N,8] x, float[N,8] z) => (float[N,8] y0, float[N,8] y1) {"
     onnx.save(parse(f"{text} {chain.format(0, 'x')} {chain.format(1, 'z')} }}"), "model.onnx")
     report = fusionc.convert(
-        "model.onnx", output="out.onnx", enable_graph_kernel=True, target="onnx", check_rewrites=True
+        "model.onnx",
+        output="out.onnx",
+        enable_graph_kernel=True,
+        target="onnx",
+        check_rewrites=True,
     )
     assert report.notices[0] == "2 of 2 rewrites checked by themselves"
     assert len(onnx.load("out.onnx").functions) == 1
@@ -107,9 +129,13 @@ def test_areas_that_are_alike_share_a_function() -> None:
 def test_an_empty_input_of_huge_dimensions_is_not_drawn() -> None:
     """numpy has no empty array of which the other dimensions multiply to more than it can count."""
     shape = f"float[2,0,{1 << 62}]"
-    onnx.save(parse(f"agraph ({shape} x) => ({shape} y) {{ i = Identity (x) y = Abs (i) }}"), "a.onnx")
+    onnx.save(
+        parse(f"agraph ({shape} x) => ({shape} y) {{ i = Identity (x) y = Abs (i) }}"), "a.onnx"
+    )
     report = fusionc.convert("a.onnx", check_rewrites=True)
-    assert any(notice.startswith("0 of 1 rewrites checked by themselves") for notice in report.notices)
+    assert any(
+        notice.startswith("0 of 1 rewrites checked by themselves") for notice in report.notices
+    )
 
 
 def test_constants_that_are_added_to_themselves_again_and_again() -> None:
@@ -117,7 +143,9 @@ def test_constants_that_are_added_to_themselves_again_and_again() -> None:
     chain = " ".join(f"c{k + 1} = Add (c{k}, c{k})" for k in range(30))
     text = f"agraph (float[N] x) => (float[N] y) <float c0 = {{1}}> {{ {chain} t = Identity (c30) y = Add (x, t) }}"
     onnx.save(parse(text), "a.onnx")
-    report = fusionc.convert("a.onnx", check_rewrites=True, optimization_switch="ConstantFoldingPass:off")
+    report = fusionc.convert(
+        "a.onnx", check_rewrites=True, optimization_switch="ConstantFoldingPass:off"
+    )
     assert any("rewrites checked by themselves" in notice for notice in report.notices)
 
 

@@ -1,4 +1,6 @@
-"""How many processors a process may use: those of its affinity, and the quota of each control group around it."""
+"""How many processors a process may use: those of its affinity, and the quota of each control group
+around it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ MODEL = Path(__file__).parents[2] / "sample_models" / "matmul_bias.onnx"
 
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of control groups, with this process in the group that the file `own` says, on eight processors."""
+    """A tree of control groups, with this process in the group that the file `own` says, on eight
+    processors.
+    """
     monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
@@ -40,7 +44,14 @@ def test_the_affinity_alone(groups: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("max 100000", 8), ("150000 100000", 2), ("100000 100000", 1), ("1000 100000", 1), ("1600000 100000", 8), ("", 8)],
+    [
+        ("max 100000", 8),
+        ("150000 100000", 2),
+        ("100000 100000", 1),
+        ("1000 100000", 1),
+        ("1600000 100000", 8),
+        ("", 8),
+    ],
 )
 def test_a_quota_of_the_second_version(groups: Path, text: str, expected: int) -> None:
     (groups / "own").write_text("0::/job")

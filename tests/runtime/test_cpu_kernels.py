@@ -11,7 +11,13 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel, way_to_run
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
-U8, I8, I32, I64, BOOL = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL
+U8, I8, I32, I64, BOOL = (
+    TensorProto.UINT8,
+    TensorProto.INT8,
+    TensorProto.INT32,
+    TensorProto.INT64,
+    TensorProto.BOOL,
+)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,9 @@ U8, I8, I32, I64, BOOL = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32,
         ("NoSuchOperator", 1, (FLOAT,), False),
     ],
 )
-def test_of_onnxruntimes_own(operator: str, version: int, types: tuple[int, ...], there: bool) -> None:
+def test_of_onnxruntimes_own(
+    operator: str, version: int, types: tuple[int, ...], there: bool
+) -> None:
     assert has_cpu_kernel(operator, MICROSOFT, version, *types) == there
 
 
@@ -55,19 +63,26 @@ def test_of_onnxruntimes_own(operator: str, version: int, types: tuple[int, ...]
         ("Where", 16, (BOOL, BOOL, BOOL), False),
     ],
 )
-def test_of_standard_operators(operator: str, version: int, types: tuple[int, ...], there: bool) -> None:
+def test_of_standard_operators(
+    operator: str, version: int, types: tuple[int, ...], there: bool
+) -> None:
     assert has_cpu_kernel(operator, "", version, *types) == there
 
 
-@pytest.mark.parametrize("types", [(U8, U8, FLOAT), (I8, I8, FLOAT), (U8, I8, FLOAT), (I8, U8, FLOAT)])
+@pytest.mark.parametrize(
+    "types", [(U8, U8, FLOAT), (I8, I8, FLOAT), (U8, I8, FLOAT), (I8, U8, FLOAT)]
+)
 def test_onnxruntime_agrees(types: tuple[int, int, int]) -> None:
     names = ("a", "b", "s", "t")
     kinds = (*types, FLOAT)
     inputs = [
-        helper.make_tensor_value_info(n, k, [1, 1] if n in "ab" else []) for n, k in zip(names, kinds, strict=True)
+        helper.make_tensor_value_info(n, k, [1, 1] if n in "ab" else [])
+        for n, k in zip(names, kinds, strict=True)
     ]
     node = helper.make_node("MatMulIntegerToFloat", names, ["y"], domain=MICROSOFT)
-    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", FLOAT, None)])
+    graph = helper.make_graph(
+        [node], "g", inputs, [helper.make_tensor_value_info("y", FLOAT, None)]
+    )
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid(MICROSOFT, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     feeds = {
@@ -86,7 +101,9 @@ def test_onnxruntime_agrees(types: tuple[int, int, int]) -> None:
 
 def test_a_kernel_for_an_older_version_is_none_for_a_newer_one() -> None:
     """onnxruntime has had none for RoiAlign since the operator changed in opset 22."""
-    assert has_cpu_kernel("RoiAlign", "", 21, FLOAT, FLOAT, TensorProto.INT64) and has_cpu_kernel("Relu", "", 23, FLOAT)
+    assert has_cpu_kernel("RoiAlign", "", 21, FLOAT, FLOAT, TensorProto.INT64) and has_cpu_kernel(
+        "Relu", "", 23, FLOAT
+    )
     assert not has_cpu_kernel("RoiAlign", "", 22, FLOAT, FLOAT, TensorProto.INT64)
 
 

@@ -73,7 +73,9 @@ X = np.arange(64, dtype=np.float32)[None]
 
 def library(path: Path, factor: float = 2, register: str = "RegisterCustomOps") -> Path:
     path.parent.mkdir(exist_ok=True)
-    compile_units(compiler(), ["-fPIC", f"-DFACTOR={factor}", f"-DREGISTER={register}"], [Unit(TIMES)], path)
+    compile_units(
+        compiler(), ["-fPIC", f"-DFACTOR={factor}", f"-DREGISTER={register}"], [Unit(TIMES)], path
+    )
     return path
 
 
@@ -85,8 +87,12 @@ def doubling(tmp_path_factory: pytest.TempPathFactory, needs_a_compiler: None) -
 def times(*more: str) -> ModelProto:
     """x * 2, by the custom operator, and nodes that make `y` of `d`."""
     body = "".join(more) or "y = Identity (d)"
-    model = parse(f"agraph (float[N,64] x) => (float[N,64] y) {{ i = Identity (x) d = Neg (i) {body} }}")
-    model.graph.node[1].CopyFrom(helper.make_node("Times", ["i"], ["d"], "times", domain="test.custom"))
+    model = parse(
+        f"agraph (float[N,64] x) => (float[N,64] y) {{ i = Identity (x) d = Neg (i) {body} }}"
+    )
+    model.graph.node[1].CopyFrom(
+        helper.make_node("Times", ["i"], ["d"], "times", domain="test.custom")
+    )
     model.opset_import.add(domain="test.custom", version=1)
     return model
 
@@ -110,13 +116,19 @@ def test_a_conversion_is_verified_with_them(model: Path, doubling: Path) -> None
     assert report.effected and report.verification == "equal in 7 runs"
     without = fusionc.convert(model).verification or ""
     assert without.startswith("not verified: onnxruntime cannot load")
-    assert without.endswith("; if the operator is your own, --custom_op_library takes the library that has it")
+    assert without.endswith(
+        "; if the operator is your own, --custom_op_library takes the library that has it"
+    )
 
 
-def test_an_operator_may_be_in_a_second_library(model: Path, doubling: Path, tmp_path: Path) -> None:
+def test_an_operator_may_be_in_a_second_library(
+    model: Path, doubling: Path, tmp_path: Path
+) -> None:
     other = compile_to_other_domain(tmp_path / "libother.so")
     both = times("y = Neg (d)")
-    both.graph.node[2].CopyFrom(helper.make_node("Times", ["d"], ["y"], "again", domain="test.others"))
+    both.graph.node[2].CopyFrom(
+        helper.make_node("Times", ["d"], ["y"], "again", domain="test.others")
+    )
     both.opset_import.add(domain="test.others", version=1)
     onnx.save(both, model)
     with custom_operators([doubling, other]):
@@ -125,11 +137,15 @@ def test_an_operator_may_be_in_a_second_library(model: Path, doubling: Path, tmp
 
 def compile_to_other_domain(path: Path) -> Path:
     text = TIMES.replace("test.custom", "test.others")
-    compile_units(compiler(), ["-fPIC", "-DFACTOR=3", "-DREGISTER=RegisterCustomOps"], [Unit(text)], path)
+    compile_units(
+        compiler(), ["-fPIC", "-DFACTOR=3", "-DREGISTER=RegisterCustomOps"], [Unit(text)], path
+    )
     return path
 
 
-def test_every_way_of_running_the_reference_has_them(model: Path, doubling: Path, tmp_path: Path) -> None:
+def test_every_way_of_running_the_reference_has_them(
+    model: Path, doubling: Path, tmp_path: Path
+) -> None:
     """A difference within rounding is judged with the weights of the reference moved."""
     text = "up = Add (d, plus) y = Sub (up, minus)"
     reference = times(text)
@@ -140,12 +156,16 @@ def test_every_way_of_running_the_reference_has_them(model: Path, doubling: Path
     onnx.save(times(), "other.onnx")
     words = ["verify", "model.onnx", "other.onnx", "--custom_op_library", str(doubling)]
     result = CliRunner().invoke(main, words)
-    assert result.exit_code == 0 and "the reference itself amplifies" in result.output, result.output
+    assert result.exit_code == 0 and "the reference itself amplifies" in result.output, (
+        result.output
+    )
 
 
 def test_a_wrong_result_is_seen(model: Path, doubling: Path) -> None:
     onnx.save(times("y = Neg (d)"), "other.onnx")
-    result = CliRunner().invoke(main, ["verify", "model.onnx", "other.onnx", "--custom_op_library", str(doubling)])
+    result = CliRunner().invoke(
+        main, ["verify", "model.onnx", "other.onnx", "--custom_op_library", str(doubling)]
+    )
     assert result.exit_code == 3, result.output
 
 
@@ -161,7 +181,12 @@ def test_a_wrong_result_is_seen(model: Path, doubling: Path) -> None:
     ids=["missing", "a folder", "text", "no such function", "crash"],
 )  # fmt: skip
 def test_a_library_that_does_not_work(
-    model: Path, tmp_path: Path, needs_a_compiler: None, make: Callable[[Path], Path], what: str, hint: str
+    model: Path,
+    tmp_path: Path,
+    needs_a_compiler: None,
+    make: Callable[[Path], Path],
+    what: str,
+    hint: str,
 ) -> None:
     path = make(tmp_path)
     for call in (
@@ -170,7 +195,11 @@ def test_a_library_that_does_not_work(
     ):
         with pytest.raises(UsageError) as caught:
             call()
-        assert what in caught.value.what and caught.value.where == str(path) and caught.value.hint.startswith(hint)
+        assert (
+            what in caught.value.what
+            and caught.value.where == str(path)
+            and caught.value.hint.startswith(hint)
+        )
     assert not Path("out.onnx").exists()
 
 
@@ -189,6 +218,8 @@ def text_file(path: Path) -> Path:
 
 def test_the_command_of_the_readme(model: Path, doubling: Path) -> None:
     Path("libcustom.so").symlink_to(doubling)
-    (command,) = re.findall("^fusionc (.*--custom_op_library.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    (command,) = re.findall(
+        "^fusionc (.*--custom_op_library.*)$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
     result = CliRunner().invoke(main, command.split())
     assert result.exit_code == 0 and "equal in 7 runs" in result.output, result.output

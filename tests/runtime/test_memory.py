@@ -16,12 +16,16 @@ MIB = 1 << 20
 
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tree of control groups with this process in the group that the file `own` says, in a machine that has 1 GiB."""
+    """A tree of control groups with this process in the group that the file `own` says, in a
+    machine that has 1 GiB.
+    """
     machine = ["MemTotal: 9999999 kB", "MemAvailable: 1048576 kB"]
     lines, information = memory.lines, Path("/proc/meminfo")
     monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
-    monkeypatch.setattr(memory, "lines", lambda file: iter(machine) if file == information else lines(file))
+    monkeypatch.setattr(
+        memory, "lines", lambda file: iter(machine) if file == information else lines(file)
+    )
     monkeypatch.setattr(memory, "_KEPT_FREE", 0)
     return tmp_path
 
@@ -38,7 +42,12 @@ def test_the_machine_alone(groups: Path) -> None:
 
 def test_the_tightest_of_the_groups_around_counts(groups: Path) -> None:
     (groups / "own").write_text("0::/outer/inner")
-    group(groups / "outer", memory__max=300 * MIB, memory__current=200 * MIB, memory__stat=f"active_file {50 * MIB}")
+    group(
+        groups / "outer",
+        memory__max=300 * MIB,
+        memory__current=200 * MIB,
+        memory__stat=f"active_file {50 * MIB}",
+    )
     group(groups / "outer/inner", memory__max="max", memory__current=100 * MIB)
     assert memory.available() == 150 * MIB
 
@@ -69,5 +78,7 @@ except MemoryError:
     limit_growth(1024 << 20)
     print(numpy.ones(512 << 20, numpy.uint8).size + kept.size)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert int(done.stdout) == 576 << 20

@@ -1,4 +1,6 @@
-"""The process that runs onnxruntime: it crashes, hangs, is killed, and nobody but the question is hurt."""
+"""The process that runs onnxruntime: it crashes, hangs, is killed, and nobody but the question is
+hurt.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def runner(text: str) -> Runner:
 @contextmanager
 def started(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A command that is ended where the test fails, however long it would run."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, **options) as caller:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, **options
+    ) as caller:
         try:
             yield caller
         finally:
@@ -144,7 +148,11 @@ def test_killed_once_in_the_middle_it_begins_again() -> None:
 def test_killed_twice_in_the_middle_it_is_hunger() -> None:
     """So the system ends processes that take all of its memory."""
     endless = runner(ENDLESS)
-    with killing(2), step_limit(60), pytest.raises(Killed, match=r"SIGKILL.* run out of memory; free some"):
+    with (
+        killing(2),
+        step_limit(60),
+        pytest.raises(Killed, match=r"SIGKILL.* run out of memory; free some"),
+    ):
         endless.run(FEEDS)
 
 
@@ -171,7 +179,9 @@ def test_killed_while_it_starts_it_is_started_again(monkeypatch: pytest.MonkeyPa
 
 def test_killed_each_time_it_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     killed = kill_at_once(monkeypatch, 5)
-    with pytest.raises(FusioncError, match=r"cannot be started: something kills it, as .* out of memory") as caught:
+    with pytest.raises(
+        FusioncError, match=r"cannot be started: something kills it, as .* out of memory"
+    ) as caught:
         runner(PLAIN)
     assert caught.value.hint.startswith("free some memory") and "install" not in caught.value.hint
     assert len(killed) == 2
@@ -184,7 +194,8 @@ def test_killed_between_two_runs_it_begins_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "error"), [("free(): invalid pointer", Crashed), ("what():  std::bad_alloc", OutOfMemory)]
+    ("said", "error"),
+    [("free(): invalid pointer", Crashed), ("what():  std::bad_alloc", OutOfMemory)],
 )
 def test_its_last_words_are_told(said: str, error: type[RunError]) -> None:
     running = start()
@@ -217,13 +228,19 @@ def test_threads_have_processes_of_their_own_which_end_with_them() -> None:
 
 
 def test_a_lack_of_memory_ends_no_process_of_which_another_thread_waits_for_an_answer() -> None:
-    """Two threads that share one: who has met it waits until the answer of the other one is there."""
+    """Two threads that share one: who has met it waits until the answer of the other one is
+    there.
+    """
     shared, answers = start(), list[object]()
 
     def runs() -> None:
         with lent(shared), step_limit(3):
             try:
-                answers.append(request("open", -1, model(ENDLESS).SerializeToString(), None, (), "disabled", {}))
+                answers.append(
+                    request(
+                        "open", -1, model(ENDLESS).SerializeToString(), None, (), "disabled", {}
+                    )
+                )
                 answers.append(request("run", -1, FEEDS, set(), False))
             except RunError as error:
                 answers.append(error)
@@ -351,12 +368,23 @@ def test_it_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
 
 
 def children(number: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    return [
+        int(child) for child in Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    ]
 
 
 def test_ctrl_c_in_the_middle_of_a_run_leaves_nothing(tmp_path: Path) -> None:
     path = saved(ENDLESS, tmp_path / "m.onnx")
-    command = [sys.executable, "-m", "fusionc", "convert", "--model", str(path), "--output", "out.onnx"]
+    command = [
+        sys.executable,
+        "-m",
+        "fusionc",
+        "convert",
+        "--model",
+        str(path),
+        "--output",
+        "out.onnx",
+    ]
     with started(*command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True) as caller:
         assert wait_until(lambda: any(seconds_of(child) > 1.0 for child in children(caller.pid)))
         (number,) = children(caller.pid)
@@ -368,7 +396,9 @@ def test_ctrl_c_in_the_middle_of_a_run_leaves_nothing(tmp_path: Path) -> None:
 
 
 def seconds_of(number: int) -> float:
-    """The processor time of a process: one that only imports onnxruntime takes less than a second."""
+    """The processor time of a process: one that only imports onnxruntime takes less than a
+    second.
+    """
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -376,7 +406,9 @@ def seconds_of(number: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_a_python_without_onnxruntime_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_python_without_onnxruntime_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "onnxruntime"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('a library is missing')")
@@ -393,7 +425,9 @@ def test_an_interpreter_that_is_none_is_an_error(monkeypatch: pytest.MonkeyPatch
         start()
 
 
-def test_the_interpreter_may_be_a_script_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_may_be_a_script_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = tmp_path / "python"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     script.chmod(0o755)
@@ -429,9 +463,13 @@ def test_numpy_starts_no_threads_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_numpy_starts_no_threads_in_the_command() -> None:
     told = "import os, fusionc.cli; fusionc.cli.main = lambda **_: print(os.environ['OPENBLAS_NUM_THREADS'])"
-    environment = {name: text for name, text in ENVIRONMENT.items() if name != "OPENBLAS_NUM_THREADS"}
+    environment = {
+        name: text for name, text in ENVIRONMENT.items() if name != "OPENBLAS_NUM_THREADS"
+    }
     script = f"{told}; from fusionc.__main__ import run; run()"
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True
+    )
     assert done.stdout == "1\n"
 
 

@@ -1,4 +1,6 @@
-"""Times by operator: they sum to the run, and what runs inside of an operator is not counted twice."""
+"""Times by operator: they sum to the run, and what runs inside of an operator is not counted
+twice.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ def run(start: int, duration: int) -> dict[str, object]:
 
 
 def node(operator: str, start: int, duration: int) -> dict[str, object]:
-    return {"cat": "Node", "name": "n_kernel_time", "ts": start, "dur": duration, "args": {"op_name": operator}}
+    return {
+        "cat": "Node",
+        "name": "n_kernel_time",
+        "ts": start,
+        "dur": duration,
+        "args": {"op_name": operator},
+    }
 
 
 def test_a_loop_has_its_own_time_and_the_first_run_does_not_count(tmp_path: Path) -> None:
@@ -45,7 +53,9 @@ def test_a_loop_has_its_own_time_and_the_first_run_does_not_count(tmp_path: Path
 
 def test_runs_that_something_held_up_do_not_count(tmp_path: Path) -> None:
     times = [(0, 9), (100, 90), (200, 10), (300, 80), (400, 20)]
-    events = [event for start, time in times for event in (run(start, time), node("Add", start, time - 5))]
+    events = [
+        event for start, time in times for event in (run(start, time), node("Add", start, time - 5))
+    ]
     file = tmp_path / "profile.json"
     file.write_text(json.dumps(events))
     runs, seconds, between, operators = summary_of(file)
@@ -68,7 +78,10 @@ def test_operators_and_what_is_between_them_sum_to_the_run(sample: str) -> None:
 def test_a_loop_of_many_turns_has_a_large_profile(tmp_path: Path) -> None:
     text = """g (float[1] x) => (float[1] y) <int64 turns = {60000}, bool on = {1}> { y = Loop (turns, on, x) <body =
         turn (int64 k, bool c, float[1] a) => (bool d, float[1] b) { d = Identity (c) b = Abs (a) }> }"""
-    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), tmp_path / "m.onnx")
+    onnx.save(
+        onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'),
+        tmp_path / "m.onnx",
+    )
     found = profile(tmp_path / "m.onnx", {"x": np.ones(1, np.float32)}, 4, seconds=0.001)
     assert found.operators["Abs"][0] == 60000
 
@@ -78,7 +91,9 @@ def test_a_model_that_does_not_run_is_an_error() -> None:
         profile(SAMPLES / "conv_bn.onnx", {}, 20)
 
 
-def test_one_that_takes_too_long_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_takes_too_long_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     for most in ("_MOST_RUNS", "_MOST_EVENTS"):

@@ -68,7 +68,9 @@ def test_memory_that_ran_out_is_named(said: str) -> None:
     assert hint_for_limit(said).startswith("free some memory")
 
 
-def test_a_process_that_finds_no_memory_when_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_finds_no_memory_when_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "onnxruntime"
     package.mkdir()
     (package / "__init__.py").write_text("raise MemoryError")
@@ -100,12 +102,17 @@ def test_a_model_that_memory_keeps_from_loading_is_not_said_to_be_wrong(
 
     monkeypatch.setattr(fusionc.job, "typed_model", fail)
     monkeypatch.setattr("fusionc.failures.fault_of_loading", lambda _: str(Killed()))
-    with pytest.raises(FusioncError, match="onnxruntime cannot load the model: something kills") as caught:
+    with pytest.raises(
+        FusioncError, match="onnxruntime cannot load the model: something kills"
+    ) as caught:
         fusionc.convert(MODEL, output="out.onnx")
     assert caught.value.hint.startswith("free some memory") and "not valid" not in str(caught.value)
 
 
 def test_what_is_about_no_limit_has_no_hint() -> None:
     assert hint_for_limit("ImportError: a library is missing") == ""
-    assert hint_for_limit("lib.so: failed to map segment from shared object: Operation not permitted") == ""
+    assert (
+        hint_for_limit("lib.so: failed to map segment from shared object: Operation not permitted")
+        == ""
+    )
     assert hint_for_limit(os.strerror(errno.EAGAIN)) == ""  # of a file that is locked, say

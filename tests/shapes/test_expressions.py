@@ -1,4 +1,6 @@
-"""Arithmetic with symbols: what is written alike is always equal, and what is not known to be exact is not said."""
+"""Arithmetic with symbols: what is written alike is always equal, and what is not known to be exact
+is not said.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,14 @@ def number(element: Element | None) -> int:
 def made() -> list[Element]:
     found: list[Element] = [0, 1, 7, "a", "b", "c"]
     for one, other in itertools.product(list(found), repeat=2):
-        found += [e for e in (added(one, other), added(one, other, -1), multiplied(one, other)) if e is not None]
-    found += [e for e in (least(4, e) for e in ("a", "b", 9, added("a", "b") or 0)) if e is not None]
+        found += [
+            e
+            for e in (added(one, other), added(one, other, -1), multiplied(one, other))
+            if e is not None
+        ]
+    found += [
+        e for e in (least(4, e) for e in ("a", "b", 9, added("a", "b") or 0)) if e is not None
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -57,7 +65,13 @@ def test_products_and_quotients() -> None:
 
 
 def test_what_does_not_go_up() -> None:
-    assert divided("a", "b") is divided("a", 2) is divided(1, "a") is divided("a", added("a", "b") or 0) is None
+    assert (
+        divided("a", "b")
+        is divided("a", 2)
+        is divided(1, "a")
+        is divided("a", added("a", "b") or 0)
+        is None
+    )
     assert divided("a", 0) is None
 
 
@@ -74,7 +88,11 @@ def test_limits() -> None:
 
 
 def test_what_may_be_negative() -> None:
-    assert is_dimension("a") and is_dimension(added("a", 1) or 0) and not is_dimension(added("a", 1, -1) or 0)
+    assert (
+        is_dimension("a")
+        and is_dimension(added("a", 1) or 0)
+        and not is_dimension(added("a", 1, -1) or 0)
+    )
 
 
 def test_a_symbol_of_the_models_own_is_no_expression() -> None:

@@ -1,4 +1,6 @@
-"""What is known about types and shapes: what onnx infers, and what the model says of operators that onnx has not."""
+"""What is known about types and shapes: what onnx infers, and what the model says of operators that
+onnx has not.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ def value(graph: Graph, name: str) -> Edge:
 
 
 def test_symbols_go_through_operators() -> None:
-    graph = graph_of("agraph (float[batch,3] x) => (float[a,b] y) <float[3,5] W> { h = MatMul (x, W) y = Relu (h) }")
+    graph = graph_of(
+        "agraph (float[batch,3] x) => (float[a,b] y) <float[3,5] W> { h = MatMul (x, W) y = "
+        "Relu "
+        "(h) }"
+    )
     assert value(graph, "h").shape == value(graph, "y").shape == ("batch", 5)
     assert same_shape(value(graph, "h").shape, value(graph, "y").shape)
 
@@ -53,20 +59,26 @@ def test_what_data_propagation_knows() -> None:
 
 def test_a_declaration_that_contradicts_inference_loses() -> None:
     model = parse("agraph (float[2,3] x) => (float[2,3] y) { h = Relu (x) y = Neg (h) }")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [7, 7]))
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [7, 7])
+    )
     assert value(typed_model(model, "").main, "h").shape == (2, 3)
 
 
 def test_a_declaration_counts_for_operators_that_onnx_does_not_know() -> None:
     model = parse("agraph (float[2,3] x) => (float[a,b] y) { g = my.own.F (x) y = Neg (g) }")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [6, 1]))
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [6, 1])
+    )
     graph = typed_model(model, "").main
     assert value(graph, "g").shape == value(graph, "y").shape == (6, 1)
 
 
 def test_what_a_declaration_leaves_open_has_a_name() -> None:
     model = parse("agraph (float[2,3] x) => (float[a,b] y) { g = my.own.F (x) y = Neg (g) }")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [None, 4]))
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [None, 4])
+    )
     graph = typed_model(model, "").main
     shape = value(graph, "y").shape
     assert shape is not None and shape[0] is not None and shape == value(graph, "g").shape
@@ -74,8 +86,12 @@ def test_what_a_declaration_leaves_open_has_a_name() -> None:
 
 def test_a_declaration_of_what_the_caller_decides_counts_for_nothing() -> None:
     """Whatever the model says of y, the caller may ask for another shape."""
-    model = parse("agraph (float[2,3] x, int64[2] s) => (float[2,3] y) { h = Reshape (x, s) y = Neg (h) }")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [2, 3]))
+    model = parse(
+        "agraph (float[2,3] x, int64[2] s) => (float[2,3] y) { h = Reshape (x, s) y = Neg (h) }"
+    )
+    model.graph.value_info.append(
+        onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [2, 3])
+    )
     graph = typed_model(model, "").main
     for name in ("h", "y"):
         shape = value(graph, name).shape
@@ -93,11 +109,17 @@ def test_values_in_a_branch_with_a_constant_from_outside() -> None:
 
 def test_invented_symbols_stay_with_what_they_were_invented_for() -> None:
     graph = graph_of(
-        "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) k = NonZero (m) y = Add (m, k) }"
+        "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) k = "
+        "NonZero (m) y = Add (m, k) }"
     )
     first, turned, second = (value(graph, name) for name in "nmk")
     before = first.shape
-    assert before is not None and before[0] == 2 and turned.shape == before[::-1] and second.shape != before
+    assert (
+        before is not None
+        and before[0] == 2
+        and turned.shape == before[::-1]
+        and second.shape != before
+    )
     graph.model.types.note_commit([(first, first)], [])
     graph.model.types.begin_pass()
     assert first.shape == before and turned.shape == before[::-1]
@@ -121,7 +143,8 @@ def test_a_commit_that_teaches_nothing_asks_for_no_new_inference() -> None:
 
 def test_what_stands_for_a_value_inherits_only_what_onnx_does_not_know() -> None:
     graph = graph_of(
-        "agraph (float[2,3] x, int64[2] s) => (float[a,b] y) { h = Reshape (x, s) k = Relu (x) y = Neg (h) }"
+        "agraph (float[2,3] x, int64[2] s) => (float[a,b] y) { h = Reshape (x, s) k = Relu "
+        "(x) y = Neg (h) }"
     )
     tape = Tape(graph)
     relu, neg = tape.Relu(value(graph, "x")), tape.Neg(value(graph, "h"))
@@ -135,9 +158,14 @@ def test_what_stands_for_a_value_inherits_only_what_onnx_does_not_know() -> None
 
 def test_unknown_is_none_and_not_a_guess() -> None:
     graph = graph_of(
-        "agraph (float[2,3] x, int64[K] s) => (float[a] y) { h = Reshape (x, s) g = own.F (h) y = Neg (h) }"
+        "agraph (float[2,3] x, int64[K] s) => (float[a] y) { h = Reshape (x, s) g = own.F "
+        "(h) y = Neg (h) }"
     )
-    assert value(graph, "h").rank is None and value(graph, "g").shape is None and value(graph, "g").elem_type == 0
+    assert (
+        value(graph, "h").rank is None
+        and value(graph, "g").shape is None
+        and value(graph, "g").elem_type == 0
+    )
     assert not same_shape(None, None) and not same_shape((None,), (None,))
 
 
@@ -151,7 +179,10 @@ MADE = {
     "Range": ("n = Gather (s, zero) r = Range (zero, n, one)", ("batch",)),
     "Expand": ("c = Concat <axis = 0> (n1, two, m1) r = Expand (k, c)", ("batch", 2, "seq")),
     "Expand with a −1 that Where makes 1": (
-        "c = Concat <axis = 0> (n1, minus, m1) e = Equal (c, minus) w = Where (e, ones, c) r = Expand (k, w)",
+        (
+            "c = Concat <axis = 0> (n1, minus, m1) e = Equal (c, minus) w = Where (e, ones, c) r "
+            "= Expand (k, w)"
+        ),
         ("batch", 2, "seq"),
     ),
     "Reshape": ("c = Concat <axis = 0> (m1, one1, n1) r = Reshape (x, c)", ("seq", 1, "batch")),
@@ -163,7 +194,10 @@ MADE = {
         ("batch", "seq"),
     ),
     "a product and a quotient": (
-        "n = Gather (s, zero) l = Gather (s, one) p = Mul (n, l) d = Div (p, n) r = Range (zero, d, one)",
+        (
+            "n = Gather (s, zero) l = Gather (s, one) p = Mul (n, l) d = Div (p, n) r = Range "
+            "(zero, d, one)"
+        ),
         ("seq",),
     ),
     "a sum, less one": (
@@ -185,7 +219,8 @@ MADE = {
         ("batch", "seq"),
     ),
     "Concat of two lengths": (
-        "c = Concat <axis = 1> (x, x) h = Shape <start = 1> (c) d = Sub (h, m1) z = Concat <axis = 0> (n1, d) "
+        "c = Concat <axis = 1> (x, x) h = Shape <start = 1> (c) d = Sub (h, m1) z = Concat <axis "
+        "= 0> (n1, d) "
         "r = ConstantOfShape (z)",
         ("batch", "seq"),
     ),
@@ -219,7 +254,8 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
         "Slice in steps": "r = Slice (x, zero1, far, one1, two1)",
         "Slice to another symbol": "r = Slice (x, zero1, n1, one1)",
         "a −1 that Where replaces, or a difference": (
-            "n = Gather (s, one) d = Sub (n, two) e = Equal (d, less) w = Where (e, five, d) a = Add (w, two) "
+            "n = Gather (s, one) d = Sub (n, two) e = Equal (d, less) w = Where (e, five, d) a = "
+            "Add (w, two) "
             "u = Unsqueeze (a, zero1) r = ConstantOfShape (u)"
         ),
         "Expand to another symbol": "c = Concat <axis = 0> (m1, n1) r = Expand (x, c)",
@@ -254,13 +290,19 @@ def test_what_is_known_of_the_parts_of_a_target(target: str, known: Shape | None
         n = Shape <start = 0, end = 1> (x) tail = Concat <axis = 0> (k, five) less = Sub (n, one) t = {target}
         r = Reshape (x, t) y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
-    assert known == (None if shape is None else tuple(None if is_invented(dim) else dim for dim in shape))
+    assert known == (
+        None if shape is None else tuple(None if is_invented(dim) else dim for dim in shape)
+    )
 
 
 def test_long_chains_of_shape_arithmetic() -> None:
     """Each element is worked out once, however often it is used."""
     steps = "\n".join(f"n{i + 1} = Add (n{i}, n{i})" for i in range(60))
-    graph = graph_of(f"agraph (float[batch] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = ConstantOfShape (n60) }}")
+    graph = graph_of(
+        f"agraph (float[batch] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = "
+        "ConstantOfShape "
+        f"(n60) }}"
+    )
     (size,) = value(graph, "y").shape or ()
     assert size == multiplied(2**60, "batch")
 
@@ -278,14 +320,19 @@ def test_what_a_subgraph_is_given_and_what_comes_out_of_it() -> None:
     loop, scan, _ = (node for node in graph.ordered() if node.bodies)
     assert value(graph, "g").rank is None and value(graph, "z").shape is not None
     assert (value(graph, "z").shape or ())[1:] == (2, 3)
-    assert [v.shape for v in scan.bodies[0].inputs] == [(2, 3), ("T", 4)] and loop.bodies[0].inputs[2].shape is None
+    assert [v.shape for v in scan.bodies[0].inputs] == [(2, 3), ("T", 4)] and loop.bodies[0].inputs[
+        2
+    ].shape is None
     assert value(graph, "a").shape == (2, 3) and value(graph, "b").shape == ("B", "T", 4)
     assert value(graph, "d").rank == 2 and value(graph, "d").elem_type == 1
 
 
 def test_what_a_function_makes() -> None:
     """Its own calls of functions included; only those that are called are looked at."""
-    model = parse("agraph (float[N,3] x) => (float[a,b] y) <int64[2] target = {3,-1}> { y = own.F (x, target) }")
+    model = parse(
+        "agraph (float[N,3] x) => (float[a,b] y) <int64[2] target = {3,-1}> { y = own.F (x, "
+        "target) }"
+    )
     for text in (
         '<opset_import: ["" : 18, "own" : 1], domain: "own"> F (x, s) => (y) { h = own.G (x) y = Reshape (h, s) }',
         '<opset_import: ["" : 18], domain: "own"> G (x) => (y) { y = Relu (x) }',
@@ -318,7 +365,9 @@ def test_what_onnx_does_not_know_of_a_call_is_not_what_it_does_not_know_of_anoth
     ],
 )
 def test_operators_without_a_rule_of_onnx(opset: int, call: str) -> None:
-    graph = graph_of(f"agraph (float[N,3,S,T] x) => (float[a,b,c,d] y) <float[3] k> {{ y = {call} }}", opset)
+    graph = graph_of(
+        f"agraph (float[N,3,S,T] x) => (float[a,b,c,d] y) <float[3] k> {{ y = {call} }}", opset
+    )
     assert value(graph, "y").shape == ("N", 3, "S", "T") and value(graph, "y").elem_type == 1
 
 
@@ -332,7 +381,11 @@ def test_a_convolution_with_its_activation_makes_the_shapes_of_a_convolution() -
     )
     for name in ("h", "g"):
         batch, channels, height, width = value(graph, name).shape or ()
-        assert (batch, channels, height) == ("N", 5, 4) and is_invented(width) and value(graph, name).elem_type == 1
+        assert (
+            (batch, channels, height) == ("N", 5, 4)
+            and is_invented(width)
+            and value(graph, name).elem_type == 1
+        )
 
 
 def test_what_folding_makes_known_is_asked_again() -> None:
@@ -355,13 +408,20 @@ def test_what_lies_behind_a_decided_if_is_asked_again() -> None:
 
 def test_numbers_that_no_integer_holds_are_not_told_onnx() -> None:
     steps = "\n".join(f"n{i + 1} = Add (n{i}, n{i})" for i in range(64))
-    graph = graph_of(f"agraph (float[3] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = Neg (x) z = Neg (n64) }}")
+    graph = graph_of(
+        f"agraph (float[3] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = Neg (x) z = Neg "
+        f"(n64) }}"
+    )
     assert value(graph, "z").shape == (1,)
 
 
 def test_a_negative_size_is_an_unknown_one() -> None:
     """onnx's inference of a Slice of such an input would end the process."""
-    model = parse("agraph (float[2,3] x) => (float[a,b] y) <int64[1] one = {1}> { y = Slice (x, one, one, one, one) }")
+    model = parse(
+        "agraph (float[2,3] x) => (float[a,b] y) <int64[1] one = {1}> { y = Slice (x, one, "
+        "one, "
+        "one, one) }"
+    )
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -5
     assert (value(typed_model(model, "").main, "y").shape or ())[0] == 2
 
@@ -376,7 +436,9 @@ def test_large_constant_nodes_have_types() -> None:
 
 
 def test_one_dimension_follows_from_the_others_where_nothing_else_is_known_of_it() -> None:
-    assert same_after_reshape(("B", 8, "T", 5), ("B", 8, None, 5)) and same_after_reshape(("B", 8), ("B", "unk__3"))
+    assert same_after_reshape(("B", 8, "T", 5), ("B", 8, None, 5)) and same_after_reshape(
+        ("B", 8), ("B", "unk__3")
+    )
     assert not same_after_reshape(("B", 8, "T", 5), ("B", 8, 7, 5))  # B may be 0
     assert not same_after_reshape(("B", "T"), ("B", "S"))
     assert not same_after_reshape(("B", None), (None, "T"))
@@ -411,5 +473,7 @@ def test_one_dimension_follows_from_the_others_where_nothing_else_is_known_of_it
     ],
 )
 def test_what_broadcasts_into_a_shape(small: Shape | None, large: Shape | None, fits: bool) -> None:
-    """Nothing is known of a shape that is not known; a number without axes changes no shape at all."""
+    """Nothing is known of a shape that is not known; a number without axes changes no shape at
+    all.
+    """
     assert broadcasts_into(small, large) is fits

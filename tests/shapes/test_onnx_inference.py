@@ -59,7 +59,9 @@ def test_an_unknown_dimension_is_another_one_each_time(asked: list[Any]) -> None
     assert len(asked) == 1
 
 
-def test_what_onnx_refuses_of_a_new_node_is_refused_though_the_model_has_it(asked: list[Any]) -> None:
+def test_what_onnx_refuses_of_a_new_node_is_refused_though_the_model_has_it(
+    asked: list[Any],
+) -> None:
     """onnxruntime may have the operator for types that ONNX has not."""
     graph = typed_model(parse("agraph (bool[4] x) => (bool[4] y) { y = Relu (x) }"), "").main
     assert graph.values["y"].shape == (4,)

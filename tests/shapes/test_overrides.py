@@ -1,4 +1,6 @@
-"""What is known of a shape is true: onnxruntime is asked about operators whose rules onnx tells otherwise."""
+"""What is known of a shape is true: onnxruntime is asked about operators whose rules onnx tells
+otherwise.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ class Case:
 
 
 CASES = [
-    Case("the largest of nothing", "a = Constant <value_ints = [-1]> () h = ReduceMax (x, a)", "2,3,0", (None,) * 3),
+    Case(
+        "the largest of nothing",
+        "a = Constant <value_ints = [-1]> () h = ReduceMax (x, a)",
+        "2,3,0",
+        (None,) * 3,
+    ),
     Case(
         "a last window in the padding",
         "h = MaxPool <kernel_shape = [2], strides = [3], ceil_mode = 1> (x)",
@@ -65,7 +72,9 @@ CASES = [
         (1, 1, None),
         "float[1,1,3] W",
     ),
-    Case("0.7 of 10", "h = Resize (x, , s)", "1,1,10", (None, None, None), "float[3] s = {1, 1, 0.7}"),
+    Case(
+        "0.7 of 10", "h = Resize (x, , s)", "1,1,10", (None, None, None), "float[3] s = {1, 1, 0.7}"
+    ),
     Case("twice", "h = Resize (x, , s)", "1,1,10", (1, 1, 20), "float[3] s = {1, 1, 2}"),
     Case(
         "the aspect ratio kept",
@@ -82,7 +91,11 @@ CASES = [
         "float[4,3,5] W",
     ),
     Case(
-        "Einsum of equal sizes", 'h = Einsum <equation = "bij,bjk->bik"> (x, W)', "4,2,3", (4, 2, 5), "float[4,3,5] W"
+        "Einsum of equal sizes",
+        'h = Einsum <equation = "bij,bjk->bik"> (x, W)',
+        "4,2,3",
+        (4, 2, 5),
+        "float[4,3,5] W",
     ),
     Case(
         "a slice of inputs, as opset 10 begins them",
@@ -100,9 +113,27 @@ CASES = [
         "int64[2] a = {0, 0}, int64[2] b = {1, 1}",
         opset=10,
     ),
-    Case("an axis from the end, unsqueezed too early", "h = Unsqueeze <axes = [-2]> (x)", "N,3", None, opset=10),
-    Case("an axis from the end, squeezed too early", "h = Squeeze <axes = [-1]> (x)", "N,3,1", None, opset=9),
-    Case("an axis from the end, unsqueezed", "h = Unsqueeze <axes = [-2]> (x)", "N,3", ("N", 1, 3), opset=11),
+    Case(
+        "an axis from the end, unsqueezed too early",
+        "h = Unsqueeze <axes = [-2]> (x)",
+        "N,3",
+        None,
+        opset=10,
+    ),
+    Case(
+        "an axis from the end, squeezed too early",
+        "h = Squeeze <axes = [-1]> (x)",
+        "N,3,1",
+        None,
+        opset=9,
+    ),
+    Case(
+        "an axis from the end, unsqueezed",
+        "h = Unsqueeze <axes = [-2]> (x)",
+        "N,3",
+        ("N", 1, 3),
+        opset=11,
+    ),
     Case(
         "frames without a window",
         "h = STFT (x, step, , length)",
@@ -145,7 +176,10 @@ CASES = [
         "h = Slice (x, a, b, c, s)",
         "3,4",
         (2, 4),
-        "int64[1] a = {2}, int64[1] b = {-9223372036854775808}, int64[1] c = {0}, int64[1] s = {-2}",
+        (
+            "int64[1] a = {2}, int64[1] b = {-9223372036854775808}, int64[1] c = {0}, int64[1] s "
+            "= {-2}"
+        ),
     ),
     Case(
         "an extreme step",
@@ -154,22 +188,51 @@ CASES = [
         None,
         "int64[1] a = {0}, int64[1] b = {5}, int64[1] c = {0}, int64[1] s = {9223372036854775807}",
     ),
-    Case("something behind nothing", "h = Concat <axis = 1> (W, x)", "N,3,4", (None, None, 4), "float[1,0,4] W"),
-    Case("two that may be empty", "h = Concat <axis = 1> (W, x)", "N,3", (2, None), "float[2,3] W", opset=8),
+    Case(
+        "something behind nothing",
+        "h = Concat <axis = 1> (W, x)",
+        "N,3,4",
+        (None, None, 4),
+        "float[1,0,4] W",
+    ),
+    Case(
+        "two that may be empty",
+        "h = Concat <axis = 1> (W, x)",
+        "N,3",
+        (2, None),
+        "float[2,3] W",
+        opset=8,
+    ),
     Case("alike, whatever their size", "h = Concat <axis = -1> (x, x)", "N,3", ("N", 6)),
-    Case("with elements, all of them", "h = Concat <axis = 1> (W, x)", "2,M", (2, added("M", 3)), "float[2,3] W"),
+    Case(
+        "with elements, all of them",
+        "h = Concat <axis = 1> (W, x)",
+        "2,M",
+        (2, added("M", 3)),
+        "float[2,3] W",
+    ),
     Case("a length and three", "h = Concat <axis = 0> (W, x)", "4,3", (6, 3), "float[2,3] W"),
-    Case("numbers that nothing contradicts", "h = Concat <axis = 0> (W, x)", "0,4", None, "float[2,3] W"),
+    Case(
+        "numbers that nothing contradicts",
+        "h = Concat <axis = 0> (W, x)",
+        "0,4",
+        None,
+        "float[2,3] W",
+    ),
     Case(
         "channels that a convolution takes",
-        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) t = Conv (h, W)",
+        (
+            "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) t "
+            "= Conv (h, W)"
+        ),
         "N,2,M",
         ("N", 4, None),
         "float[1,4,1] W",
     ),
     Case(
         "channels that a convolution further away takes",
-        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) a = Relu (h) "
+        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) a = "
+        "Relu (h) "
         "m = MaxPool <kernel_shape = [1]> (a) t = Conv (m, W)",
         "N,2,M",
         ("N", 4, None),
@@ -185,7 +248,10 @@ CASES = [
     ),
     Case(
         "channels that no convolution takes",
-        "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) t = Conv (r, W)",
+        (
+            "r = MaxPool <kernel_shape = [2], strides = [2]> (x) h = Concat <axis = 1> (x, r) t "
+            "= Conv (r, W)"
+        ),
         "N,2,M",
         ("N", None, None),
         "float[1,2,1] W",
@@ -224,7 +290,11 @@ def test_known_dimensions_are_true(case: Case) -> None:
     rank = len(case.known) if case.known is not None else 1
     names = ",".join("pqrs"[:rank])
     model = parse(
-        f"agraph (float[{case.x}] x) => (float[{names}] y) <{case.constants}> {{ {case.body} y = Neg (h) }}", case.opset
+        (
+            f"agraph (float[{case.x}] x) => (float[{names}] y) <{case.constants}> {{ {case.body} "
+            f"y = Neg (h) }}"
+        ),
+        case.opset,
     )
     values = typed_model(model, "").main.values
     assert _known(values["h"]) == case.known
@@ -237,7 +307,9 @@ def test_known_dimensions_are_true(case: Case) -> None:
     shape = values["y"].shape
     assert shape is None or (
         len(shape) == result.ndim
-        and all(d in (None, n) or isinstance(d, str) for d, n in zip(shape, result.shape, strict=True))
+        and all(
+            d in (None, n) or isinstance(d, str) for d, n in zip(shape, result.shape, strict=True)
+        )
     )
 
 
@@ -259,7 +331,11 @@ def test_what_a_function_makes_is_known_where_it_is_true(size: int, body: str) -
 
 def _known(value: Edge) -> tuple[int | str | None, ...] | None:
     """The shape, without the names that inference invents."""
-    return None if value.shape is None else tuple(None if is_invented(dim) else dim for dim in value.shape)
+    return (
+        None
+        if value.shape is None
+        else tuple(None if is_invented(dim) else dim for dim in value.shape)
+    )
 
 
 def test_elements_do_not_pass_a_narrow_cast() -> None:

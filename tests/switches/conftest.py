@@ -13,8 +13,15 @@ PassMaker = Callable[..., Pass]
 
 @pytest.fixture(scope="session")
 def make_pass() -> PassMaker:
-    def make(name: str, *, kind: str = "GraphFusion", default: str = "on", aliases: tuple[str, ...] = ()) -> Pass:
-        fields = {"kind": kind, "default": default, "aliases": aliases, "__doc__": f"The pass {name}."}
+    def make(
+        name: str, *, kind: str = "GraphFusion", default: str = "on", aliases: tuple[str, ...] = ()
+    ) -> Pass:
+        fields = {
+            "kind": kind,
+            "default": default,
+            "aliases": aliases,
+            "__doc__": f"The pass {name}.",
+        }
         return type(name, (Pass,), fields)()
 
     return make

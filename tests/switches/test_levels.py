@@ -48,12 +48,16 @@ def test_what_each_switches_off(levels: Levels, off: frozenset[str]) -> None:
 
 def test_a_name_beats_a_level(registry: Sequence[Pass], tmp_path: Path) -> None:
     file = tmp_path / "cfg.json"
-    file.write_text('{"Switch": {"GraphFusion": {"ALL": "on", "SubFusionPass": "on", "PrunePass": "off"}}}')
+    file.write_text(
+        '{"Switch": {"GraphFusion": {"ALL": "on", "SubFusionPass": "on", "PrunePass": "off"}}}'
+    )
     low = Levels("O1")
     assert decide(registry, levels=low).enabled == {"PrunePass"}
     assert decide(registry, levels=low, switch_file=file).enabled == {"PrunePass", "SubFusionPass"}
     option = "AABiasaddConvFusion:on;SubFusionPass:off;PrunePass:off"
-    assert decide(registry, levels=low, optimization_switch=option, switch_file=file).enabled == {"AABiasaddConvFusion"}
+    assert decide(registry, levels=low, optimization_switch=option, switch_file=file).enabled == {
+        "AABiasaddConvFusion"
+    }
 
 
 TEXT = """agraph (float[2,4] x) => (float[2,4] y) <float[4] k, float[4] l> {
@@ -71,7 +75,10 @@ TEXT = """agraph (float[2,4] x) => (float[2,4] y) <float[4] k, float[4] l> {
         ({"oo_level": "O1"}, {"Relu": 2, "Add": 1}),
         ({"oo_level": "O1", "optimization_switch": "IdempotentOpPass:on"}, {"Relu": 1, "Add": 1}),
         ({"oo_level": "O1", "oo_constant_folding": False}, {"Relu": 2, "Add": 2}),
-        ({"oo_level": "O1", "oo_dead_code_elimination": False}, {"If": 1, "Relu": 2, "Neg": 1, "Add": 1}),
+        (
+            {"oo_level": "O1", "oo_dead_code_elimination": False},
+            {"If": 1, "Relu": 2, "Neg": 1, "Add": 1},
+        ),
     ],
 )
 def test_conversions(
@@ -85,4 +92,7 @@ def test_conversions(
 
 
 def test_one_pass_is_not_passes() -> None:
-    assert "off by --oo_dead_code_elimination false: 1 pass" in decide(PASSES, levels=Levels("O1", True, False)).notices
+    assert (
+        "off by --oo_dead_code_elimination false: 1 pass"
+        in decide(PASSES, levels=Levels("O1", True, False)).notices
+    )

@@ -43,7 +43,9 @@ def test_a_documented_switch_file_loads(
     assert len(decide(chosen, switch_file=file).notices) <= 3
 
 
-def test_the_default_is_complete_ordered_and_changes_nothing(registry: Sequence[Pass], tmp_path: Path) -> None:
+def test_the_default_is_complete_ordered_and_changes_nothing(
+    registry: Sequence[Pass], tmp_path: Path
+) -> None:
     text = preset("default", registry)
     assert list(json.loads(text)["Switch"]["GraphFusion"].items()) == [
         ("PrunePass", "on"),
@@ -52,7 +54,10 @@ def test_the_default_is_complete_ordered_and_changes_nothing(registry: Sequence[
         ("SubFusionPass", "off"),
         ("AABiasaddConvFusion", "on"),
     ]
-    assert json.loads(text)["Switch"]["UBFusion"] == {"TbeConvElemwiseFusionPass": "on", "FastGeluFusionPass": "off"}
+    assert json.loads(text)["Switch"]["UBFusion"] == {
+        "TbeConvElemwiseFusionPass": "on",
+        "FastGeluFusionPass": "off",
+    }
     assert text.endswith("}\n")
     file = tmp_path / "cfg.json"
     file.write_text(text)

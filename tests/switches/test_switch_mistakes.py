@@ -73,7 +73,9 @@ def mistakes_of(registry: Sequence[Pass], file: Path) -> list[str]:
         (":on", '1:1: ":on" is neither PassName:on nor PassName:off (and JSON begins with {)'),
     ],
 )  # fmt: skip
-def test_one_mistake(registry: Sequence[Pass], tmp_path: Path, text: str, expected: str | None) -> None:
+def test_one_mistake(
+    registry: Sequence[Pass], tmp_path: Path, text: str, expected: str | None
+) -> None:
     file = tmp_path / "cfg.json"
     file.write_text(text)
     (line,) = mistakes_of(registry, file)
@@ -109,7 +111,9 @@ def test_a_value_that_is_not_on_or_off(
     ]
 
 
-def test_all_mistakes_at_once_in_the_order_of_the_file(registry: Sequence[Pass], tmp_path: Path) -> None:
+def test_all_mistakes_at_once_in_the_order_of_the_file(
+    registry: Sequence[Pass], tmp_path: Path
+) -> None:
     file = tmp_path / "cfg.json"
     file.write_text(
         '\ufeff{"Swich": {},\r\n "Switch": {"GraphFusion": {\r\n  "Foo": "on",\r\n  "PrunePass": 0,\r\n'
@@ -131,15 +135,21 @@ def test_a_file_that_is_not_utf8(registry: Sequence[Pass], tmp_path: Path, mark:
     assert mistakes_of(registry, file) == ["2:4: byte 0xff is not UTF-8; save the file as UTF-8"]
 
 
-def test_a_very_long_name_does_not_fill_the_screen(registry: Sequence[Pass], tmp_path: Path) -> None:
+def test_a_very_long_name_does_not_fill_the_screen(
+    registry: Sequence[Pass], tmp_path: Path
+) -> None:
     file = tmp_path / "cfg.json"
     file.write_text("x" * 1_000_000 + ":on")
     (line,) = mistakes_of(registry, file)
     assert line.startswith('1:1: "xxx') and len(line) < 200
 
 
-@pytest.mark.parametrize(("name", "reason"), [("none.json", "No such file or directory"), (".", "Is a directory")])
-def test_a_file_that_cannot_be_opened(registry: Sequence[Pass], tmp_path: Path, name: str, reason: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none.json", "No such file or directory"), (".", "Is a directory")]
+)
+def test_a_file_that_cannot_be_opened(
+    registry: Sequence[Pass], tmp_path: Path, name: str, reason: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         decide(registry, switch_file=tmp_path / name)
     assert caught.value.code == "E21001"
@@ -188,9 +198,18 @@ def on_one_line(mistake: Callable[[int], str]) -> str:
     [
         (on_one_line(lambda k: f'"Pas{k}": "on"'), '1:29: "Pas0" is not a pass; '),
         (on_one_line(lambda k: f'"PrunePass{k}": 1'), '1:43: "PrunePass0" is 1; '),
-        (on_one_line(lambda k: '"P": "on"' if k else '"P": "on", "P": "on"'), '1:29: "P" is not a pass; '),
-        ("{" + ", ".join(f'"Swich{k}": 1' for k in range(MANY)) + "}", '1:2: "Swich0" is not a key of a switch file; '),
-        ('{"Switch": {' + ", ".join(f'"UB{k}": 1' for k in range(MANY)) + "}}", '1:13: "UB0" is not a section'),
+        (
+            on_one_line(lambda k: '"P": "on"' if k else '"P": "on", "P": "on"'),
+            '1:29: "P" is not a pass; ',
+        ),
+        (
+            "{" + ", ".join(f'"Swich{k}": 1' for k in range(MANY)) + "}",
+            '1:2: "Swich0" is not a key of a switch file; ',
+        ),
+        (
+            '{"Switch": {' + ", ".join(f'"UB{k}": 1' for k in range(MANY)) + "}}",
+            '1:13: "UB0" is not a section',
+        ),
         ("\n".join("P:on" for _ in range(MANY + 1)), '1:1: "P" is not a pass; '),
     ],
     ids=["names", "values", "twice", "keys", "sections", "lines"],
@@ -206,4 +225,7 @@ def test_many_mistakes_take_linear_time_and_twenty_lines(
     shown = str(caught.value).splitlines()
     assert caught.value.details[0].startswith(f"{file}:{first}")
     assert sum(line.startswith(f"  {file}:") for line in shown) == 20
-    assert f"  … and {len(caught.value.details) - 20} more" in shown and len(caught.value.details) >= MANY
+    assert (
+        f"  … and {len(caught.value.details) - 20} more" in shown
+        and len(caught.value.details) >= MANY
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 NEWEST = 99
-Model = tuple[str, str, int, int]  # its name, its text, the first and the last opset in which it is written so
+Model = tuple[
+    str, str, int, int
+]  # its name, its text, the first and the last opset in which it is written so
 RANDOM_OR_OPTIONAL = [
     "Bernoulli",
     "Multinomial",
@@ -22,7 +24,10 @@ REFUSED = {
     "Dropout, mask": ("the mask of Dropout is false before opset 12, then true", 11),
     "GlobalLpPool": ("onnxruntime has no kernel for GlobalLpPool of opset 22", 21),
     "MaxRoiPool": ("onnxruntime has no kernel for MaxRoiPool of opset 22", 21),
-    "MeanVarianceNormalization": ("onnx cannot raise the model from opset .*op_type:MeanVarianceNormalization", 12),
+    "MeanVarianceNormalization": (
+        "onnx cannot raise the model from opset .*op_type:MeanVarianceNormalization",
+        12,
+    ),
     "Resize, up and down": ("Resize of opset 10 takes another nearest element", 10),
     "RoiAlign": ("onnxruntime has no kernel for RoiAlign of opset 22", 21),
     "Scan, batched": ("Scan of opset 8 takes a batch, newer ones do not", 8),
@@ -39,15 +44,20 @@ _UNARY = {
     18: "Mish",
     20: "Gelu",
 }
-_BINARY = {"Add": "float", "Sub": "float", "Mul": "float", "Div": "float", "PRelu": "float", "Pow": "float"}
+_BINARY = {
+    "Add": "float",
+    "Sub": "float",
+    "Mul": "float",
+    "Div": "float",
+    "PRelu": "float",
+    "Pow": "float",
+}
 _COMPARISON = {"Greater": 7, "Less": 7, "Equal": 11, "GreaterOrEqual": 12, "LessOrEqual": 12}
 _VARIADIC = ("Max", "Min", "Mean", "Sum")
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _X = "float[2,3,4] x"
 _SAME = f"({_X}) => (float[2,3,4] y)"
-_BODY = (
-    "body: graph = b (float[2] t, float[2] v) => (float[2] u, float[2] w) { u = Add (t, v) w = Softmax <axis = 0> (u) }"
-)
+_BODY = "body: graph = b (float[2] t, float[2] v) => (float[2] u, float[2] w) { u = Add (t, v) w = Softmax <axis = 0> (u) }"
 _IMAGE = "float[1,4,6,6] x"
 
 _OTHERS: list[Model] = [
@@ -213,6 +223,16 @@ def models() -> Iterator[Model]:
     for op in (f"Reduce{kind}" for kind in _REDUCTIONS):
         yield f"{op}, all", f"({_X}) => (float y) {{ y = {op} <keepdims = 0> (x) }}", 7, NEWEST
         last = 12 if op == "ReduceSum" else 17
-        yield f"{op}, attribute", f"({_X}) => (float[2,1,4] y) {{ y = {op} <axes = [1]> (x) }}", 7, last
-        yield op, f"({_X}) => (float[2,1,4] y) <int64[1] a = {{1}}> {{ y = {op} (x, a) }}", last + 1, NEWEST
+        yield (
+            f"{op}, attribute",
+            f"({_X}) => (float[2,1,4] y) {{ y = {op} <axes = [1]> (x) }}",
+            7,
+            last,
+        )
+        yield (
+            op,
+            f"({_X}) => (float[2,1,4] y) <int64[1] a = {{1}}> {{ y = {op} (x, a) }}",
+            last + 1,
+            NEWEST,
+        )
     yield from _OTHERS

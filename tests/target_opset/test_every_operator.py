@@ -23,7 +23,9 @@ def named(model: ModelProto) -> ModelProto:
 def versions(model: ModelProto) -> tuple[int, ...]:
     """Of every node the opset since which its operator is what it is."""
     opset = model.opset_import[0].version
-    return tuple(onnx.defs.get_schema(node.op_type, opset).since_version for node in all_nodes(model))
+    return tuple(
+        onnx.defs.get_schema(node.op_type, opset).since_version for node in all_nodes(model)
+    )
 
 
 def raised(model: ModelProto, version: int) -> ModelProto:
@@ -46,8 +48,13 @@ def test_raised_from_every_opset(model: Model) -> None:
                 raised(original, newest_opset())
         try:
             result = raised(original, target)
-        except UsageError as error:  # onnxruntime may know a newer opset before it has all of its kernels
-            assert f"onnxruntime has no kernel for {name.partition(',')[0]} of opset {target}" == error.what
+        except (
+            UsageError
+        ) as error:  # onnxruntime may know a newer opset before it has all of its kernels
+            assert (
+                f"onnxruntime has no kernel for {name.partition(',')[0]} of opset {target}"
+                == error.what
+            )
             assert error.hint == f"give at most {target - 1}"
             target -= 1
             result = raised(original, target)
@@ -63,11 +70,20 @@ def test_raised_from_every_opset(model: Model) -> None:
 
 def test_no_operator_is_missing() -> None:
     """Of which there is an older version, and a newer one that is not older than opset 8."""
-    there = {node.op_type for _, text, first, _ in MODELS for node in all_nodes(parse(f"agraph {text}", first))}
+    there = {
+        node.op_type
+        for _, text, first, _ in MODELS
+        for node in all_nodes(parse(f"agraph {text}", first))
+    }
     first: dict[str, int] = {}
     changed = set()
-    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda schema: schema.since_version):
+    for schema in sorted(
+        onnx.defs.get_all_schemas_with_history(), key=lambda schema: schema.since_version
+    ):
         is_standard = schema.domain == "" and schema.since_version <= newest_opset()
-        if is_standard and first.setdefault(schema.name, schema.since_version) < schema.since_version > 7:
+        if (
+            is_standard
+            and first.setdefault(schema.name, schema.since_version) < schema.since_version > 7
+        ):
             changed.add(schema.name)
     assert changed - there <= set(RANDOM_OR_OPTIONAL)

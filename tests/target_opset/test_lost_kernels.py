@@ -30,15 +30,27 @@ def test_a_kernel_that_is_lost_is_told() -> None:
     onnx.save(parse(ATTENTION, 23), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", target_opset=25)
     said = "onnxruntime has no kernel for Attention of opset 25 and runs the operators that it is made of"
-    assert [notice for notice in report.notices if said in notice and "--target_opset 24 keeps it" in notice]
+    assert [
+        notice
+        for notice in report.notices
+        if said in notice and "--target_opset 24 keeps it" in notice
+    ]
     assert report.verification is not None
-    assert "NaN and Inf left out, for which Attention of opset 25 may give other results" in report.verification
+    assert (
+        "NaN and Inf left out, for which Attention of opset 25 may give other results"
+        in report.verification
+    )
     report = fusionc.convert("in.onnx", output="out.onnx", target_opset=24)
     assert not report.notices and report.verification == "equal in 7 runs"
 
 
 TYPES = [
-    pytest.param("float16", 12, [LostKernel("Dropout", 12, "computes it in float between Casts")], id="float16"),
+    pytest.param(
+        "float16",
+        12,
+        [LostKernel("Dropout", 12, "computes it in float between Casts")],
+        id="float16",
+    ),
     pytest.param("float", 12, [], id="float"),
     pytest.param("float16", 11, [], id="no newer operator"),
 ]
@@ -46,7 +58,10 @@ TYPES = [
 
 @pytest.mark.parametrize(("kind", "version", "expected"), TYPES)
 def test_by_element_types(kind: str, version: int, expected: Sequence[LostKernel]) -> None:
-    assert lost(f"({kind}[N] x) => ({kind}[N] y) {{ a = Identity (x) y = Dropout (a) }}", 10, version) == expected
+    assert (
+        lost(f"({kind}[N] x) => ({kind}[N] y) {{ a = Identity (x) y = Dropout (a) }}", 10, version)
+        == expected
+    )
 
 
 def test_in_subgraphs() -> None:
@@ -56,10 +71,14 @@ def test_in_subgraphs() -> None:
     assert [kernel.op for kernel in lost(text, 23, 25)] == ["Attention"]
 
 
-@pytest.mark.parametrize(("opset", "version", "hint"), [(17, 22, "give at most 21"), (20, 22, "give at most 21")])
+@pytest.mark.parametrize(
+    ("opset", "version", "hint"), [(17, 22, "give at most 21"), (20, 22, "give at most 21")]
+)
 def test_what_would_not_run_is_refused(opset: int, version: int, hint: str) -> None:
     model = parse("agraph (float[1,2,6,6] x) => (float[1,2,1,1] y) { y = GlobalLpPool (x) }", opset)
-    with pytest.raises(UsageError, match="onnxruntime has no kernel for GlobalLpPool of opset 22") as caught:
+    with pytest.raises(
+        UsageError, match="onnxruntime has no kernel for GlobalLpPool of opset 22"
+    ) as caught:
         raise_opset(model, version)
     assert caught.value.hint == hint
 

@@ -60,12 +60,18 @@ def with_functions(text: str, opset: int, *functions: str) -> ModelProto:
 @pytest.mark.parametrize("case", MODELS)
 def test_the_same_numbers(case: str, opset: int) -> None:
     result = raise_opset(with_functions(MODELS[case], opset, MEAN, OLD), 22)
-    assert not result.functions and {entry.domain: entry.version for entry in result.opset_import} == {"": 22}
+    assert not result.functions and {
+        entry.domain: entry.version for entry in result.opset_import
+    } == {"": 22}
     onnx.checker.check_model(result, full_check=True)
     made = [name for node in all_nodes(result) for name in node.output if name]
     assert len(made) == len(set(made))
     x = np.float32([[-1, 2, 0.5], [3, -0.25, 1]])
-    feeds = {"x": x, "c": np.array(True)} if "c" in {value.name for value in result.graph.input} else {"x": x}
+    feeds = (
+        {"x": x, "c": np.array(True)}
+        if "c" in {value.name for value in result.graph.input}
+        else {"x": x}
+    )
     (y,) = session(result).run(None, feeds)
     np.testing.assert_allclose(y, EXPECTED[case](x), rtol=1e-5)
     if "c" in feeds:
@@ -80,6 +86,8 @@ def test_a_function_of_a_newer_opset() -> None:
     assert caught.value.hint == "give at least 20"
     text = "agraph (float[2] x) => (float[2] y) { y = my.same (x) }"
     for version in (18, 20, 22):
-        assert [n.op_type for n in raise_opset(with_functions(text, 17, SAME), version).graph.node] == ["Neg"]
+        assert [
+            n.op_type for n in raise_opset(with_functions(text, 17, SAME), version).graph.node
+        ] == ["Neg"]
     model = with_functions("agraph (float[2] x) => (float[2] y) { y = my.new (x) }", 17, NEW)
     assert [node.op_type for node in raise_opset(model, 21).graph.node] == ["Gelu"]

@@ -29,7 +29,9 @@ def raised(model: ModelProto, version: int = 23) -> ModelProto:
     return raise_opset(copy, version)
 
 
-@pytest.mark.parametrize(("text", "opset"), [(MEAN, 17), (MEAN, 11), (BRANCHES, 17), (BRANCHES, 13)])
+@pytest.mark.parametrize(
+    ("text", "opset"), [(MEAN, 17), (MEAN, 11), (BRANCHES, 17), (BRANCHES, 13)]
+)
 def test_the_same_numbers(text: str, opset: int) -> None:
     model = parse(text, opset)
     result = raised(model)
@@ -59,9 +61,18 @@ X = np.linspace(-1, 1, 72, dtype=np.float32).reshape(2, 3, 4, 3)
 OF = "float[2,3,4,3] x, float"
 TO = "=> (float[2,3,4,3] y)"
 OLD = {
-    "the last axes": (f"({OF}[4,3] b) {TO} {{ y = Add <broadcast = 1, axis = 2> (x, b) }}", lambda x, b: x + b),
-    "an axis": (f"({OF}[3] b) {TO} {{ y = Mul <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x * b[:, None, None]),
-    "two axes": (f"({OF}[3,4] b) {TO} {{ y = Sub <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x - b[..., None]),
+    "the last axes": (
+        f"({OF}[4,3] b) {TO} {{ y = Add <broadcast = 1, axis = 2> (x, b) }}",
+        lambda x, b: x + b,
+    ),
+    "an axis": (
+        f"({OF}[3] b) {TO} {{ y = Mul <broadcast = 1, axis = 1> (x, b) }}",
+        lambda x, b: x * b[:, None, None],
+    ),
+    "two axes": (
+        f"({OF}[3,4] b) {TO} {{ y = Sub <broadcast = 1, axis = 1> (x, b) }}",
+        lambda x, b: x - b[..., None],
+    ),
     "from behind": (
         f"({OF}[3,4] b) {TO} {{ y = Div <broadcast = 1, axis = -3> (x, b) }}",
         lambda x, b: x / b[..., None],
@@ -70,13 +81,19 @@ OLD = {
         f"({OF}[2] b) {TO} {{ y = Add <broadcast = 1, axis = 0> (x, b) }}",
         lambda x, b: x + b[:, None, None, None],
     ),
-    "one element": (f"({OF}[1] b) {TO} {{ y = Add <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x + b),
+    "one element": (
+        f"({OF}[1] b) {TO} {{ y = Add <broadcast = 1, axis = 1> (x, b) }}",
+        lambda x, b: x + b,
+    ),
     "behind others": (
         f"({OF}[3] b) {TO} {{ a = Neg (x) y = Mul <broadcast = 1, axis = 1> (a, b) }}",
         lambda x, b: -x * b[:, None, None],
     ),
     "a slope": (f"({OF}[1] b) {TO} {{ y = PRelu (x, b) }}", lambda x, b: np.where(x < 0, x * b, x)),
-    "slopes": (f"({OF}[3] b) {TO} {{ y = PRelu (x, b) }}", lambda x, b: np.where(x < 0, x * b[:, None, None], x)),
+    "slopes": (
+        f"({OF}[3] b) {TO} {{ y = PRelu (x, b) }}",
+        lambda x, b: np.where(x < 0, x * b[:, None, None], x),
+    ),
     "nothing": (f"({OF}[1] b) {TO} {{ y = Dropout <is_test = 1> (x) }}", lambda x, b: x),
 }
 
@@ -91,7 +108,9 @@ def test_what_was_broadcast_in_another_way(case: str) -> None:
     np.testing.assert_array_equal(session(result).run(None, {"x": X, "b": b})[0], expected(X, b))
 
 
-def test_a_model_that_is_too_old_to_run_is_compared_as_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_too_old_to_run_is_compared_as_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(f"agraph {OLD['an axis'][0]}", 6), "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx", target_opset=13)
@@ -148,14 +167,18 @@ def test_functions_are_inlined() -> None:
 
 
 def test_large_weights_stay_where_they_are() -> None:
-    model = parse("agraph (float[N,64] x) => (float[N,64] y) <float[64,64] W> { y = MatMul (x, W) }", 17)
+    model = parse(
+        "agraph (float[N,64] x) => (float[N,64] y) <float[64,64] W> { y = MatMul (x, W) }", 17
+    )
     result = raised(model)
     assert list(result.graph.initializer) == list(model.graph.initializer)
     assert list(result.graph.input) == list(model.graph.input)
 
 
 def test_initializers_that_had_to_be_inputs() -> None:
-    model = parse("agraph (float[N,4] x) => (float[N,4] y) <float[4] k> { y = Add (x, k) }", 8, ir_version=3)
+    model = parse(
+        "agraph (float[N,4] x) => (float[N,4] y) <float[4] k> { y = Add (x, k) }", 8, ir_version=3
+    )
     result = raised(model)
     assert [value.name for value in result.graph.input] == ["x"]
     onnx.checker.check_model(result, full_check=True)
@@ -173,23 +196,34 @@ def test_a_model_is_not_lowered_nor_raised_beyond_the_runtime() -> None:
         raised(parse(MEAN, 17), newest_opset() + 1)
 
 
-def test_types_for_which_onnxruntime_has_an_operator_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_for_which_onnxruntime_has_an_operator_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It runs Relu of integers by the operator's definition, and only where the model has the opset of that."""
     monkeypatch.chdir(tmp_path)
-    onnx.save(parse("agraph (int64[N,3] x) => (int64[N,3] y) { a = Relu (x) y = Neg (a) }", 18), "in.onnx")
+    onnx.save(
+        parse("agraph (int64[N,3] x) => (int64[N,3] y) { a = Relu (x) y = Neg (a) }", 18), "in.onnx"
+    )
     fusionc.convert("in.onnx", output="same.onnx")
     with pytest.raises(UsageError, match="no kernel for Relu of opset 14 that takes int64"):
         fusionc.convert("in.onnx", output="out.onnx", target_opset=21)
     assert not Path("out.onnx").exists()
 
 
-def test_what_onnxruntime_turns_out_not_to_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_onnxruntime_turns_out_not_to_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Mish is made of a Softplus, which is made of others at opset 18 alone. No temporary path is told."""
     monkeypatch.chdir(tmp_path)
     onnx.save(parse("agraph (double[N,3] x) => (double[N,3] y) { y = Mish (x) }", 18), "in.onnx")
-    with pytest.raises(UsageError, match="the model cannot be raised: onnxruntime cannot load the result: ") as caught:
+    with pytest.raises(
+        UsageError, match="the model cannot be raised: onnxruntime cannot load the result: "
+    ) as caught:
         fusionc.convert("in.onnx", output="out.onnx", target_opset=21)
-    assert ".fusionc" not in str(caught.value) and caught.value.hint == "nothing was written; give another opset"
+    assert (
+        ".fusionc" not in str(caught.value)
+        and caught.value.hint == "nothing was written; give another opset"
+    )
 
 
 def test_passes_that_need_a_newer_opset(tmp_path: Path) -> None:
@@ -221,18 +255,25 @@ def test_what_is_refused_for_its_opset_names_the_one_that_would_do(
     monkeypatch.chdir(tmp_path)
     gelu = WRITTEN.replace(NORM, "a = Neg (x)")
     assert hints(gelu, 17, "onnx") == ["--target_opset 20 would allow: GeluFusionPass (1)"]
-    assert hints(WRITTEN, 13, "onnx", optimization_switch="RmsNormFusionPass:off") == [
-        "--target_opset 20 would allow: GeluFusionPass (1), LayerNormFusionPass (2, from 17)"  # by two patterns
-    ]
+    assert (
+        hints(WRITTEN, 13, "onnx", optimization_switch="RmsNormFusionPass:off")
+        == [
+            "--target_opset 20 would allow: GeluFusionPass (1), LayerNormFusionPass (2, from 17)"  # by two patterns
+        ]
+    )
     assert hints(gelu, 20, "onnx") == []
     report = fusionc.convert("in.onnx", output="out.onnx", target="onnx")
     assert {total.name: total.effected for total in report.passes()}["GeluFusionPass"] == 1
 
 
-def test_an_opset_that_would_not_help_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_opset_that_would_not_help_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """onnxruntime has no kernel for Mish, in whatever version."""
     monkeypatch.chdir(tmp_path)
-    mish = "agraph (float[N,8] x) => (float[N,8] y) { a = Softplus (x)  b = Tanh (a)  y = Mul (x, b) }"
+    mish = (
+        "agraph (float[N,8] x) => (float[N,8] y) { a = Softplus (x)  b = Tanh (a)  y = Mul (x, b) }"
+    )
     assert hints(mish, 17, "onnx") == ["--target_opset 18 would allow: MishFusionPass (1)"]
     assert hints(mish, 17) == []
     monkeypatch.setattr("fusionc.target_opset.advice.newest_opset", lambda: 17)
@@ -253,7 +294,9 @@ UPSAMPLED = 'u = Upsample <mode = "linear"> (x, k)'
         ),
     ],
 )
-def test_what_is_written_anew_inside_a_graph_keeps_its_meaning_and_its_name(rest: str, outputs: str) -> None:
+def test_what_is_written_anew_inside_a_graph_keeps_its_meaning_and_its_name(
+    rest: str, outputs: str
+) -> None:
     text = f"agraph (float[1,4,6,6] x, bool c) => ({outputs}) <float[4] k = {{1,1,2,2}}> {{ {UPSAMPLED} {rest} }}"
     model = parse(text, 9)
     model.graph.node[0].name = "the Upsample"
@@ -265,6 +308,9 @@ def test_what_is_written_anew_inside_a_graph_keeps_its_meaning_and_its_name(rest
 
 
 def test_a_weight_that_is_an_output_itself() -> None:
-    model = parse("agraph (float[N,4] x) => (float[N,1] y, float[64,64] w) { y = ReduceMean <axes = [1]> (x) }", 17)
+    model = parse(
+        "agraph (float[N,4] x) => (float[N,1] y, float[64,64] w) { y = ReduceMean <axes = [1]> (x) }",
+        17,
+    )
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
     assert_same_numbers(model, raised(model, 18), "bitwise", {})

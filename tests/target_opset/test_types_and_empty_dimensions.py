@@ -40,7 +40,9 @@ def test_clip(kind: str, bounds: str, opset: int) -> None:
     x = np.array([-9, -1, -0.5, 0, 0.1, 0.25, 0.3, 1, 6, 9, 60000, -60000], DTYPES[kind])
     y, z = session(result).run(None, {"x": x, "c": np.array(True)})
     given = {a.name: np.array(a.f).astype(x.dtype) for a in model.graph.node[0].attribute}
-    np.testing.assert_array_equal(y, np.clip(x, given.get("min", -np.inf), given.get("max", np.inf)))
+    np.testing.assert_array_equal(
+        y, np.clip(x, given.get("min", -np.inf), given.get("max", np.inf))
+    )
     np.testing.assert_array_equal(z, y)
 
 
@@ -64,14 +66,20 @@ def test_pad(kind: str) -> None:
     )
 
 
-SHAPES = {"[8,4,0,1]": [(8, 4, 0, 1)], "[N,4,0]": [(2, 4, 0), (0, 4, 0)], "[N,M,K]": [(2, 3, 4), (2, 3, 0), (0, 3, 2)]}
+SHAPES = {
+    "[8,4,0,1]": [(8, 4, 0, 1)],
+    "[N,4,0]": [(2, 4, 0), (0, 4, 0)],
+    "[N,M,K]": [(2, 3, 4), (2, 3, 0), (0, 3, 2)],
+}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_empty_dimensions(op: str, shape: str, axis: int) -> None:
-    model = parse(f"agraph (float{shape} x) => (float{shape} y) {{ y = {op} <axis = {axis}> (x) }}", 10)
+    model = parse(
+        f"agraph (float{shape} x) => (float{shape} y) {{ y = {op} <axis = {axis}> (x) }}", 10
+    )
     result, original = session(raised(model, 18)), session(model)
     for sizes in SHAPES[shape]:
         x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
@@ -94,5 +102,9 @@ def test_types_that_onnx_does_not_infer(case: str) -> None:
     result = raised(model, 18)
     x = np.linspace(-3, 3, 12).astype(np.float16)
     feeds = {"x": x, "c": np.array(True)}
-    expected = session(parse(text.replace("Clip <max = 0.5> (n)", "Identity (n)"), 18)).run(None, feeds)[0]
-    np.testing.assert_array_equal(session(result).run(None, feeds)[0], np.minimum(expected, np.float16(0.5)))
+    expected = session(parse(text.replace("Clip <max = 0.5> (n)", "Identity (n)"), 18)).run(
+        None, feeds
+    )[0]
+    np.testing.assert_array_equal(
+        session(result).run(None, feeds)[0], np.minimum(expected, np.float16(0.5))
+    )

@@ -31,9 +31,16 @@ def raised(model: ModelProto, version: int = 23) -> ModelProto:
 def test_what_onnxruntime_has_besides(op: str) -> None:
     model = parse(NORMS.replace("{op}", op), 13)
     result = raised(model)
-    assert [node.op_type for node in result.graph.node if node.op_type != "Constant"] == [op, "QuickGelu", "ReduceMean"]
+    assert [node.op_type for node in result.graph.node if node.op_type != "Constant"] == [
+        op,
+        "QuickGelu",
+        "ReduceMean",
+    ]
     assert result.graph.node[0] == model.graph.node[0]
-    assert [(entry.domain, entry.version) for entry in result.opset_import] == [("", 23), ("com.microsoft", 1)]
+    assert [(entry.domain, entry.version) for entry in result.opset_import] == [
+        ("", 23),
+        ("com.microsoft", 1),
+    ]
     assert_same_numbers(model, result, "rounding", {})
 
 
@@ -48,7 +55,11 @@ def test_what_nobody_knows() -> None:
     model = parse(text, 17)
     result = raised(model)
     assert result.graph.node[0] == model.graph.node[0]
-    assert [node.op_type for node in result.graph.node] == ["NoSuchOperator", "Constant", "ReduceMax"]
+    assert [node.op_type for node in result.graph.node] == [
+        "NoSuchOperator",
+        "Constant",
+        "ReduceMax",
+    ]
 
 
 def test_what_would_become_an_operator_of_onnx() -> None:
@@ -74,7 +85,10 @@ def test_normalizations_of_two_types(types: str) -> None:
     onnx.checker.check_model(result, full_check=True)
     rng = np.random.default_rng(0)
     numpy = {"float": np.float32, "float16": np.float16, "double": np.float64}
-    feeds = {name: rng.standard_normal((5, 4) if name == "x" else 4).astype(numpy[of_weights]) for name in "xsb"}
+    feeds = {
+        name: rng.standard_normal((5, 4) if name == "x" else 4).astype(numpy[of_weights])
+        for name in "xsb"
+    }
     feeds["x"] = feeds["x"].astype(numpy[of_x])
     (ours,), (theirs,) = session(result).run(None, feeds), session(model).run(None, feeds)
     np.testing.assert_allclose(ours, theirs, rtol=2e-3 if "float16" in types else 1e-5, atol=1e-3)

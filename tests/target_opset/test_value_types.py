@@ -14,9 +14,7 @@ from fusionc.target_opset import raise_opset
 
 BOXES = """agraph (float[1,6,4] b, float[1,1,6] s) => (int64[N] y) <int64 k = {3}> {
     mid = NonMaxSuppression (b, s, k)  h = Identity (mid)  y = Shape (h) }"""
-PICKED = (
-    "agraph (float[2,3] x) => (int64[N] y) <bool[2] k = {1,0}> { mid = Compress (x, k)  h = Abs (mid)  y = Shape (h) }"
-)
+PICKED = "agraph (float[2,3] x) => (int64[N] y) <bool[2] k = {1,0}> { mid = Compress (x, k)  h = Abs (mid)  y = Shape (h) }"
 BRANCHES = """agraph (float[2,3,4] x, bool c) => (float[2,3,8] y) {
     mid = Relu (x)
     y = If (c) <then_branch = t () => (float[2,3,8] p) { a = Concat <axis = 2> (mid, x) p = Softmax (a) },
@@ -37,15 +35,22 @@ def declared(text: str, opset: int, shape: Sequence[int | str], kind: int) -> Mo
 
 
 @pytest.mark.parametrize(("text", "opset", "shape", "kind"), WRONG)
-def test_what_a_model_says_wrongly_of_inner_values(text: str, opset: int, shape: list[int | str], kind: int) -> None:
+def test_what_a_model_says_wrongly_of_inner_values(
+    text: str, opset: int, shape: list[int | str], kind: int
+) -> None:
     right = declared(text, opset, shape, kind)
     del right.graph.value_info[:]
     result = raise_opset(declared(text, opset, shape, kind), 21)
     assert not result.graph.value_info
     onnx.checker.check_model(result, full_check=True)
     if text is BOXES:
-        feeds = {"b": np.random.default_rng(0).random((1, 6, 4), np.float32), "s": np.ones((1, 1, 6), np.float32)}
-        np.testing.assert_array_equal(session(result).run(None, feeds), session(right).run(None, feeds))
+        feeds = {
+            "b": np.random.default_rng(0).random((1, 6, 4), np.float32),
+            "s": np.ones((1, 1, 6), np.float32),
+        }
+        np.testing.assert_array_equal(
+            session(result).run(None, feeds), session(right).run(None, feeds)
+        )
     else:
         assert_same_numbers(right, result, "rounding", {})
 

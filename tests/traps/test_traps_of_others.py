@@ -1,4 +1,6 @@
-"""Small models on which other optimizers go wrong: through all default passes, and from file to file."""
+"""Small models on which other optimizers go wrong: through all default passes, and from file to
+file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from harness import assert_same_numbers, effected, interface, make_feeds, operators, optimize, parse, session
+from harness import (
+    assert_same_numbers,
+    effected,
+    interface,
+    make_feeds,
+    operators,
+    optimize,
+    parse,
+    session,
+)
 from onnx import ModelProto, TensorProto, numpy_helper
 
 import fusionc
@@ -23,7 +34,9 @@ Through = Callable[[ModelProto], list[ModelProto]]
 
 @pytest.fixture
 def through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Through:
-    """What becomes of a model: by the passes for each target, and as a file. Valid, and no larger."""
+    """What becomes of a model: by the passes for each target, and as a file. Valid, and no
+    larger.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
@@ -60,15 +73,22 @@ def assert_right(through: Through, model: ModelProto, has: dict[str, int]) -> No
         assert {op: operators(result)[op] for op in has} == has
 
 
-def assert_still_random(through: Through, model: ModelProto, has: dict[str, int], **moments: float) -> None:
-    """As many random operators, another answer in each run, and the mean and deviation of the original."""
+def assert_still_random(
+    through: Through, model: ModelProto, has: dict[str, int], **moments: float
+) -> None:
+    """As many random operators, another answer in each run, and the mean and deviation of the
+    original.
+    """
     feeds = make_feeds(model, {"": 1000}, 0)
     for result in [model, *through(model)]:
         assert {op: operators(result)[op] for op in has} == has
         runs = session(result)
         first, second = (np.asarray(runs.run(None, feeds)[0], np.float64) for _ in range(2))
         assert not np.array_equal(first, second)
-        assert abs(first.mean() - moments["mean"]) < 0.1 and abs(first.std() - moments["deviation"]) < 0.1
+        assert (
+            abs(first.mean() - moments["mean"]) < 0.1
+            and abs(first.std() - moments["deviation"]) < 0.1
+        )
 
 
 def test_shape_from_an_axis_on(through: Through) -> None:
@@ -94,7 +114,8 @@ def test_random_normal_beside_an_input(through: Through) -> None:
 def test_random_uniform_like_twice(through: Through) -> None:
     """Two RandomUniformLike of one input are merged, and their difference is 0."""
     model = parse(
-        "agraph (float[N,3] x) => (float[N,3] y) { r = RandomUniformLike (x) s = RandomUniformLike (x) y = Sub (r, s) }"
+        "agraph (float[N,3] x) => (float[N,3] y) { r = RandomUniformLike (x) s = "
+        "RandomUniformLike (x) y = Sub (r, s) }"
     )
     assert_still_random(through, model, {"RandomUniformLike": 2}, mean=0, deviation=6**-0.5)
 
@@ -102,7 +123,8 @@ def test_random_uniform_like_twice(through: Through) -> None:
 def test_multinomial_twice(through: Through) -> None:
     """Two Multinomial of one input are merged, and their difference is 0."""
     model = parse(
-        "agraph (float[N,2] p) => (int32[N,9] y) { x = Sub (p, p) r = Multinomial <sample_size = 9> (x) "
+        "agraph (float[N,2] p) => (int32[N,9] y) { x = Sub (p, p) r = Multinomial <sample_size = "
+        "9> (x) "
         "s = Multinomial <sample_size = 9> (x) y = Sub (r, s) }"
     )
     assert_still_random(through, model, {"Multinomial": 2}, mean=0, deviation=0.5**0.5)
@@ -112,16 +134,20 @@ def test_bernoulli_of_a_constant(through: Through) -> None:
     """Bernoulli of a constant is folded: thrown once, for ever."""
     model = parse(
         "agraph (float[1000,1] x) => (float[1000,3] y) <float[1000,3] p> "
-        "{ h = Constant <value_float = 0.5> () q = Mul (p, h) z = Sub (x, x) r = Bernoulli (q) y = Add (z, r) }"
+        "{ h = Constant <value_float = 0.5> () q = Mul (p, h) z = Sub (x, x) r = Bernoulli (q) y "
+        "= Add (z, r) }"
     )
     p = model.graph.initializer[0]
     p.CopyFrom(numpy_helper.from_array(np.ones((1000, 3), np.float32), p.name))
-    # onnx defines it as uniform > p, which is 1 with the probability 1 - p: a half is right either way
+    # onnx defines it as uniform > p, which is 1 with the probability 1 - p: a half is right either
+    # way
     assert_still_random(through, model, {"Bernoulli": 1}, mean=0.5, deviation=0.5)
 
 
 def test_bernoulli_twice(through: Through) -> None:
-    """Two Bernoulli of one input are merged; even onnxruntime does, and all optimizers that were tried."""
+    """Two Bernoulli of one input are merged; even onnxruntime does, and all optimizers that were
+    tried.
+    """
     model = parse(
         "agraph (float[N,3] x) => (float[N,3] y) <float half = {0.5}> "
         "{ z = Sub (x, x) p = Add (z, half) r = Bernoulli (p) s = Bernoulli (p) y = Sub (r, s) }"
@@ -130,8 +156,12 @@ def test_bernoulli_twice(through: Through) -> None:
 
 
 def test_the_mask_of_a_dropout(through: Through) -> None:
-    """Dropout is removed and its mask replaced by its input; the mask of an inference is all true."""
-    model = parse("agraph (float[N,3] x) => (float[N,3] y, bool[N,3] z) { y, m = Dropout (x) z = Not (m) }")
+    """Dropout is removed and its mask replaced by its input; the mask of an inference is all
+    true.
+    """
+    model = parse(
+        "agraph (float[N,3] x) => (float[N,3] y, bool[N,3] z) { y, m = Dropout (x) z = Not (m) }"
+    )
     assert_right(through, model, {"Not": 1})
     for result in through(model):
         assert not session(result).run(["z"], {"x": np.ones((2, 3), np.float32)})[0].any()
@@ -148,9 +178,13 @@ def test_dropout_in_training(through: Through) -> None:
 
 def test_constant_value_float(through: Through) -> None:
     """Constant(value_float) becomes a double: an invalid model."""
-    model = parse("agraph (float[N] x) => (float[N] y) { c = Constant <value_float = 0.1> () y = Add (x, c) }")
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { c = Constant <value_float = 0.1> () y = Add (x, c) }"
+    )
     assert_right(through, model, {"Constant": 0, "Add": 1})
-    assert {t.data_type for result in through(model) for t in result.graph.initializer} == {TensorProto.FLOAT}
+    assert {t.data_type for result in through(model) for t in result.graph.initializer} == {
+        TensorProto.FLOAT
+    }
 
 
 @pytest.mark.parametrize("outputs", ["bool[N] y", "bool[N] y, string[2] d"])
@@ -166,7 +200,9 @@ def test_string_constants(through: Through, outputs: str) -> None:
 
 @pytest.mark.parametrize("taken", [0, 1])
 def test_a_branch_that_is_an_initializer(through: Through, taken: int) -> None:
-    """An If whose condition is known and whose branch is nothing but an initializer: an invalid model, or a crash."""
+    """An If whose condition is known and whose branch is nothing but an initializer: an invalid
+    model, or a crash.
+    """
     model = parse(
         f"""agraph (float[3] x) => (float[3] y) <bool c = {{{taken}}}> {{
             b = If (c) <then_branch = t () => (float[3] p) <float[3] p = {{4, 5, 6}}> {{ }},
@@ -201,7 +237,9 @@ def test_outputs_without_a_shape(through: Through, rank: int) -> None:
 
 
 def test_batch_normalization_of_a_convolution(through: Through) -> None:
-    """Where a Conv and its batch normalization should become one Conv, ten nodes of arithmetic are added."""
+    """Where a Conv and its batch normalization should become one Conv, ten nodes of arithmetic are
+    added.
+    """
     model = parse(
         """agraph (float[N,3,6,6] x) => (float[N,4,4,4] y)
            <float[4,3,3,3] W, float[4] s, float[4] o, float[4] m, float[4] v> {
@@ -252,5 +290,7 @@ def test_inside_a_branch(through: Through) -> None:
 
 def test_there_are_seventeen() -> None:
     """One test for each case of the comparison, and all of them say what goes wrong."""
-    tests: list[Any] = [f for name, f in globals().items() if name.startswith("test_") and "seventeen" not in name]
+    tests: list[Any] = [
+        f for name, f in globals().items() if name.startswith("test_") and "seventeen" not in name
+    ]
     assert len(tests) == 17 and all(test.__doc__ for test in tests)

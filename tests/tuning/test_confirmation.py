@@ -14,7 +14,9 @@ from fusionc.tuning.decisions import Worth, noise_of
 from fusionc.tuning.worth_plot import worth_plot
 
 
-def rounds(noise: float = 0.005, count: int = 8, **seconds: float) -> list[dict[str, list[list[float]]]]:
+def rounds(
+    noise: float = 0.005, count: int = 8, **seconds: float
+) -> list[dict[str, list[list[float]]]]:
     """Rounds in which each form takes so long."""
     draw = random.Random(0)
     found = []
@@ -26,7 +28,9 @@ def rounds(noise: float = 0.005, count: int = 8, **seconds: float) -> list[dict[
 
 def test_the_tuned_model_has_to_be_faster_than_both_others() -> None:
     last = confirmed(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
-    assert last.delivered == "tuned" and last.ratio is not None and abs(last.ratio.ratio - 0.8) < 0.01
+    assert (
+        last.delivered == "tuned" and last.ratio is not None and abs(last.ratio.ratio - 0.8) < 0.01
+    )
     assert confirmed(rounds(tuned=0.9, default=0.9, original=1.0), 0.95).delivered == "default"
     assert confirmed(rounds(tuned=0.9, default=1.1, original=0.9), 0.95).delivered == "original"
 
@@ -35,7 +39,10 @@ def test_what_is_not_confirmed_is_the_original() -> None:
     last = confirmed(rounds(noise=0.3, tuned=0.97, default=0.98, original=1.0), 0.95)
     assert last.delivered == "original" and last.ratio is None
     assert confirmed(rounds(default=1.2, original=1.0), 0.95).delivered == "original"
-    assert confirmed(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered == "original"
+    assert (
+        confirmed(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered
+        == "original"
+    )
 
 
 @pytest.mark.parametrize("noise, count", [(0.0, 6), (0.02, 6), (0.05, 10), (0.3, 14)])
@@ -56,7 +63,11 @@ def test_bounds_of_as_many_rounds_as_are_needed_are_as_close_as_they_should_be()
 
 def test_noise_is_that_of_all_tests_together() -> None:
     change = TunedChange("SlowPass off", "passes")
-    worths = [Worth(change, tested=[0.1, 0.3]), Worth(change, tested=[-0.2, -0.4, -0.6]), Worth(change, chosen=[9, 0])]
+    worths = [
+        Worth(change, tested=[0.1, 0.3]),
+        Worth(change, tested=[-0.2, -0.4, -0.6]),
+        Worth(change, chosen=[9, 0]),
+    ]
     assert noise_of(worths) == pytest.approx(math.sqrt((0.02 + 0.08) / 3))
     assert noise_of([Worth(change, tested=[0.3])]) == noise_of([]) == 0
 
@@ -76,13 +87,20 @@ def test_the_plot_is_valid_and_says_what_was_measured() -> None:
     ]
     root = ElementTree.fromstring(worth_plot("a & b.onnx", worths, last, 0.95))
     texts = [element.text for element in root.iter() if element.text]
-    assert {"SlowPass off", "one round <only>", "last run: tuned / default"} <= set(texts) and "never" not in texts
+    assert {"SlowPass off", "one round <only>", "last run: tuned / default"} <= set(
+        texts
+    ) and "never" not in texts
     assert "a & b.onnx: ratios of run times" in texts
-    assert "The bounds hold at 95 %: the last run's all together, each of the others by itself" in texts
+    assert (
+        "The bounds hold at 95 %: the last run's all together, each of the others by itself"
+        in texts
+    )
 
 
 def test_large_gains_are_where_they_are_in_the_plot() -> None:
     last = confirmed(rounds(tuned=0.3, default=0.45, original=1.0), 0.95)
     root = ElementTree.fromstring(worth_plot("m.onnx", [], last, 0.95))
-    tuned, against_default, default = (float(dot.attrib["cx"]) for dot in root.iter() if dot.tag.endswith("circle"))
+    tuned, against_default, default = (
+        float(dot.attrib["cx"]) for dot in root.iter() if dot.tag.endswith("circle")
+    )
     assert tuned < default < against_default

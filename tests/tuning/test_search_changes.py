@@ -17,7 +17,13 @@ FACTS = Facts(
     passes={f"Pass{number}": f"topic{number % 4}" for number in range(12)},
     areas=[f"area{number}" for number in range(5)],
     idle=["Idle1", "Idle2"],
-    optimizers=["NchwcTransformer", "SkipLayerNormFusion", "BiasGeluFusion", "MatMulAddFusion", "ConstantFolding"],
+    optimizers=[
+        "NchwcTransformer",
+        "SkipLayerNormFusion",
+        "BiasGeluFusion",
+        "MatMulAddFusion",
+        "ConstantFolding",
+    ],
 )
 GROUPS = groups_of(FACTS, threads=(1,))
 BASE = Configuration(kernels=True)
@@ -25,15 +31,24 @@ CONFIDENCE = 0.95
 
 
 class Simulation:
-    """Every process is off by some percent as a whole, and now and then one by far more, as on a machine in use.
+    """Every process is off by some percent as a whole, and now and then one by far more, as on a
+    machine in use.
 
-    `effects` are logarithms of ratios by the names of passes, areas, optimizers and settings that are switched off.
+    `effects` are logarithms of ratios by the names of passes, areas, optimizers and settings that
+    are switched off.
     """
 
     at_a_time = 4
 
-    def __init__(self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float) -> None:
-        self.random, self.noise, self.effects, self.rounds = random.Random(seed), noise, effects, rounds
+    def __init__(
+        self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float
+    ) -> None:
+        self.random, self.noise, self.effects, self.rounds = (
+            random.Random(seed),
+            noise,
+            effects,
+            rounds,
+        )
         self.observed = 0
 
     def compared(self, base: Configuration, other: Configuration) -> str:
@@ -47,7 +62,9 @@ class Simulation:
     ) -> dict[str, float]:
         self.observed += 1
         shift = self._process()
-        return {name: self._effect(other) + self._process() - shift for name, other in others.items()}
+        return {
+            name: self._effect(other) + self._process() - shift for name, other in others.items()
+        }
 
     def _process(self) -> float:
         return self.random.gauss(0, self.noise) * (6 if self.random.random() < 0.05 else 1)
@@ -55,7 +72,9 @@ class Simulation:
     def _effect(self, one: Configuration) -> float:
         names = [*one.off, *one.on, *one.areas_off, *one.settings.disabled_optimizers]
         names += [] if one.kernels else list(FACTS.areas)
-        names += ["one_thread"] * (one.settings.threads == 1) + ["no_spinning"] * (not one.settings.spinning)
+        names += ["one_thread"] * (one.settings.threads == 1) + ["no_spinning"] * (
+            not one.settings.spinning
+        )
         return sum(self.effects.get(name, 0.0) for name in names)
 
 
@@ -66,14 +85,18 @@ def paying(simulation: Simulation) -> set[str]:
 
 def test_a_planted_slow_pass_and_a_planted_slow_area_are_found() -> None:
     found = [paying(Simulation(seed, Pass5=-0.08, area3=-0.10)) for seed in range(20)]
-    assert all({"Pass5 off"} < names <= {"Pass5 off", "area area3 off", "all areas off"} for names in found)
+    assert all(
+        {"Pass5 off"} < names <= {"Pass5 off", "area area3 off", "all areas off"} for names in found
+    )
     assert sum(names == {"Pass5 off", "area area3 off"} for names in found) >= 19
 
 
 def test_an_optimizer_and_a_setting_that_cost_are_found() -> None:
     found = paying(Simulation(3, SkipLayerNormFusion=-0.07, no_spinning=-0.3))
     assert found == {"onnxruntime without SkipLayerNormFusion", "no spinning"}
-    assert paying(Simulation(3, one_thread=-0.4, no_spinning=-0.3)) == {"1 thread"}, "one thread does not spin"
+    assert paying(Simulation(3, one_thread=-0.4, no_spinning=-0.3)) == {"1 thread"}, (
+        "one thread does not spin"
+    )
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
@@ -84,7 +107,11 @@ def test_an_a_a_run_decides_nothing_at_the_stated_confidence(noise: float) -> No
 
 def test_two_runs_agree() -> None:
     effects = {"Pass6": -0.06, "area1": -0.05, "no_spinning": 0.2}
-    assert paying(Simulation(1, **effects)) == paying(Simulation(2, **effects)) == {"Pass6 off", "area area1 off"}
+    assert (
+        paying(Simulation(1, **effects))
+        == paying(Simulation(2, **effects))
+        == {"Pass6 off", "area area1 off"}
+    )
 
 
 def test_of_what_threads_do_the_best_is_taken() -> None:
@@ -92,14 +119,17 @@ def test_of_what_threads_do_the_best_is_taken() -> None:
         Worth(TunedChange("1 thread", "settings", threads=1), "pays", tested=[-0.1]),
         Worth(TunedChange("no spinning", "settings", no_spinning=True), "pays", tested=[-0.4]),
         Worth(TunedChange("no arena", "settings", no_arena=True), "pays", tested=[-0.05]),
-        Worth(TunedChange("Pass off", "passes", off=frozenset({"Pass"})), "undecided", tested=[-0.5]),
+        Worth(
+            TunedChange("Pass off", "passes", off=frozenset({"Pass"})), "undecided", tested=[-0.5]
+        ),
     ]
     assert [change.name for change in that_pay(worths)] == ["no spinning", "no arena"]
 
 
 def test_what_costs_is_not_switched() -> None:
     found = search(BASE, GROUPS, Simulation(0, NchwcTransformer=0.5, Pass1=0.1), CONFIDENCE)
-    assert found["onnxruntime without NchwcTransformer"].state == "undecided"  # and not tested, as it seems to cost
+    # and not tested, as it seems to cost
+    assert found["onnxruntime without NchwcTransformer"].state == "undecided"
     assert not found["onnxruntime without NchwcTransformer"].tested
 
 

@@ -1,4 +1,6 @@
-"""The whole of a tuning on a small model, measured with a clock that knows what every node costs."""
+"""The whole of a tuning on a small model, measured with a clock that knows what every node
+costs.
+"""
 
 from __future__ import annotations
 
@@ -75,15 +77,25 @@ class FailsAsWellPass(FailsPass): pass
 
 
 class FakeClock:
-    """Stands in for rounds in fresh processes: `costs` are milliseconds of nodes, by operator; others take one. Those
-    of "one_thread" and "optimizers_off" are factors."""
+    """Stands in for rounds in fresh processes: `costs` are milliseconds of nodes, by operator;
+    others take one. Those of "one_thread" and "optimizers_off" are factors.
+    """
 
     def __init__(self, noise: float = 0.005, interrupt_at: int = 10_000, **costs: float) -> None:
-        self.random, self.noise, self.costs, self.interrupt_at = random.Random(0), noise, costs, interrupt_at
+        self.random, self.noise, self.costs, self.interrupt_at = (
+            random.Random(0),
+            noise,
+            costs,
+            interrupt_at,
+        )
         self.rounds, self.is_crashing = 0, False  # with one thread
 
     def __call__(
-        self, models: Mapping[str, DeployedModel], feeds: Mapping[str, Any], seconds: float, seed: int
+        self,
+        models: Mapping[str, DeployedModel],
+        feeds: Mapping[str, Any],
+        seconds: float,
+        seed: int,
     ) -> dict[str, Measured]:
         self.rounds += 1
         if self.rounds > self.interrupt_at:
@@ -93,9 +105,13 @@ class FakeClock:
             nodes = onnx.load(model.file).graph.node
             if self.is_crashing and model.settings.threads == 1:
                 raise RunError("it crashes")
-            time = sum(self.costs.get(node.op_type, 1.0) for node in nodes) * math.exp(self.random.gauss(0, self.noise))
+            time = sum(self.costs.get(node.op_type, 1.0) for node in nodes) * math.exp(
+                self.random.gauss(0, self.noise)
+            )
             time *= self.costs.get("one_thread", 1.0) if model.settings.threads == 1 else 1.0
-            time *= self.costs.get("optimizers_off", 1.0) if model.settings.disabled_optimizers else 1.0
+            time *= (
+                self.costs.get("optimizers_off", 1.0) if model.settings.disabled_optimizers else 1.0
+            )
             found[name] = Measured(((time / 1e3,),) * 3, 0.01, 1, 2, 3)
         return found
 
@@ -142,7 +158,9 @@ def test_a_pass_that_costs_is_switched_off(tuned: Callable[..., Any]) -> None:
     assert json.loads(json.dumps(found.as_json()))["delivered"] == "tuned"
 
 
-def test_what_is_off_and_fails_keeps_nothing_else_from_being_tried(tuned: Callable[..., Any]) -> None:
+def test_what_is_off_and_fails_keeps_nothing_else_from_being_tried(
+    tuned: Callable[..., Any],
+) -> None:
     Path("off.py").write_text(OFF_PASSES)
     found = tuned(FakeClock(Abs=5.0), custom_passes=["off.py"])
     assert states(found, "pays") == {"HelpsPass on"} and "Max" in operators("out.onnx")
@@ -168,10 +186,14 @@ def test_results_that_are_too_large_to_be_kept_are_made_again(
 
 def test_the_original_has_what_was_asked_to_change_of_it(tuned: Callable[..., Any]) -> None:
     """Half of the nodes are gone: nothing that a pass has gained."""
-    Path("off.json").write_text('{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}')
+    Path("off.json").write_text(
+        '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
+    )
     found = tuned(FakeClock(noise=0.0001), out_nodes="e", fusion_switch_file="off.json")
     assert found.confirmation.default.ratio == pytest.approx(1, abs=0.01)
-    assert found.confirmation.delivered != "tuned" and [o.name for o in onnx.load("out.onnx").graph.output] == ["e"]
+    assert found.confirmation.delivered != "tuned" and [
+        o.name for o in onnx.load("out.onnx").graph.output
+    ] == ["e"]
 
 
 def test_inputs_have_the_sizes_that_were_asked_for(tuned: Callable[..., Any]) -> None:
@@ -210,7 +232,9 @@ def test_optimizers_that_cost_are_off_in_a_session(model: Path, tuned: Callable[
     found = tuned(FakeClock(optimizers_off=0.5))
     off = found.configuration.settings.disabled_optimizers
     assert found.confirmation.delivered == "tuned" and off
-    assert fusionc.session("out.onnx").get_session_options().get_session_config_entry(DISABLED) == ";".join(off)
+    assert fusionc.session("out.onnx").get_session_options().get_session_config_entry(
+        DISABLED
+    ) == ";".join(off)
 
 
 Guilt = Callable[[Collection[str]], bool]
@@ -225,7 +249,12 @@ Guilt = Callable[[Collection[str]], bool]
     ],
 )
 def test_optimizers_without_which_answers_change_stay_on(
-    model: Path, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, is_wrong: Guilt, said: str, guilty: int
+    model: Path,
+    tuned: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    is_wrong: Guilt,
+    said: str,
+    guilty: int,
 ) -> None:
     onnx.save(parse(FOR_OPTIMIZERS), model)
     paying = set(tuned(FakeClock(optimizers_off=0.5)).configuration.settings.disabled_optimizers)
@@ -247,9 +276,13 @@ def test_where_only_such_optimizers_pay_the_default_is_delivered(
     found = tuned(FakeClock(optimizers_off=0.5))
     assert found.confirmation.delivered != "tuned" and not states(found, "pays")
     words = ["--log", "null", "--enable_graph_kernel=false"]
-    result = CliRunner().invoke(main, ["tune", "--model", "in.onnx", "--output", "out.onnx", *words])
+    result = CliRunner().invoke(
+        main, ["tune", "--model", "in.onnx", "--output", "out.onnx", *words]
+    )
     assert result.exit_code == 0 and "left out: the answers change (y, " in result.output
-    assert tuned(FakeClock(optimizers_off=0.5), verify=False).configuration.settings.disabled_optimizers
+    assert tuned(
+        FakeClock(optimizers_off=0.5), verify=False
+    ).configuration.settings.disabled_optimizers
 
 
 def test_answers_are_checked_on_what_was_asked_for_and_once(
@@ -278,11 +311,15 @@ def test_answers_are_checked_on_what_was_asked_for_and_once(
     assert asked[1]["input_shape"] == {"x": (2, 16, 9, 9)} and len(asked) == 2
 
 
-def test_answers_that_are_as_wrong_with_all_optimizers_are_no_reason_against_fewer(tmp_path: Path) -> None:
+def test_answers_that_are_as_wrong_with_all_optimizers_are_no_reason_against_fewer(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "in.onnx"
     onnx.save(parse(QUOTIENT_OF_INTEGERS), file)
     model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("ConstantFolding",)))
-    assert verify(file, file).optimizer_faults and not changed_answers(model, None, None, lambda _: None)
+    assert verify(file, file).optimizer_faults and not changed_answers(
+        model, None, None, lambda _: None
+    )
 
 
 @pytest.mark.parametrize("error", [OutOfMemory("it is full"), Overdue("it takes too long")])
@@ -290,10 +327,14 @@ def test_answers_that_are_as_wrong_with_all_optimizers_are_no_reason_against_few
 def test_answers_that_cannot_be_checked_are_not_taken_to_be_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: RunError, is_seen: bool
 ) -> None:
-    """Be it that the model does not run without the optimizers, or that what differs then cannot be explained."""
+    """Be it that the model does not run without the optimizers, or that what differs then cannot be
+    explained.
+    """
     file = tmp_path / "in.onnx"
     onnx.save(parse(FOR_OPTIMIZERS), file)
-    model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",)))
+    model = DeployedModel(
+        file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",))
+    )
 
     def fails(_: Path, level: str, disabled: Collection[str], outputs: list[Any]) -> list[Any]:
         if level == "all" and bool(disabled) != is_seen:
@@ -303,50 +344,79 @@ def test_answers_that_cannot_be_checked_are_not_taken_to_be_the_same(
     assert not changed_answers(model, None, None, lambda _: None)
     plant_runs(monkeypatch, fails)
     said = changed_answers(model, None, None, lambda _: None)
-    assert said.startswith("the answers cannot be checked (") and str(error) in said and str(tmp_path) not in said
+    assert (
+        said.startswith("the answers cannot be checked (")
+        and str(error) in said
+        and str(tmp_path) not in said
+    )
 
 
-def test_a_model_that_gives_something_else_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_gives_something_else_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "in.onnx"
     onnx.save(parse("g (float[N,3] x) => (float[N,3] y) { y = Neg (x) }"), file)
-    model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",)))
+    model = DeployedModel(
+        file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",))
+    )
     runs = count()
     plant_runs(monkeypatch, lambda _, __, ___, outputs: [value + next(runs) for value in outputs])
-    assert changed_answers(model, None, None, lambda _: None).startswith("the answers cannot be checked (")
+    assert changed_answers(model, None, None, lambda _: None).startswith(
+        "the answers cannot be checked ("
+    )
 
 
 def plant_wrong_answers(monkeypatch: pytest.MonkeyPatch, is_wrong: Guilt) -> None:
     """With such optimizers off, the outputs are larger than they should be."""
-    plant_runs(monkeypatch, lambda _, __, off, outputs: [value + is_wrong(off) for value in outputs])
+    plant_runs(
+        monkeypatch, lambda _, __, off, outputs: [value + is_wrong(off) for value in outputs]
+    )
 
 
 def test_where_nothing_pays_it_is_the_default_or_the_original(tuned: Callable[..., Any]) -> None:
     found = tuned(FakeClock(Identity=0.1))
-    assert found.confirmation.delivered == "default" and not states(found, "pays") and found.settings is None
+    assert (
+        found.confirmation.delivered == "default"
+        and not states(found, "pays")
+        and found.settings is None
+    )
     assert fusionc.session("out.onnx").get_session_options().intra_op_num_threads == 0
     assert not any("busy" in notice for notice in found.notices)
     found = tuned(FakeClock(noise=0.5))
     assert found.confirmation.delivered == "original"
-    assert any(notice.startswith("the machine was busy: from process to process") for notice in found.notices)
+    assert any(
+        notice.startswith("the machine was busy: from process to process")
+        for notice in found.notices
+    )
     assert onnx.load("out.onnx").graph == onnx.load("in.onnx").graph
 
 
 def test_an_interrupted_run_goes_on_and_decides_the_same(tuned: Callable[..., Any]) -> None:
     with pytest.raises(KeyboardInterrupt):
         tuned(FakeClock(interrupt_at=20, Max=5.0), custom_passes=["slow.py"])
-    assert Path("out.tune.jsonl").is_file() and not Path("out.onnx").exists() and not list(Path().glob(".fusionc-*"))
+    assert (
+        Path("out.tune.jsonl").is_file()
+        and not Path("out.onnx").exists()
+        and not list(Path().glob(".fusionc-*"))
+    )
     rest = FakeClock(Max=5.0)
     found = tuned(rest, custom_passes=["slow.py"])
     whole = FakeClock(Max=5.0)
     assert any("continued" in notice for notice in found.notices)
-    assert found.confirmation.delivered == tuned(whole, custom_passes=["slow.py"]).confirmation.delivered == "tuned"
+    assert (
+        found.confirmation.delivered
+        == tuned(whole, custom_passes=["slow.py"]).confirmation.delivered
+        == "tuned"
+    )
     assert rest.rounds <= whole.rounds - 15
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_a_slow_area_is_switched_off_by_name(model: Path, tuned: Callable[..., Any]) -> None:
     fusionc.convert(model, output="areas.onnx", enable_graph_kernel=True, log="null")
-    (slow, *_) = [node.op_type for node in onnx.load("areas.onnx").graph.node if node.domain == "fusionc.gk"]
+    (slow, *_) = [
+        node.op_type for node in onnx.load("areas.onnx").graph.node if node.domain == "fusionc.gk"
+    ]
     found = tuned(FakeClock(**{slow: 20.0}), enable_graph_kernel=True)
     assert found.confirmation.delivered == "tuned" and f"area {slow} off" in states(found, "pays")
     assert slow not in operators("out.onnx") and slow in found.configuration.areas_off
@@ -369,11 +439,15 @@ def test_files_of_others_stay(tuned: Callable[..., Any], name: str, content: str
     assert Path(name).read_text() == content and not Path("out.tune.jsonl").exists()
 
 
-def test_its_own_files_are_written_again_and_not_what_somebody_made_of_them(tuned: Callable[..., Any]) -> None:
+def test_its_own_files_are_written_again_and_not_what_somebody_made_of_them(
+    tuned: Callable[..., Any],
+) -> None:
     for costs in ({"Identity": 0.1}, {"Max": 5.0}):
         found = tuned(FakeClock(**costs), custom_passes=["slow.py"])
     assert "SlowPass" in Path("out.switches.json").read_text()
-    assert not any("not tested" in notice for notice in found.notices), "it had all the time that it wanted"
+    assert not any("not tested" in notice for notice in found.notices), (
+        "it had all the time that it wanted"
+    )
     Path("out.switches.json").write_text('{"Switch": {"GraphFusion": {"SlowPass": "on"}}}')
     with pytest.raises(FusioncError, match="somebody changed"):
         tuned(FakeClock())
@@ -407,9 +481,13 @@ def test_what_was_not_tested_is_said_and_the_most_promising_has_the_last_run(
     found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
     assert found.confirmation.delivered == "tuned" and not states(found, "pays")
     assert found.configuration.off == {"SlowPass"}
-    assert [one["change"] for one in found.as_json()["changes"] if one["delivered"]] == ["SlowPass off"]
+    assert [one["change"] for one in found.as_json()["changes"] if one["delivered"]] == [
+        "SlowPass off"
+    ]
     (notice,) = [
-        notice for notice in found.notices if "were not measured, or seemed to pay and were not tested" in notice
+        notice
+        for notice in found.notices
+        if "were not measured, or seemed to pay and were not tested" in notice
     ]
     assert notice.endswith("3600 s are too few; a larger --budget decides more")
     switches = ["--output", "out.again.onnx", "--fusion_switch_file", "out.switches.json"]
@@ -435,10 +513,14 @@ def test_a_model_that_onnxruntime_cannot_measure(tuned: Callable[..., Any]) -> N
 
 
 @pytest.mark.timing
-def test_a_pass_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pass_that_is_slow_on_this_machine_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse("g (float[1000,1000] x) => (float[1000,1000] y) { y = Abs (x) }"), "in.onnx")
-    Path("slow.py").write_text(SLOW_PASS.replace("op.Max(x, op.Neg(x))", "op.Max(op.Tan(op.Atan(x)), op.Neg(x))"))
+    Path("slow.py").write_text(
+        SLOW_PASS.replace("op.Max(x, op.Neg(x))", "op.Max(op.Tan(op.Atan(x)), op.Neg(x))")
+    )
     begin = perf_counter()
     options = {"custom_passes": ["slow.py"], "verify": False, "log": "null"}
     found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=False, **options)
@@ -448,7 +530,9 @@ def test_a_pass_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatc
 
 @pytest.mark.timing
 @pytest.mark.usefixtures("needs_a_compiler")
-def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_area_that_is_slow_on_this_machine_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(TWO_AREAS), "in.onnx")
     made = source.kernel_of
@@ -463,9 +547,15 @@ def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(source, "kernel_of", slow)
     begin = perf_counter()
-    found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=True, verify=False, log="null")
+    found = tune(
+        "in.onnx", output="out.onnx", budget=60, enable_graph_kernel=True, verify=False, log="null"
+    )
     off = [name for name in states(found, "pays") if name.startswith("area Exp_Add")]
-    assert len(off) == 1 and found.confirmation.delivered != "default" and "Exp" in operators("out.onnx")
+    assert (
+        len(off) == 1
+        and found.confirmation.delivered != "default"
+        and "Exp" in operators("out.onnx")
+    )
     assert perf_counter() - begin < 120
 
 
@@ -482,10 +572,14 @@ def test_what_is_no_confidence(model: Path, confidence: float) -> None:
 
 
 def test_flags_that_cannot_be_added_to(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match="names a file: a tuning could not switch single areas off"):
+    with pytest.raises(
+        UsageError, match="names a file: a tuning could not switch single areas off"
+    ):
         tune(model, graph_kernel_flags="--path=flags.json")
     monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "")
-    with pytest.raises(UsageError, match="the environment variable MS_DEV_GRAPH_KERNEL_FLAGS is set"):
+    with pytest.raises(
+        UsageError, match="the environment variable MS_DEV_GRAPH_KERNEL_FLAGS is set"
+    ):
         tune(model)
 
 
@@ -501,6 +595,8 @@ def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(measuring_laboratory, "_LEAST", 0.02)
     found = tune(model, output="out.onnx", budget=0.5, enable_graph_kernel=False, log="null")
     x = np.ones((2, 8), np.float32)
-    before, after = (ort.InferenceSession(path).run(None, {"x": x})[0] for path in ("in.onnx", "out.onnx"))
+    before, after = (
+        ort.InferenceSession(path).run(None, {"x": x})[0] for path in ("in.onnx", "out.onnx")
+    )
     np.testing.assert_allclose(before, after, rtol=1e-5)
     assert found.confirmation.delivered in ("default", "original", "tuned")

@@ -57,7 +57,9 @@ def test_another_run_begins_anew_and_takes_nothing_from_the_first(tmp_path: Path
     other = journal(path, "b")
     assert not other.is_continued and other.step("one", lambda: 3) == 3
     first = journal(path)
-    assert first.is_continued and first.step("one", refuse) == 1 and first.step("two", lambda: 2) == 2
+    assert (
+        first.is_continued and first.step("one", refuse) == 1 and first.step("two", lambda: 2) == 2
+    )
     assert first.step("three", lambda: 4) == 4
     assert journal(path, "b").step("one", refuse) == 3
     again = journal(path)

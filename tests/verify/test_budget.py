@@ -1,4 +1,6 @@
-"""What a verification may cost: it is known before it is paid, the same everywhere, and what is left out is said."""
+"""What a verification may cost: it is known before it is paid, the same everywhere, and what is
+left out is said.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,41 @@ def work(text: str, **sizes: int) -> Work:
 @pytest.mark.parametrize(
     ("body", "made", "products"),
     [
-        ("(float[N,8,100] x, float[16,8,5] w) => (float y) { y = Conv (x, w) }", 16 * 96, 16 * 96 * 8 * 5),
-        ("(float[N,8,9,9,9] x, float[4,8,3,3,3] w) => (float y) { y = Conv (x, w) }", 4 * 7**3, 4 * 7**3 * 8 * 27),
-        ("(float[N,8,9,9] x, float[8,1,3,3] w) => (float y) { y = Conv <group = 8> (x, w) }", 8 * 49, 8 * 49 * 9),
-        ("(float[N,8,9] x, float[8,4,3] w) => (float y) { y = ConvTranspose (x, w) }", 4 * 11, 8 * 9 * 4 * 3),
-        ("(float[N,7,64] x, float[64,32] w) => (float y) { y = MatMul (x, w) }", 7 * 32, 7 * 32 * 64),
-        ("(float[64,N] x, float[64,32] w) => (float y) { y = Gemm <transA = 1> (x, w) }", 32, 32 * 64),
-        ('(float[N,64] x, float[64,32] w) => (float y) { y = Einsum <equation = "ab,bc->ac"> (x, w) }', 32, 4096),
+        (
+            "(float[N,8,100] x, float[16,8,5] w) => (float y) { y = Conv (x, w) }",
+            16 * 96,
+            16 * 96 * 8 * 5,
+        ),
+        (
+            "(float[N,8,9,9,9] x, float[4,8,3,3,3] w) => (float y) { y = Conv (x, w) }",
+            4 * 7**3,
+            4 * 7**3 * 8 * 27,
+        ),
+        (
+            "(float[N,8,9,9] x, float[8,1,3,3] w) => (float y) { y = Conv <group = 8> (x, w) }",
+            8 * 49,
+            8 * 49 * 9,
+        ),
+        (
+            "(float[N,8,9] x, float[8,4,3] w) => (float y) { y = ConvTranspose (x, w) }",
+            4 * 11,
+            8 * 9 * 4 * 3,
+        ),
+        (
+            "(float[N,7,64] x, float[64,32] w) => (float y) { y = MatMul (x, w) }",
+            7 * 32,
+            7 * 32 * 64,
+        ),
+        (
+            "(float[64,N] x, float[64,32] w) => (float y) { y = Gemm <transA = 1> (x, w) }",
+            32,
+            32 * 64,
+        ),
+        (
+            '(float[N,64] x, float[64,32] w) => (float y) { y = Einsum <equation = "ab,bc->ac"> (x, w) }',
+            32,
+            4096,
+        ),
     ],
 )
 def test_a_product_costs_its_multiplications(body: str, made: int, products: int) -> None:
@@ -67,7 +97,9 @@ def test_bodies_count_as_often_as_they_run() -> None:
 def test_bytes_are_those_that_are_needed_at_once() -> None:
     chain = " ".join(f"v{k} = Exp (v{k - 1})" for k in range(1, 50))
     alone = work(f"g (float[N] v0) => (float[1] y) {{ {chain} y = ReduceSum (v49) }}", N=MIB).bytes
-    assert 4 * MIB * 13 < alone < 4 * MIB * 17, "two values at once, and the input, which others hold, too"
+    assert 4 * MIB * 13 < alone < 4 * MIB * 17, (
+        "two values at once, and the input, which others hold, too"
+    )
 
 
 def test_what_shapes_do_not_say_is_taken_from_the_first_run(tmp_path: Path) -> None:
@@ -86,7 +118,9 @@ def test_sizes_are_chosen_that_leave_room(tmp_path: Path, monkeypatch: pytest.Mo
         h = Conv (x, w) y = Conv (h, v) }"""
     made = model(text)
     for name, dims in (("w", (256, 64, 33)), ("v", (64, 256, 3))):
-        made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(dims, np.float32) / 1000, name))
+        made.graph.initializer.append(
+            onnx.numpy_helper.from_array(np.ones(dims, np.float32) / 1000, name)
+        )
     onnx.save(made, tmp_path / "m.onnx")
     ran = list[tuple[int, ...]]()
     run = Runner.run
@@ -105,14 +139,22 @@ def test_what_there_is_no_room_for_is_left_out_and_said(tmp_path: Path) -> None:
     one = work(CHAIN, N=2).elements
     found = verify(path, path, elements=7 * one)
     assert (found.status, found.runs, found.is_in_part) == ("equal", 2, True)
-    assert found.summary.startswith("verified in part: equal in 2 runs; left out for want of budget: seed 2, zeros")
+    assert found.summary.startswith(
+        "verified in part: equal in 2 runs; left out for want of budget: seed 2, zeros"
+    )
     assert "--verify_budget" in found.summary
     assert found == verify(path, path, elements=7 * one), "the same each time"
-    assert not verify(path, path, elements=100 * one).is_in_part and not verify(path, path, elements=0).is_in_part
+    assert (
+        not verify(path, path, elements=100 * one).is_in_part
+        and not verify(path, path, elements=0).is_in_part
+    )
 
 
 def test_a_difference_is_found_whatever_the_budget_is(tmp_path: Path) -> None:
-    path, other = saved(CHAIN, tmp_path / "a.onnx"), saved(CHAIN.replace("Relu", "Abs"), tmp_path / "b.onnx")
+    path, other = (
+        saved(CHAIN, tmp_path / "a.onnx"),
+        saved(CHAIN.replace("Relu", "Abs"), tmp_path / "b.onnx"),
+    )
     assert verify(path, other, elements=1).status == "different"
 
 
@@ -134,15 +176,26 @@ def test_many_values_at_once_are_no_usual_sample() -> None:
 @pytest.mark.usefixtures("in_a_folder_of_its_own")
 def test_a_conversion_that_is_verified_in_part_says_so_and_succeeds() -> None:
     saved(CHAIN, Path("m.onnx"))
-    done = CliRunner().invoke(main, ["convert", "--model", "m.onnx", "--verify_budget", "0.000000001"])
-    assert done.exit_code == 0 and "verified in part: equal in 1 run" in " ".join(done.output.split()), done.output
+    done = CliRunner().invoke(
+        main, ["convert", "--model", "m.onnx", "--verify_budget", "0.000000001"]
+    )
+    assert done.exit_code == 0 and "verified in part: equal in 1 run" in " ".join(
+        done.output.split()
+    ), done.output
     told = json.loads(Path("fusion_result.json").read_text())["verification_budget"]
-    assert (told["verified"], told["most_elements"]) == ("verified in part", "1") and "zeros" in told["left_out"]
+    assert (told["verified"], told["most_elements"]) == (
+        "verified in part",
+        "1",
+    ) and "zeros" in told["left_out"]
     report = fusionc.convert("m.onnx", export_compile_stat=1)
     assert report.verification == "equal in 7 runs"
     told = json.loads(Path("fusion_result.json").read_text())["verification_budget"]
-    assert (told["verified"], told["left_out"]) == ("verified", "") and int(told["compared"]) >= 4096
-    again = CliRunner().invoke(main, ["verify", "m.onnx", "m.onnx", "--verify_budget", "0.000000001"])
+    assert (told["verified"], told["left_out"]) == ("verified", "") and int(
+        told["compared"]
+    ) >= 4096
+    again = CliRunner().invoke(
+        main, ["verify", "m.onnx", "m.onnx", "--verify_budget", "0.000000001"]
+    )
     assert again.exit_code == 0 and again.output.startswith("verified in part: "), again.output
 
 
@@ -158,14 +211,20 @@ TOP = """g (float[N,100] x) => (float[N,3] v) <int64[1] k = {3}, int64[1] axes =
             "q = Div (e, e) s = Mul (b, q)",
             "the 4 values inside that both models have in front of TopK (i) are equal",
         ),
-        ("s = Identity (e)", "s = Mul (e, one)", "all 6 values inside that both models have are equal"),
+        (
+            "s = Identity (e)",
+            "s = Mul (e, one)",
+            "all 6 values inside that both models have are equal",
+        ),
         ("s = Identity (e)", "s = Cos (e)", ""),
     ],
 )
 def test_what_is_in_front_of_a_choice_among_near_equals_is_compared(
     ours: str, theirs: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no output decides anything, the values inside do: up to the operator that decides by the last bit."""
+    """Where no output decides anything, the values inside do: up to the operator that decides by
+    the last bit.
+    """
     path = saved(TOP.replace("BODY", ours), tmp_path / "a.onnx")
     other = saved(TOP.replace("BODY", theirs), tmp_path / "b.onnx")
 
@@ -175,8 +234,12 @@ def test_what_is_in_front_of_a_choice_among_near_equals_is_compared(
 
     monkeypatch.setattr(Judge, "outcome", unstable)
     found = verify(path, other)
-    assert (found.status, found.is_in_part) == (("equal", True) if said else ("impossible", False)), found
-    assert found.summary.startswith(f"verified in part: {said}" if said else "on every input that was tried"), found
+    assert (found.status, found.is_in_part) == (
+        ("equal", True) if said else ("impossible", False)
+    ), found
+    assert found.summary.startswith(
+        f"verified in part: {said}" if said else "on every input that was tried"
+    ), found
     assert "the model decides nothing" in found.summary
 
 
@@ -191,12 +254,17 @@ def test_a_run_that_takes_more_than_its_shapes_say_is_left_out(tmp_path: Path) -
     )
     path = saved(text, tmp_path / "m.onnx")
     found = verify(path, path)
-    assert found.is_in_part and "left out for want of budget: inputs on which a run takes more than" in found.summary
+    assert (
+        found.is_in_part
+        and "left out for want of budget: inputs on which a run takes more than" in found.summary
+    )
     held = found.summary.partition("more than ")[2]
     assert held.startswith("1,024 MiB"), found
 
 
-def test_what_a_deployed_model_is_judged_by_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_deployed_model_is_judged_by_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it takes to judge the first sample at level all leaves no room for the second one."""
     path = saved(CHAIN, tmp_path / "m.onnx")
     labels = list[str]()

@@ -1,4 +1,6 @@
-"""Is one value the same as another? A table with values just inside and just outside each tolerance."""
+"""Is one value the same as another? A table with values just inside and just outside each
+tolerance.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusionc.verify.compare import Mismatch, Yardstick, compare, largest_difference, largest_magnitude, unequal
+from fusionc.verify.compare import (
+    Mismatch,
+    Yardstick,
+    compare,
+    largest_difference,
+    largest_magnitude,
+    unequal,
+)
 
-# By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
-# be off (both together), and the share of the largest up to which the tolerance may grow.
+# By type: the share of the largest element by which one of 0 may be off, that by which the largest
+# element itself may be off (both together), and the share of the largest up to which the tolerance
+# may grow.
 LIMITS = {
     "float64": (1e-7, 2e-7, 8e-3),
     "float32": (1e-4, 1.1e-3, 8e-3),
@@ -33,12 +43,18 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def neighbours(name: str, limit: float) -> tuple[float, float]:
-    """The largest number of a type below a limit, and the smallest above it, both 0.1 % from it where the type can."""
+    """The largest number of a type below a limit, and the smallest above it, both 0.1 % from it
+    where the type can.
+    """
     dtype = dtype_of(name)
     if dtype.itemsize > 2:
         return limit * 0.999, limit * 1.001
     with np.errstate(invalid="ignore"):
-        every = np.arange(2 ** (8 * dtype.itemsize - 1), dtype=f"u{dtype.itemsize}").view(dtype).astype(np.float64)
+        every = (
+            np.arange(2 ** (8 * dtype.itemsize - 1), dtype=f"u{dtype.itemsize}")
+            .view(dtype)
+            .astype(np.float64)
+        )
     every = every[np.isfinite(every)]
     return float(every[every < limit * 0.999].max()), float(every[every > limit * 1.001].min())
 
@@ -76,7 +92,9 @@ def test_an_element_beside_the_largest(name: str, scale: float) -> None:
         ("bfloat16", 0.5, 7 / 256, 8 / 256),  # of 0.03
     ],
 )
-def test_more_is_allowed_the_larger_an_element_is(name: str, value: float, inside: float, outside: float) -> None:
+def test_more_is_allowed_the_larger_an_element_is(
+    name: str, value: float, inside: float, outside: float
+) -> None:
     """A share of the largest one, which is 1, and a share of itself."""
     for sign in (1, -1):
         assert off_by(name, [1, sign * value], -sign * inside) is None
@@ -108,7 +126,8 @@ def test_no_type_that_can_tell_accepts_1_percent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "largest"), [("float64", 1e300), ("float32", 1e30), ("float16", 3e4), ("bfloat16", 1e30)]
+    ("name", "largest"),
+    [("float64", 1e300), ("float32", 1e30), ("float16", 3e4), ("bfloat16", 1e30)],
 )
 def test_magnitudes_that_stand_for_infinity_hide_nothing(name: str, largest: float) -> None:
     """A mask filled with the lowest number is no scale for the rest; a large number is."""
@@ -178,7 +197,9 @@ def test_each_part_of_a_complex_number_is_a_float(name: str, part: str) -> None:
         ("int32", "float16", 0),
     ],
 )
-def test_what_was_computed_less_precisely_is_no_more_precise(name: str, precision: str, limit: float) -> None:
+def test_what_was_computed_less_precisely_is_no_more_precise(
+    name: str, precision: str, limit: float
+) -> None:
     yardstick = Yardstick(precision=precision)
     reference = np.array([1, 0], name)
     assert compare(reference, reference, yardstick) is None
@@ -188,7 +209,10 @@ def test_what_was_computed_less_precisely_is_no_more_precise(name: str, precisio
         assert bool(unequal(reference, other, yardstick).any()) is not is_accepted
     if limit:
         found = compare(reference, reference + np.array([0, 1], name), yardstick)
-        assert found is not None and f"the tolerance of {precision if name != 'float16' else name}" in found.reason
+        assert (
+            found is not None
+            and f"the tolerance of {precision if name != 'float16' else name}" in found.reason
+        )
 
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -204,7 +228,8 @@ OTHERS = {
     ),
     "two elements": (
         MATRIX + np.array([[0, 0, 0.5], [0, 1, 0]], np.float32),
-        "2 of 6 elements differ by more than the tolerance of float32, worst at [1, 1]: 5 for 4 (off by 1, 0.0045 "
+        "2 of 6 elements differ by more than the tolerance of float32, worst at [1, 1]: 5 for 4 "
+        "(off by 1, 0.0045 "
         "accepted, largest value 5)",
     ),
 }
@@ -222,7 +247,8 @@ def test_values_that_are_no_tensors() -> None:
     ones = np.ones(2, np.float32)
     found = compare([ones, ones], [ones, ones * 2])
     assert found == Mismatch(
-        "element 1: 2 of 2 elements differ by more than the tolerance of float32, worst at [0]: 2 for 1 (off by 1, "
+        "element 1: 2 of 2 elements differ by more than the tolerance of float32, worst at [0]: "
+        "2 for 1 (off by 1, "
         "0.0011 accepted, largest value 1)",
         1.0,
         False,
@@ -236,7 +262,11 @@ def test_values_that_are_no_tensors() -> None:
     assert compare({1: "a"}, {1: "b"}) is not None and compare({}, {}) is None
     assert compare(None, ones) == Mismatch("the reference has no value, the candidate has")
     long = compare(dict.fromkeys(range(100), 1.0), dict.fromkeys(range(1, 101), 1.0))
-    assert long is not None and "has the keys 1, 2, 3" in long.reason and "20, 21, 22..., the ref" in long.reason
+    assert (
+        long is not None
+        and "has the keys 1, 2, 3" in long.reason
+        and "20, 21, 22..., the ref" in long.reason
+    )
     assert largest_magnitude([ones, {"a": -3 * ones}]) == 3 and largest_magnitude([]) == 0
 
 
@@ -263,7 +293,10 @@ def test_the_order_in_memory_is_no_difference() -> None:
 def test_the_largest_difference() -> None:
     a, b = np.array([1, np.nan, 2, np.inf], np.float32), np.array([1.5, 7, 4, 7], np.float32)
     assert largest_difference(a, b) == 2 and largest_difference([a, b], [a, b]) == 0
-    assert largest_difference({"k": a}, {"k": b}) == 2 and largest_difference([a[:1], a], [b[:1], b]) == 2
+    assert (
+        largest_difference({"k": a}, {"k": b}) == 2
+        and largest_difference([a[:1], a], [b[:1], b]) == 2
+    )
     assert largest_difference(a, b[:3]) == 0 and largest_difference([], []) == 0
 
 
@@ -275,14 +308,20 @@ def test_a_signalling_nan_is_a_nan() -> None:
 
 
 def test_every_element_of_a_sequence_is_looked_at() -> None:
-    one, little, much = np.ones(4, np.float32), np.float32([1, 1, 1, 1.004]), np.float32([1, 1, 1, 3])
+    one, little, much = (
+        np.ones(4, np.float32),
+        np.float32([1, 1, 1, 1.004]),
+        np.float32([1, 1, 1, 3]),
+    )
     found = compare([one, one, one], [one, little, much])
     assert found is not None and found.reason.startswith("element 1: ")
     assert found.error == pytest.approx(2) and not found.within_widest
     found = compare([one, one], [little, np.ones(3, np.float32)])
     assert found is not None and found.error is None and not found.within_widest
     found = compare([one, one], [little, one])
-    assert found is not None and found.error == pytest.approx(0.004, rel=1e-3) and found.within_widest
+    assert (
+        found is not None and found.error == pytest.approx(0.004, rel=1e-3) and found.within_widest
+    )
 
 
 @pytest.mark.parametrize("axis", [1, 2])
@@ -299,9 +338,12 @@ def test_large_values_hide_no_slice_of_small_ones(axis: int, factor: float, is_s
 
 @pytest.mark.parametrize("is_last", [True, False])
 @pytest.mark.parametrize(
-    ("rows", "by", "is_same"), [(5, 0.02, False), (5, 0.001, True), (2, 0.02, False), (1, 0.02, True)]
+    ("rows", "by", "is_same"),
+    [(5, 0.02, False), (5, 0.001, True), (2, 0.02, False), (1, 0.02, True)],
 )
-def test_of_a_few_rows_columns_of_like_size_are_judged(rows: int, by: float, is_same: bool, is_last: bool) -> None:
+def test_of_a_few_rows_columns_of_like_size_are_judged(
+    rows: int, by: float, is_same: bool, is_last: bool
+) -> None:
     """Four corners, and two scores; of one row there are too few to tell."""
     y = np.float32([[[630, 320, 310, 640, 0.9, 0.8]] * rows])
     other = y + np.float32([0, 0, 0, 0, by, 0])
@@ -331,7 +373,9 @@ def test_what_a_zero_slice_rounds_to_is_accepted() -> None:
 @pytest.mark.parametrize(
     ("dtype", "least"), [(np.float32, 2.0**-126), (np.float64, 2.0**-1022), (np.float16, 2.0**-14)]
 )
-def test_subnormal_numbers_that_vanish_are_no_difference_and_normal_ones_are(dtype: Any, least: float) -> None:
+def test_subnormal_numbers_that_vanish_are_no_difference_and_normal_ones_are(
+    dtype: Any, least: float
+) -> None:
     smallest = np.full(4, np.finfo(dtype).smallest_subnormal, dtype)
     assert compare(smallest, np.zeros(4, dtype)) is None
     assert compare(np.full(4, least, dtype), np.zeros(4, dtype)) is not None

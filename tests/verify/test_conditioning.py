@@ -1,4 +1,6 @@
-"""How much a reference amplifies rounding: what is moved, by how much, and what is measured of it."""
+"""How much a reference amplifies rounding: what is moved, by how much, and what is measured of
+it.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,11 @@ def test_what_is_no_float_stays() -> None:
 
 @closes_runners
 def measured(
-    tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]], as_nodes: bool = False, **feeds: Any
+    tmp_path: Path,
+    text: str,
+    weights: dict[str, np.ndarray[Any, Any]],
+    as_nodes: bool = False,
+    **feeds: Any,
 ) -> dict[str, float]:
     model = parse(text)
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
@@ -71,7 +77,8 @@ def measured(
     moved = list(Conditioning(path, runner).draws(feeds))
     assert len(moved) > 1
     return {
-        name: max(largest_difference(outputs[k], other[k]) for other in moved) for k, name in enumerate(runner.outputs)
+        name: max(largest_difference(outputs[k], other[k]) for other in moved)
+        for k, name in enumerate(runner.outputs)
     }
 
 
@@ -81,9 +88,15 @@ ULP = 2.0**-25  # of numbers between a quarter and a half
 
 @pytest.mark.parametrize("as_nodes", [False, True])
 def test_weights_and_inputs_are_moved(tmp_path: Path, as_nodes: bool) -> None:
-    """A thousand times what is between a number and a weight: as many times a unit in the last place of each."""
+    """A thousand times what is between a number and a weight: as many times a unit in the last
+    place of each.
+    """
     text = SCALED.format("d = Sub (x, w) y = Mul (d, k)")
-    third, exact, k = np.full(64, 1 / 3, np.float32), np.full(64, 0.25, np.float32), np.float32(1024)
+    third, exact, k = (
+        np.full(64, 1 / 3, np.float32),
+        np.full(64, 0.25, np.float32),
+        np.float32(1024),
+    )
     weights = {"w": third, "k": np.array(k)}
     both = measured(tmp_path, text, weights, as_nodes, x=third)
     assert both == {"y": 2 * 1024 * ULP, "z": ULP, "n": 0.0}
@@ -91,7 +104,11 @@ def test_weights_and_inputs_are_moved(tmp_path: Path, as_nodes: bool) -> None:
     assert of_inputs == {"y": 1024 * ULP, "z": ULP, "n": 0.0}
     of_weights = measured(tmp_path, text, weights, as_nodes, x=exact)
     assert of_weights == {"y": 1024 * ULP, "z": 0.0, "n": 0.0}
-    assert measured(tmp_path, text, weights | {"w": exact}, as_nodes, x=exact) == {"y": 0.0, "z": 0.0, "n": 0.0}
+    assert measured(tmp_path, text, weights | {"w": exact}, as_nodes, x=exact) == {
+        "y": 0.0,
+        "z": 0.0,
+        "n": 0.0,
+    }
 
 
 @pytest.mark.parametrize("kind", ["float16", "double"])
@@ -99,7 +116,10 @@ def test_weights_of_other_types_are_moved(tmp_path: Path, kind: str) -> None:
     dtype = np.dtype("f2" if kind == "float16" else "f8")
     weights = np.full(64, 1 / 3, dtype)
     found = measured(
-        tmp_path, f"agraph ({kind}[N] x) => ({kind}[N] y) {{ y = Add (x, w) }}", {"w": weights}, x=np.zeros(64, dtype)
+        tmp_path,
+        f"agraph ({kind}[N] x) => ({kind}[N] y) {{ y = Add (x, w) }}",
+        {"w": weights},
+        x=np.zeros(64, dtype),
     )
     assert found == {"y": float(np.spacing(weights[0]))}
 
@@ -132,7 +152,9 @@ def test_a_model_of_more_bytes_than_are_copied_keeps_its_weights(
         (["a", "b"], ["b", "b"], ["b", "a"], [True, False]),
     ],
 )
-def test_where_the_reference_itself_steps(reference: Any, candidate: Any, moved: Any, expected: list[bool]) -> None:
+def test_where_the_reference_itself_steps(
+    reference: Any, candidate: Any, moved: Any, expected: list[bool]
+) -> None:
     dtype = {str: object, float: np.float32}.get(type(reference[0]))
     values = [np.array(value, dtype) for value in (reference, candidate, moved)]
     assert np.array_equal(steps(*values), np.where(expected, np.inf, 0.0))
@@ -142,31 +164,46 @@ def test_where_the_reference_itself_steps(reference: Any, candidate: Any, moved:
 
 def cancelling(path: Path, factor: float, outputs: str = "", more: str = "") -> Path:
     """y = x · factor + 12345.7 - 12345.7, which amplifies rounding, and other outputs."""
-    constants = f"float[1] plus = {{12345.7}}, float[1] minus = {{12345.7}}, float[1] factor = {{{factor}}}"
+    constants = (
+        f"float[1] plus = {{12345.7}}, float[1] minus = {{12345.7}}, float[1] factor = {{{factor}}}"
+    )
     body = f"s = Mul (x, factor) a = Add (s, plus) y = Sub (a, minus) {more}"
-    onnx.save(parse(f"agraph (float[N,64] x) => (float[N,64] y{outputs}) <{constants}> {{ {body} }}"), path)
+    onnx.save(
+        parse(f"agraph (float[N,64] x) => (float[N,64] y{outputs}) <{constants}> {{ {body} }}"),
+        path,
+    )
     return path
 
 
 def test_of_such_a_model_one_sample_may_decide_nothing_and_others_do(tmp_path: Path) -> None:
-    """What is off by more than moved weights explain, and by less than rounding in between may, is left out."""
+    """What is off by more than moved weights explain, and by less than rounding in between may, is
+    left out.
+    """
     seen = dict[float, str]()
     for factor in (1.0, 1.005, 1.02):
         candidate = cancelling(tmp_path / f"{factor}.onnx", factor)
         seen[factor] = verify(tmp_path / "1.0.onnx", candidate).summary
     assert seen[1.0].startswith("equal in 7 runs")
-    assert re.match("different: y, (seed [12]|.*magnitudes)", seen[1.005]), "not by the first sample"
+    assert re.match("different: y, (seed [12]|.*magnitudes)", seen[1.005]), (
+        "not by the first sample"
+    )
     assert seen[1.02].startswith("different: y, seed 0, ")
 
 
-@pytest.mark.parametrize("ways, status", [(conditioning._OTHER_WEIGHTS, "impossible"), (0, "different")])
+@pytest.mark.parametrize(
+    "ways, status", [(conditioning._OTHER_WEIGHTS, "impossible"), (0, "different")]
+)
 def test_of_such_a_model_weights_are_moved_in_several_ways(
     ways: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first way moves two weights alike, of which the difference counts; another one does not, and explains all."""
+    """The first way moves two weights alike, of which the difference counts; another one does not,
+    and explains all.
+    """
     monkeypatch.setattr(conditioning, "_OTHER_WEIGHTS", ways)
     constants = "float[1] plus = {12345.7}, float[1] w = {%s}, float[1] v = {0.33333334}, float[1] k = {5.5e5}"
-    text = f"agraph (float[N,64] x) => (float[N,64] y) <{constants}, float[1] minus = {{12345.7}}> {{"
+    text = (
+        f"agraph (float[N,64] x) => (float[N,64] y) <{constants}, float[1] minus = {{12345.7}}> {{"
+    )
     body = "t = Add (x, x) s = Add (t, plus) c = Sub (s, minus) d = Sub (w, v) e = Mul (d, k) y = Add (c, e) }"
     paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
     for path, weight in zip(paths, ("0.33333334", "0.33333337"), strict=True):
@@ -174,13 +211,17 @@ def test_of_such_a_model_weights_are_moved_in_several_ways(
     assert verify(*paths, nonfinite=False).status == status
 
 
-AMPLIFYING = "agraph (float[64] x) => (float[64] y) <float[64] w = {1}> { d = Sub (x, w) y = Mul (d, x) }"
+AMPLIFYING = (
+    "agraph (float[64] x) => (float[64] y) <float[64] w = {1}> { d = Sub (x, w) y = Mul (d, x) }"
+)
 
 
 def amplifying(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """A model whose weights may be moved, and its inputs."""
     model = parse(AMPLIFYING)
-    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full(64, 1 / 3, np.float32), "w"))
+    model.graph.initializer[0].CopyFrom(
+        numpy_helper.from_array(np.full(64, 1 / 3, np.float32), "w")
+    )
     onnx.save(model, tmp_path / "m.onnx")
     return tmp_path / "m.onnx", {"x": np.full(64, 0.3, np.float32)}
 
@@ -197,12 +238,18 @@ def test_of_a_large_model_one_way_at_a_time_is_in_memory(
     found, is_open = [], []
     for outputs in measured.other_draws(feeds):
         found.append(outputs[0])
-        is_open.append({way for way, runner in measured._moved.items() if runner and runner._home is not None})
+        is_open.append(
+            {way for way, runner in measured._moved.items() if runner and runner._home is not None}
+        )
     assert len(found) == conditioning._OTHER_WEIGHTS * conditioning._OTHER_DRAWS
     assert is_open[-1] == ({0, 1, 2, 3} if most else {3})
     assert set(measured._moved) == kept
-    assert len({array.tobytes() for array in [*found, *(outputs[0] for outputs in first)]}) == len(found) + len(first)
-    assert np.array_equal(first, list(measured.draws(feeds))), "and the first way is the same as before"
+    assert len({array.tobytes() for array in [*found, *(outputs[0] for outputs in first)]}) == len(
+        found
+    ) + len(first)
+    assert np.array_equal(first, list(measured.draws(feeds))), (
+        "and the first way is the same as before"
+    )
 
 
 def test_a_way_that_cannot_be_run_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,10 +275,17 @@ def test_a_model_that_does_not_amplify_is_not_moved_in_other_ways(
 ) -> None:
     """They cost sessions, and explain nothing."""
     asked = []
-    monkeypatch.setattr(Conditioning, "other_draws", lambda self, feeds: asked.append(1) or iter(()))
+    monkeypatch.setattr(
+        Conditioning, "other_draws", lambda self, feeds: asked.append(1) or iter(())
+    )
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, factor in zip(paths, ("0.333", "0.334"), strict=True):
-        onnx.save(parse(f"agraph (float[N] x) => (float[N] y) <float k = {{{factor}}}> {{ y = Mul (x, k) }}"), path)
+        onnx.save(
+            parse(
+                f"agraph (float[N] x) => (float[N] y) <float k = {{{factor}}}> {{ y = Mul (x, k) }}"
+            ),
+            path,
+        )
     assert verify(*paths).status == "different" and not asked
     paths = [cancelling(tmp_path / f"{factor}.onnx", factor) for factor in (1.0, 1.02)]
     assert verify(*paths).status == "different" and asked
@@ -261,8 +315,9 @@ ONE_LESS = "r = Div (c, m) q = Mul (x, r) e = Floor (q) one = Constant <value_fl
 
 @pytest.mark.parametrize("steps, status", [(MULTIPLIED, "equal"), (ONE_LESS, "different")])
 def test_an_integer_on_a_step_decides_nothing(tmp_path: Path, steps: str, status: str) -> None:
-    """The largest element of a row is 49 steps of the row's scale, or just below: 48 and 49 are both right for it,
-    but nothing else is."""
+    """The largest element of a row is 49 steps of the row's scale, or just below: 48 and 49 are
+    both right for it, but nothing else is.
+    """
     paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
     for path, text in zip(paths, (DIVIDED, steps), strict=True):
         onnx.save(parse(QUANTIZED % text), path)
@@ -272,12 +327,16 @@ def test_an_integer_on_a_step_decides_nothing(tmp_path: Path, steps: str, status
 
 
 def test_an_integer_on_a_step_that_neighbours_do_not_take(tmp_path: Path) -> None:
-    """Of these numbers, and of those beside them, 127 parts are just below 127; of others around them they are 127."""
+    """Of these numbers, and of those beside them, 127 parts are just below 127; of others around
+    them they are 127.
+    """
     text = """agraph (float[N] x) => (int32[N] y) <float k = {%s}> {
         s = %s (x, k) q = Div (x, s) f = Floor (q) y = Cast <to = 6> (f) }"""
     paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
     for path, part in zip(paths, (("127", "Div"), ("0.007874015748031496", "Mul")), strict=True):
         onnx.save(parse(text % part), path)
-    x = np.array([1.889487862586975, 1.2986961603164673, 1.7320061922073364, 1.6526145935058594], np.float32)
+    x = np.array(
+        [1.889487862586975, 1.2986961603164673, 1.7320061922073364, 1.6526145935058594], np.float32
+    )
     np.savez(tmp_path / "x.npz", x=x)
     assert verify(*paths, inputs=tmp_path / "x.npz").status == "equal"

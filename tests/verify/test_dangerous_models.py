@@ -45,10 +45,15 @@ def test_a_reference_that_crashes_is_not_comparable(tmp_path: Path, text: str, h
 def test_a_candidate_that_crashes_is_different(tmp_path: Path, text: str, how: str) -> None:
     found = verify(saved(PLAIN, tmp_path / "a.onnx"), saved(text, tmp_path / "b.onnx"))
     assert found.status == "different"
-    assert f"seed 0: the reference runs, the candidate does not: it ends the process ({how})" in found.summary
+    assert (
+        f"seed 0: the reference runs, the candidate does not: it ends the process ({how})"
+        in found.summary
+    )
 
 
-def test_a_reference_that_does_not_end_is_not_comparable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_that_does_not_end_is_not_comparable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = count_requests(monkeypatch)
     with step_limit(0.5):
         found = verify(saved(ENDLESS, tmp_path / "a.onnx"), saved(PLAIN, tmp_path / "b.onnx"))
@@ -59,7 +64,8 @@ def test_a_reference_that_does_not_end_is_not_comparable(tmp_path: Path, monkeyp
 def test_a_candidate_that_does_not_end_is_different(tmp_path: Path) -> None:
     path, begin = saved(PLAIN, tmp_path / "a.onnx"), time.monotonic()
     assert verify(path, path).status == "equal"
-    limit = max(0.5, time.monotonic() - begin)  # of a step; the reference takes many in that time, however slow it is
+    # of a step; the reference takes many in that time, however slow it is
+    limit = max(0.5, time.monotonic() - begin)
     with step_limit(limit):
         found = verify(path, saved(ENDLESS, tmp_path / "b.onnx"))
     assert found.status == "different" and f"it takes longer than {limit:g} s" in found.summary
@@ -116,7 +122,9 @@ fusionc.register_replacement(search, replacement, name="CrashingPass")
 """
 
 
-def test_the_rewrite_that_makes_onnxruntime_crash_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rewrite_that_makes_onnxruntime_crash_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(CUSTOM)
     with pytest.raises(VerificationError, match="SIGFPE") as caught:
@@ -125,7 +133,9 @@ def test_the_rewrite_that_makes_onnxruntime_crash_is_named(tmp_path: Path, monke
     assert not Path("out.onnx").exists()
 
 
-def test_a_crash_while_folding_refuses_the_fold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_while_folding_refuses_the_fold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     more = SPLIT.replace("y = Add(a, x)", "e = Neg(d) f = Add(e, x) g = Sub(f, a) y = Abs(g)")
     text = more.replace("int64[2] s", "int64[2] d = {1, 2}, int64[2] s")
@@ -134,7 +144,8 @@ def test_a_crash_while_folding_refuses_the_fold(tmp_path: Path, monkeypatch: pyt
     (count,) = [count for count in report.patterns if count.pattern == "ConstantFolding"]
     assert count.effected == 1 and count.refused == {"onnxruntime crashes when it computes it": 1}
     folding = 3  # of all nodes together, and twice of the one; not again in the next round
-    loading = 4  # twice of the result and of the model, of which onnxruntime itself folds these nodes
+    # twice of the result and of the model, of which onnxruntime itself folds these nodes
+    loading = 4
     assert len(crashes) == folding + loading
 
 
@@ -155,7 +166,9 @@ def test_two_threads_convert_at_once(tmp_path: Path) -> None:
     def work(text: str, number: int) -> str:
         path = saved(text, tmp_path / f"{number}.onnx")
         with step_limit(10):
-            return convert(path, output=tmp_path / f"out{number}.onnx", export_compile_stat=0).verification
+            return convert(
+                path, output=tmp_path / f"out{number}.onnx", export_compile_stat=0
+            ).verification
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(work, (SPLIT, PLAIN, PLAIN, OVERFLOW, PLAIN, PLAIN), range(6)))

@@ -26,12 +26,14 @@ from fusionc.verify.model_file import ModelFile
 
 ROOT = Path(__file__).parents[2]
 INTEGERS = (
-    "agraph (int64[4] x, int64[4] z) => (int64[4] y) <int64 one = {{1}}> {{ c = Max (x, one) a = Div (one, c) {} }}"
+    "agraph (int64[4] x, int64[4] z) => (int64[4] y) <int64 one = {{1}}> {{ c = Max (x, one) "
+    "a = Div (one, c) {} }}"
 )
 QUOTIENT = INTEGERS.format("y = Mul (a, z)")
 PLAIN = "agraph (float[N,3] x) => (float[N,3] y) { y = Neg (x) }"
 SAME_WITHOUT_THE_PATTERN = INTEGERS.format("n = Neg (a) p = Neg (z) y = Mul (n, p)")
-# Faults of onnxruntime 1.31 and 1.32: each is right with all optimizers off, and what one of them makes of it is wrong.
+# Faults of onnxruntime 1.31 and 1.32: each is right with all optimizers off, and what one of them
+# makes of it is wrong.
 FAULTS = {
     # (1 / x) * z is z / x, but not of integers.
     "a product with a quotient of integers": (QUOTIENT, {"DivMulFusion"}),
@@ -40,7 +42,8 @@ FAULTS = {
         "{ a = Div (one, x) y = Mul (a, z) }",
         {"DivMulFusion"},
     ),
-    # microsoft/onnxruntime#32413: the optimized graph is invalid; either of two optimizers may be off.
+    # microsoft/onnxruntime#32413: the optimized graph is invalid; either of two optimizers may be
+    # off.
     "a product with a quotient of constants": (
         "agraph (float[4] x) => (float[4] y) <float zero = {0}, float one = {1}> "
         "{ m = Identity (x) f = Div (one, one) w = Mul (m, f) y = Add (w, zero) }",
@@ -72,9 +75,14 @@ def test_the_setting_that_is_told_avoids_it(tmp_path: Path, name: str) -> None:
     assert entry is not None
     options.add_session_config_entry(entry[1], entry[2])
     session = onnxruntime.InferenceSession(tmp_path / "a.onnx", options)
-    types = {port.name: np.int64 if port.type == "tensor(int64)" else np.float32 for port in session.get_inputs()}
+    types = {
+        port.name: np.int64 if port.type == "tensor(int64)" else np.float32
+        for port in session.get_inputs()
+    }
     feeds = {name: np.arange(2, 6).astype(dtype) for name, dtype in types.items()}
-    for ours, theirs in zip(session.run(None, feeds), Runner(tmp_path / "a.onnx").run(feeds), strict=True):
+    for ours, theirs in zip(
+        session.run(None, feeds), Runner(tmp_path / "a.onnx").run(feeds), strict=True
+    ):
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -91,7 +99,9 @@ def test_optimizers_that_are_off_are_off_for_the_candidate_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is wrong by that is a difference, though the reference has the same file."""
-    plant_runs(monkeypatch, lambda _, __, off, outputs: [y + ("ReshapeFusion" in off) for y in outputs])
+    plant_runs(
+        monkeypatch, lambda _, __, off, outputs: [y + ("ReshapeFusion" in off) for y in outputs]
+    )
     found = judged(tmp_path, PLAIN, PLAIN, optimizers_off=["ReshapeFusion"])
     assert found.status == "different" and not found.optimizer_faults[0].is_in_reference
 
@@ -104,7 +114,9 @@ def test_a_fault_that_only_the_result_suffers_from_is_a_difference(tmp_path: Pat
     )
     assert "the model computes, not the reference" in found.summary
     assert judged(tmp_path, QUOTIENT, SAME_WITHOUT_THE_PATTERN).summary.startswith("equal")
-    assert judged(tmp_path, SAME_WITHOUT_THE_PATTERN, QUOTIENT, levels=["disabled"]).summary.startswith("equal")
+    assert judged(
+        tmp_path, SAME_WITHOUT_THE_PATTERN, QUOTIENT, levels=["disabled"]
+    ).summary.startswith("equal")
 
 
 def test_a_fault_of_the_reference_excuses_no_other_output(tmp_path: Path) -> None:
@@ -115,13 +127,19 @@ def test_a_fault_of_the_reference_excuses_no_other_output(tmp_path: Path) -> Non
     )
     reference = text.format(f"{faulty.format('a', 'y')} {right.format('b', 'w')}")
     assert judged(tmp_path, reference, reference).status == "equal"
-    found = judged(tmp_path, reference, text.format(f"{faulty.format('a', 'y')} {faulty.format('b', 'w')}"))
+    found = judged(
+        tmp_path, reference, text.format(f"{faulty.format('a', 'y')} {faulty.format('b', 'w')}")
+    )
     assert found.status == "different" and "the model computes, not the reference" in found.summary
 
 
 def test_a_wrong_rewrite_is_no_fault_of_an_optimizer(tmp_path: Path) -> None:
     found = judged(tmp_path, QUOTIENT, QUOTIENT.replace("Mul (a, z)", "Add (a, z)"))
-    assert found.status == "different" and not found.optimizer_faults and "onnxruntime" not in found.summary
+    assert (
+        found.status == "different"
+        and not found.optimizer_faults
+        and "onnxruntime" not in found.summary
+    )
 
 
 @pytest.mark.parametrize("level", LEVELS[1:])
@@ -160,9 +178,10 @@ def test_an_optimizer_that_has_no_name(tmp_path: Path, monkeypatch: pytest.Monke
     fails_at_a_level(monkeypatch, Crashed("it ends the process"), unless_off=len(OPTIMIZERS) + 1)
     (fault,) = judged(tmp_path, PLAIN, PLAIN).optimizer_faults
     assert fault.optimizers == () and fault.setting == "graph_optimization_level = ORT_DISABLE_ALL"
-    assert "own optimization, as a whole, changes what both models compute (seed 0, N=2: onnxruntime cannot" in str(
-        fault
-    )
+    assert (
+        "own optimization, as a whole, changes what both models compute (seed 0, N=2: "
+        "onnxruntime cannot"
+    ) in str(fault)
 
 
 def fails_at_a_level(monkeypatch: pytest.MonkeyPatch, error: RunError, unless_off: int) -> None:
@@ -185,7 +204,9 @@ def test_a_conversion_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(QUOTIENT), "quotient.onnx")
     assert "DivMulFusion" in (fusionc.convert("quotient.onnx").verification or "")
-    assert "DivMulFusion" not in (fusionc.convert("quotient.onnx", runtime_level=["disabled"]).verification or "")
+    assert "DivMulFusion" not in (
+        fusionc.convert("quotient.onnx", runtime_level=["disabled"]).verification or ""
+    )
 
 
 def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +216,9 @@ def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     exec(code, {})
     (command,) = re.findall("^fusionc (verify quotient.*)$", readme, re.MULTILINE)
     result = CliRunner().invoke(main, command.split())
-    shown = re.search(r"^    (equal in 6 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE)
+    shown = re.search(
+        r"^    (equal in 6 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE
+    )
     assert result.exit_code == 0 and shown is not None
     assert result.stdout.startswith(shown[1]) and result.stdout.splitlines()[0].endswith(shown[2])
 
@@ -204,7 +227,9 @@ def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_the_reference_moves_as_far_is_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
 ) -> None:
-    """A model that amplifies rounding moves when it is optimized; the reference is still within the tolerance."""
+    """A model that amplifies rounding moves when it is optimized; the reference is still within the
+    tolerance.
+    """
 
     def moved(model: Path, level: str, disabled: Collection[str], outputs: list[Any]) -> list[Any]:
         if level == "disabled":
@@ -218,10 +243,14 @@ def test_what_the_reference_moves_as_far_is_rounding(
     text = "agraph (float[N,64] x) => (float[N,64] y) { y = Identity (x) }"
     found = judged(tmp_path, text, text)
     assert found.status == status
-    assert [fault.optimizers for fault in found.optimizer_faults] == ([] if times == 3 else [("NchwcTransformer",)])
+    assert [fault.optimizers for fault in found.optimizer_faults] == (
+        [] if times == 3 else [("NchwcTransformer",)]
+    )
 
 
-def test_another_answer_each_time_is_no_fault_of_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_answer_each_time_is_no_fault_of_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """onnxruntime's FusedMatMul hands out what lay in memory where there is nothing to sum."""
     runs = count(1)
 

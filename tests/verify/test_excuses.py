@@ -39,7 +39,9 @@ class Planted(StftToConvPass):
 def test_a_phase_of_parts_that_are_noise_is_no_matter_of_rounding(
     behind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the first and the last frequency the imaginary part is noise, or 0: the angle turns by 2π in all frames."""
+    """At the first and the last frequency the imaginary part is noise, or 0: the angle turns by 2π
+    in all frames.
+    """
     monkeypatch.setattr(stft_to_conv, "require_continuous", lambda value: None)
     model = parse(PHASE.format(behind), 17)
     result, counts = optimize(model, [Planted()])
@@ -76,8 +78,9 @@ def test_so_many_elements_on_a_step_are_said_and_more_are_a_difference(
 
 @closes_runners
 def outcome_of(tmp_path: Path, result: str, kind: str) -> str:
-    """Of models that put two numbers in another order, which differ in the last place; or what comes of a comparison
-    of these."""
+    """Of models that put two numbers in another order, which differ in the last place; or what
+    comes of a comparison of these.
+    """
     text = f"""agraph (float[N,8] x) => ({kind}[N,M] y) <float[8] w> {{
         m = Mul (x, w) k = Constant <value_ints = [8]> ()
         f = Constant <value_ints = [0]> () t = Constant <value_ints = [1]> () a = Constant <value_ints = [1]> ()
@@ -88,14 +91,18 @@ def outcome_of(tmp_path: Path, result: str, kind: str) -> str:
         w = np.float32([factor, *[1] * 7])
         model.graph.initializer[0].CopyFrom(numpy_helper.from_array(w, "w"))
         onnx.save(model, path)
-    x = np.float32([[1 / 3, np.nextafter(np.float32(1 / 3), np.float32(1)), 4.1, 5.1, 6.1, 7.1, 8.1, 9.1]] * 50)
+    x = np.float32(
+        [[1 / 3, np.nextafter(np.float32(1 / 3), np.float32(1)), 4.1, 5.1, 6.1, 7.1, 8.1, 9.1]] * 50
+    )
     ours, theirs = map(Runner, paths)
     sample = Sample(label="x", feeds={"x": x}, outputs=ours.run({"x": x}))
     return Judge(paths[0], ours).outcome(sample, theirs.run({"x": x}))[0]
 
 
 def test_a_region_of_what_is_put_in_order_says_nothing(tmp_path: Path) -> None:
-    """One tie may change the places of all that follow: such a sample is left out, and not called the same."""
+    """One tie may change the places of all that follow: such a sample is left out, and not called
+    the same.
+    """
     assert outcome_of(tmp_path, "v, y = TopK (m, k)", "int64") == "unstable"
     assert outcome_of(tmp_path, "y = GreaterOrEqual (l, m)", "bool") == "different"
 
@@ -107,20 +114,28 @@ def test_the_share_is_of_all_that_was_compared() -> None:
     excuses.take("y", Excused(1, 8, 1, 1.0))
     assert not excuses.has_room("y", Excused(1, 8, 1, 1.0)), "not one in each sample"
     excuses.take("y", Excused(0, ONE_IN, 0, 0.0))
-    assert excuses.has_room("y", Excused(1, 8, 1, 1.0)) and excuses.has_room("z", Excused(1, 8, 1, 1.0))
-    assert excuses.has_room("y", Excused(7, 8, 0, 1.0)), "what is near is amplified rounding, judged elsewhere"
+    assert excuses.has_room("y", Excused(1, 8, 1, 1.0)) and excuses.has_room(
+        "z", Excused(1, 8, 1, 1.0)
+    )
+    assert excuses.has_room("y", Excused(7, 8, 0, 1.0)), (
+        "what is near is amplified rounding, judged elsewhere"
+    )
 
 
 def test_of_a_grid_one_element_of_each_sample_may_be_on_the_next_step() -> None:
     steps = Excuses(500, one_each=True)
     for _ in range(6):
-        assert steps.has_room("q", Excused(1, 20, 1, 1.0)) and not steps.has_room("q", Excused(2, 20, 2, 1.0))
+        assert steps.has_room("q", Excused(1, 20, 1, 1.0)) and not steps.has_room(
+            "q", Excused(2, 20, 2, 1.0)
+        )
         steps.take("q", Excused(1, 20, 1, 1.0))
     for one in (Excused(1, 20, 1, 1.0), *[Excused(1, 4, 1, 1.0)] * 2):
         is_first = steps.has_room("r", one)
         steps.take("r", one)
     assert not is_first, "of a tiny one it is one in all"
-    assert steps.has_room("q", Excused(7, 3000, 7, 1.0)) and not steps.has_room("q", Excused(9, 3000, 9, 1.0))
+    assert steps.has_room("q", Excused(7, 3000, 7, 1.0)) and not steps.has_room(
+        "q", Excused(9, 3000, 9, 1.0)
+    )
 
 
 def test_what_was_excused_is_said() -> None:
@@ -138,7 +153,9 @@ def array(*values: float) -> NDArray[np.float32]:
 
 
 def test_what_the_model_leaves_open_is_not_far_off() -> None:
-    """A product that overflows in one order only, say; and what moves by no more than the widest tolerance."""
+    """A product that overflows in one order only, say; and what moves by no more than the widest
+    tolerance.
+    """
     ours, theirs = array(100, 5, 1, 7, 2), array(100, np.nan, 8, 7.5, 2)
     order = np.array([0, np.inf, 0, 0, 0])
     found = excused_elements(ours, theirs, order, None, USUAL)
@@ -164,16 +181,23 @@ def planted(path: Path, wrong: NDArray[np.float32]) -> Path:
     up = np.zeros((4, 1), np.float32)
     up[0] = 4567.7
     weights = {"up": up, "g": np.full(1, 0.7, np.float32), "wrong": wrong}
-    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(value, name) for name, value in weights.items()
+    )
     onnx.save(model, path)
     return path
 
 
 @pytest.mark.parametrize(
-    "where", [(0, slice(0, 26)), (slice(1, 3), slice(0, 13)), (3, slice(0, 64, 3)), (1, slice(7, 33))]
+    "where",
+    [(0, slice(0, 26)), (slice(1, 3), slice(0, 13)), (3, slice(0, 64, 3)), (1, slice(7, 33))],
 )
-def test_a_region_beside_what_amplifies_is_a_difference(where: tuple[int | slice, slice], tmp_path: Path) -> None:
-    """A tenth of the output, ten times as far off as the tolerance, also where half of a channel is right."""
+def test_a_region_beside_what_amplifies_is_a_difference(
+    where: tuple[int | slice, slice], tmp_path: Path
+) -> None:
+    """A tenth of the output, ten times as far off as the tolerance, also where half of a channel is
+    right.
+    """
     wrong = np.zeros((4, 64), np.float32)
     right = planted(tmp_path / "a.onnx", wrong)
     wrong[where] = 0.03

@@ -1,4 +1,6 @@
-"""Few elements of a grid may be on the next step, with all that comes of it, and nothing else may differ."""
+"""Few elements of a grid may be on the next step, with all that comes of it, and nothing else may
+differ.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,16 @@ GRIDS = {
         "m = Mul (x, moved) q = QuantizeLinear (m, step, middle) "
         "d = DequantizeLinear (q, step, middle) y = MatMul (d, v)",
     ),
-    "behind Round": ("float", "m = Mul (x, moved) d = Div (m, step) r = Round (d) y = Mul (r, step)"),
+    "behind Round": (
+        "float",
+        "m = Mul (x, moved) d = Div (m, step) r = Round (d) y = Mul (r, step)",
+    ),
     "behind Cast": (
         "float",
-        "m = Mul (x, moved) d = Div (m, step) r = Cast <to = 6> (d) f = Cast <to = 1> (r) y = MatMul (f, v)",
+        (
+            "m = Mul (x, moved) d = Div (m, step) r = Cast <to = 6> (d) f = Cast <to = 1> (r) y "
+            "= MatMul (f, v)"
+        ),
     ),
 }
 
@@ -55,13 +63,18 @@ def model(kind: str, moved: NDArray[np.float64], behind: float = 0.0) -> onnx.Mo
         "middle": np.array(128, np.uint8),
         "wrong": wrong.astype(np.float32),
     }
-    made.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items() if f"{n}" in body)
+    made.graph.initializer.extend(
+        numpy_helper.from_array(v, n) for n, v in values.items() if f"{n}" in body
+    )
     return made
 
 
 @closes_runners
 def judged(
-    tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, x: NDArray[np.float32] | None = None
+    tmp_path: Path,
+    reference: onnx.ModelProto,
+    candidate: onnx.ModelProto,
+    x: NDArray[np.float32] | None = None,
 ) -> tuple[str, str]:
     """What the judge makes of one sample, and what is said of it."""
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
@@ -70,7 +83,9 @@ def judged(
     x = X if x is None else x
     ours, theirs = map(Runner, paths)
     judge = Judge(paths[0], ours, grids=GridSteps(paths[0], ModelFile(paths[1])))
-    outcome, _ = judge.outcome(Sample(label="x", feeds={"x": x}, outputs=ours.run({"x": x})), theirs.run({"x": x}))
+    outcome, _ = judge.outcome(
+        Sample(label="x", feeds={"x": x}, outputs=ours.run({"x": x})), theirs.run({"x": x})
+    )
     return outcome, judge.summary(())
 
 
@@ -84,7 +99,10 @@ def moved(*where: tuple[int | slice, int | slice], by: float = 0.0085) -> NDArra
 
 X = np.random.default_rng(1).uniform(-4, 4, size=(ROWS, COLUMNS)).astype(np.float32)
 X[0, :2] = 4.5, -4.5  # stay the largest
-FEW = [(int(at) // COLUMNS, int(at) % COLUMNS) for at in np.flatnonzero((np.abs(X) > 3) & (np.abs(X) < 3.9))[:5]]
+FEW = [
+    (int(at) // COLUMNS, int(at) % COLUMNS)
+    for at in np.flatnonzero((np.abs(X) > 3) & (np.abs(X) < 3.9))[:5]
+]
 
 
 @pytest.mark.parametrize("kind", GRIDS)
@@ -95,14 +113,19 @@ def test_a_few_steps_are_excused_and_said(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", GRIDS)
-@pytest.mark.parametrize("wrong", [moved((slice(None), 7)), moved(*FEW, by=0.1)], ids=["many", "two steps"])
+@pytest.mark.parametrize(
+    "wrong", [moved((slice(None), 7)), moved(*FEW, by=0.1)], ids=["many", "two steps"]
+)
 def test_more_steps_are_not(kind: str, wrong: NDArray[np.float64], tmp_path: Path) -> None:
     assert judged(tmp_path, model(kind, moved()), model(kind, wrong))[0] == "different"
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (dtype, _) in GRIDS.items() if dtype == "float"])
 def test_nor_is_what_is_wrong_besides(kind: str, tmp_path: Path) -> None:
-    assert judged(tmp_path, model(kind, moved()), model(kind, moved(*FEW), behind=30))[0] == "different"
+    assert (
+        judged(tmp_path, model(kind, moved()), model(kind, moved(*FEW), behind=30))[0]
+        == "different"
+    )
 
 
 def test_steps_count_from_the_zero_point() -> None:
@@ -127,7 +150,9 @@ WRITTEN_OUT = """q, s, z = DynamicQuantizeLinear ({}) i = MatMulInteger (q, w, z
 
 
 def inside(factor: float, name: str = "m", product: str = FUSED) -> onnx.ModelProto:
-    """Numbers that lie half way between two steps of a quantization inside of the operator, times a factor."""
+    """Numbers that lie half way between two steps of a quantization inside of the operator, times a
+    factor.
+    """
     body = f"{name} = Mul (x, factor) {product.format(name)}"
     made = parse(f"agraph (float[N,{COLUMNS}] x) => (float[N,M] y) {{ {body} }}")
     weights = {
@@ -142,7 +167,11 @@ def inside(factor: float, name: str = "m", product: str = FUSED) -> onnx.ModelPr
 @pytest.mark.parametrize("product", [FUSED, WRITTEN_OUT], ids=["fused", "written out"])
 @pytest.mark.parametrize(
     ("candidate", "expected"),
-    [(inside(1 - 1e-6), "same"), (inside(0.99), "different"), (inside(1 - 1e-6, "other"), "different")],
+    [
+        (inside(1 - 1e-6), "same"),
+        (inside(0.99), "different"),
+        (inside(1 - 1e-6, "other"), "different"),
+    ],
     ids=["last places", "wrong", "another name"],
 )
 def test_an_operator_with_a_grid_inside_reads_the_same_numbers(
@@ -151,6 +180,8 @@ def test_an_operator_with_a_grid_inside_reads_the_same_numbers(
     scale = np.float32(9 / 255)
     half_steps = (np.random.default_rng(1).integers(-90, 90, (ROWS, COLUMNS)) + 0.5) * scale
     half_steps[:, :2] = 4.5, -4.5
-    outcome, summary = judged(tmp_path, inside(1 + 1e-6, product=product), candidate, half_steps.astype(np.float32))
+    outcome, summary = judged(
+        tmp_path, inside(1 + 1e-6, product=product), candidate, half_steps.astype(np.float32)
+    )
     assert outcome == expected, summary
     assert ("inside of quantized operators" in summary) == (expected == "same")

@@ -40,11 +40,14 @@ FORMS = {
 
 @pytest.mark.parametrize(("status", "other"), FORMS.values(), ids=FORMS)
 def test_the_next_number_is_no_difference(tmp_path: Path, status: str, other: str) -> None:
-    """In one element of a hundred, as a kernel that is less than 1 unit in the last place off has it."""
+    """In one element of a hundred, as a kernel that is less than 1 unit in the last place off has
+    it.
+    """
     numbers = "nearly = Constant <value = float {0.9999999}> () about = Constant <value = float {0.9999}> ()"
     place = "k = Constant <value = float {0.99}> () g = Greater (t, k) f = Where (g, s, e)"
     found = verify(
-        saved(tmp_path / "a.onnx", "f = Identity (e)"), saved(tmp_path / "b.onnx", f"{numbers} {other} {place}")
+        saved(tmp_path / "a.onnx", "f = Identity (e)"),
+        saved(tmp_path / "b.onnx", f"{numbers} {other} {place}"),
     )
     assert found.status == status, found.summary
 
@@ -62,8 +65,12 @@ GATED = """agraph (float[N,8] x) => (float[N,8] y) <float one = {{1}}, float far
         ("different", -9.0, "h = Add (e, e) s = Div (h, p)"),
     ],
 )
-def test_sigmoid_near_0_is_as_exact_as_beside_a_half(tmp_path: Path, status: str, far: float, other: str) -> None:
-    """onnxruntime's has one other value between 0 and 6e-8: an output that is multiplied by that decides nothing."""
+def test_sigmoid_near_0_is_as_exact_as_beside_a_half(
+    tmp_path: Path, status: str, far: float, other: str
+) -> None:
+    """onnxruntime's has one other value between 0 and 6e-8: an output that is multiplied by that
+    decides nothing.
+    """
     for name, body in (("a", "s = Sigmoid (z)"), ("b", other)):
         onnx.save(parse(GATED.format(far, body)), tmp_path / f"{name}.onnx")
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")

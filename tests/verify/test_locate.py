@@ -30,7 +30,9 @@ CHAIN = """agraph (float[N,4] x) => (float[N,4] y) {{
     a = Relu (x) b = Exp (a) c = {}(b) d = Neg (c) e = Abs (d) y = Sqrt (e) }}"""
 
 
-def located(reference: str | onnx.ModelProto, candidate: str | onnx.ModelProto, **options: object) -> Located:
+def located(
+    reference: str | onnx.ModelProto, candidate: str | onnx.ModelProto, **options: object
+) -> Located:
     for name, model in {"a": reference, "b": candidate}.items():
         onnx.save(parse(model) if isinstance(model, str) else model, f"{name}.onnx")
     return locate(Path("a.onnx"), Path("b.onnx"), **options)
@@ -53,14 +55,20 @@ def test_what_large_values_alone_show() -> None:
 def test_a_constant_that_makes_the_difference() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {%s}> { m = Mul (x, c) y = Relu (m) }"
     found = located(text % "1, 2", text % "1, 3")
-    assert found.name == "m" and found.reason.endswith("; of another constant c") and not found.is_inner
+    assert (
+        found.name == "m"
+        and found.reason.endswith("; of another constant c")
+        and not found.is_inner
+    )
 
 
 def test_a_name_that_stands_for_something_else() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
     found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
     assert (found.name, found.is_inner) == ("t1", True)
-    assert str(found).endswith("the outputs are the same: this name may stand for something else there")
+    assert str(found).endswith(
+        "the outputs are the same: this name may stand for something else there"
+    )
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 512])
@@ -73,13 +81,17 @@ def test_whatever_is_compared_in_one_go(monkeypatch: pytest.MonkeyPatch, most: i
     assert lines[0] == "comparing 1 to 1 of 6 values" and len(lines) == (3 if most == 1 else 2)
 
 
-@pytest.mark.parametrize("name", ["conv_bn", "matmul_bias", "split_concat", "transformer_block", "control_flow"])
+@pytest.mark.parametrize(
+    "name", ["conv_bn", "matmul_bias", "split_concat", "transformer_block", "control_flow"]
+)
 def test_nothing_differs_in_what_a_conversion_makes(name: str) -> None:
     source = ROOT / "sample_models" / f"{name}.onnx"
     fusionc.convert(source, output="b.onnx", verify=False)
     found = locate(source, Path("b.onnx"))
     assert not found.name and found.compared == found.shared > 0
-    assert str(found) == f"all {found.shared} values that both models have are equal on finite inputs"
+    assert (
+        str(found) == f"all {found.shared} values that both models have are equal on finite inputs"
+    )
 
 
 @pytest.mark.parametrize("ir_version", [9, 10])
@@ -91,22 +103,36 @@ def test_where_a_node_comes_from_is_told(ir_version: int) -> None:
     model = parse(text)
     rng = np.random.default_rng(0)
     for tensor in model.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(rng.uniform(0.5, 1.5, tensor.dims).astype(np.float32), tensor.name))
+        tensor.CopyFrom(
+            numpy_helper.from_array(
+                rng.uniform(0.5, 1.5, tensor.dims).astype(np.float32), tensor.name
+            )
+        )
     model.ir_version = ir_version
     for node in model.graph.node:
         node.name = f"the {node.op_type}"
     onnx.save(model, "in.onnx")
-    fusionc.convert("in.onnx", output="out.onnx", optimization_switch="TbeConvElemwiseFusionPass:off", verify=False)
+    fusionc.convert(
+        "in.onnx",
+        output="out.onnx",
+        optimization_switch="TbeConvElemwiseFusionPass:off",
+        verify=False,
+    )
     wrong = onnx.load("out.onnx")
     bias = next(t for t in wrong.graph.initializer if list(t.dims) == [4])
     bias.CopyFrom(numpy_helper.from_array(np.zeros(4, np.float32), bias.name))
     found = located(model, wrong)
     assert found.name == "n" and found.reference == "BatchNormalization the BatchNormalization"
-    assert re.match("Conv .*, made by ConvBatchnormFusionPass of the BatchNormalization, the Conv$", found.candidate)
+    assert re.match(
+        "Conv .*, made by ConvBatchnormFusionPass of the BatchNormalization, the Conv$",
+        found.candidate,
+    )
 
 
 def test_what_only_the_users_data_show() -> None:
-    clipped = CHAIN.format("Abs ").replace("a = Relu (x)", "hi = Constant <value = float {99}> () a = Clip (x, , hi)")
+    clipped = CHAIN.format("Abs ").replace(
+        "a = Relu (x)", "hi = Constant <value = float {99}> () a = Clip (x, , hi)"
+    )
     plain = CHAIN.format("Abs ").replace("a = Relu (x)", "a = Identity (x)")
     assert not located(plain, clipped).name
     np.savez("data.npz", x=np.float32([[1, 2, 3, 100]]))
@@ -125,7 +151,9 @@ def test_rounding_that_the_model_amplifies_is_no_difference() -> None:
 
 
 def test_models_without_common_names() -> None:
-    found = located(CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] z) { z = Relu (x) }")
+    found = located(
+        CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] z) { z = Relu (x) }"
+    )
     assert str(found) == "the models have no values of the same name, but for inputs and outputs"
 
 
@@ -142,8 +170,13 @@ def test_sequences_and_values_of_subgraphs() -> None:
 
 def test_random_nodes_draw_the_same_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locating, "_FIRST", 1)
-    text = "agraph (float[N,4] x) => (float[N,4] y) {{ {} b = RandomNormalLike (a) y = Add (a, b) }}"
-    one, other = "a = RandomNormalLike (x)", "i = Identity (x) j = Identity (i) a = RandomNormalLike (j)"
+    text = (
+        "agraph (float[N,4] x) => (float[N,4] y) {{ {} b = RandomNormalLike (a) y = Add (a, b) }}"
+    )
+    one, other = (
+        "a = RandomNormalLike (x)",
+        "i = Identity (x) j = Identity (i) a = RandomNormalLike (j)",
+    )
     assert not located(text.format(one), text.format(other)).name
 
 
@@ -151,7 +184,11 @@ def test_large_values_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(locating, "_BYTES", 1)
     lines: list[str] = []
     located(CHAIN.format("Sin "), CHAIN.format("Sin "), progress=lines.append)
-    once = ["comparing 1 to 4 of 6 values", "comparing 5 to 5 of 6 values", "comparing 6 to 6 of 6 values"]
+    once = [
+        "comparing 1 to 4 of 6 values",
+        "comparing 5 to 5 of 6 values",
+        "comparing 6 to 6 of 6 values",
+    ]
     assert lines == 2 * once, "of ordinary values, and of mixed magnitudes"
 
 
@@ -162,13 +199,19 @@ def weighted(size: int) -> onnx.ModelProto:
         a = MatMul (x, v) b = Neg (a) y = MatMul (b, w) }}""")
     rng = np.random.default_rng(0)
     for tensor in model.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(rng.standard_normal((size, size)).astype(np.float32), tensor.name))
+        tensor.CopyFrom(
+            numpy_helper.from_array(
+                rng.standard_normal((size, size)).astype(np.float32), tensor.name
+            )
+        )
     return model
 
 
 @pytest.mark.parametrize("is_external", [False, True])
 @pytest.mark.parametrize("size", [64, 200])
-def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, size: int, is_external: bool) -> None:
+def test_weights_stay_in_files(
+    monkeypatch: pytest.MonkeyPatch, size: int, is_external: bool
+) -> None:
     sources: list[object] = []
     original = Runner.__init__
 
@@ -177,11 +220,25 @@ def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, size: int, is_ex
         original(self, source, **options)
 
     monkeypatch.setattr(Runner, "__init__", remembering)
-    onnx.save(weighted(size), "a.onnx", save_as_external_data=is_external, location="weights", size_threshold=0)
-    onnx.save(weighted(size), "b.onnx", save_as_external_data=is_external, location="other", size_threshold=0)
+    onnx.save(
+        weighted(size),
+        "a.onnx",
+        save_as_external_data=is_external,
+        location="weights",
+        size_threshold=0,
+    )
+    onnx.save(
+        weighted(size),
+        "b.onnx",
+        save_as_external_data=is_external,
+        location="other",
+        size_threshold=0,
+    )
     assert locate(Path("a.onnx"), Path("b.onnx")).compared == 3
     parts = [source for source in sources if isinstance(source, bytes)]
-    assert len(parts) == 4 and all(len(part) < 2000 for part in parts), "for ordinary values, and for mixed magnitudes"
+    assert len(parts) == 4 and all(len(part) < 2000 for part in parts), (
+        "for ordinary values, and for mixed magnitudes"
+    )
 
 
 def test_another_large_weight_makes_the_difference() -> None:
@@ -205,13 +262,20 @@ def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(SeenModel, "runner", hungry)
     same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
     assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
-    assert str(same) == "all 5 values that both models have are equal on finite inputs (1 left out for want of memory)"
+    assert str(same) == (
+        "all 5 values that both models have are equal on finite inputs (1 left out for want "
+        "of memory)"
+    )
     assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"
 
 
 def test_models_that_do_not_run() -> None:
-    with pytest.raises(FusioncError, match=r"onnxruntime cannot run the models in parts: .*Nonsense") as caught:
-        located(CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] a) { a = Nonsense (x) }")
+    with pytest.raises(
+        FusioncError, match=r"onnxruntime cannot run the models in parts: .*Nonsense"
+    ) as caught:
+        located(
+            CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] a) { a = Nonsense (x) }"
+        )
     assert caught.value.hint.startswith("compare them without --locate")
     with pytest.raises(UsageError, match="does not exist"):
         locate(Path("a.onnx"), Path("no.onnx"))
@@ -225,14 +289,23 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         "the first value that differs is c, after 2 of 6 that both models have: seed 0, N=2: "
     )
     same = CliRunner().invoke(main, ["verify", "a.onnx", "a.onnx", "--locate"])
-    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are equal on finite inputs\n")
+    assert (same.exit_code, same.stdout) == (
+        0,
+        "all 6 values that both models have are equal on finite inputs\n",
+    )
 
 
 def test_the_command_of_the_readme() -> None:
     onnx.save(parse(CHAIN.format("Sin ")), "model.onnx")
     onnx.save(parse(CHAIN.format("Cos ")), "fused.onnx")
-    (command,) = re.findall("^fusionc (verify .*--locate.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert CliRunner().invoke(main, command.split()).stdout.startswith("the first value that differs is c")
+    (command,) = re.findall(
+        "^fusionc (verify .*--locate.*)$", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert (
+        CliRunner()
+        .invoke(main, command.split())
+        .stdout.startswith("the first value that differs is c")
+    )
 
 
 def test_what_only_other_values_of_initializers_show() -> None:

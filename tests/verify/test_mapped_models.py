@@ -27,9 +27,15 @@ def _all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(path: Path, weight: np.ndarray, noise: bool = False) -> Path:
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "w"], ["y"])]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "w"], ["y"]),
+    ]
     if noise:
-        nodes += [helper.make_node("RandomNormalLike", ["w"], ["r"]), helper.make_node("Add", ["y", "r"], ["z"])]
+        nodes += [
+            helper.make_node("RandomNormalLike", ["w"], ["r"]),
+            helper.make_node("Add", ["y", "r"], ["z"]),
+        ]
     graph = helper.make_graph(
         nodes,
         "g",
@@ -37,7 +43,9 @@ def written(path: Path, weight: np.ndarray, noise: bool = False) -> Path:
         [helper.make_tensor_value_info("z" if noise else "y", TensorProto.FLOAT, [200, 200])],
         [numpy_helper.from_array(weight, "w")],
     )
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path
+    )
     return path
 
 
@@ -77,7 +85,13 @@ def test_weights_behind_a_link_may_be_overridden(tmp_path: Path) -> None:
 def test_data_beside_a_link_is_found(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     proto = onnx.load(written(tmp_path / "there" / "blob", WEIGHT))
-    onnx.save(proto, tmp_path / "external.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    onnx.save(
+        proto,
+        tmp_path / "external.onnx",
+        save_as_external_data=True,
+        location="weights",
+        size_threshold=0,
+    )
     (tmp_path / "external.onnx").replace(tmp_path / "there" / "blob")
     link = tmp_path / "model.onnx"
     link.symlink_to(tmp_path / "there" / "blob")

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from fusionc.verify.compare import USUAL, Yardstick
-from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
+from fusionc.verify.noise import (
+    ABOUT,
+    IN_PROPORTION,
+    Noise,
+    elements_off,
+    is_within,
+    usual_difference,
+)
 from fusionc.verify.verification import verify
 
 
@@ -29,7 +36,9 @@ from fusionc.verify.verification import verify
     ],
 )
 def test_errors_of_the_size_of_the_noise(errors: dict[str, float], is_excused: bool) -> None:
-    """Up to four times what the reference itself makes of a unit in the last place; every output counts."""
+    """Up to four times what the reference itself makes of a unit in the last place; every output
+    counts.
+    """
     assert is_within(errors, {"y": 1.0, "z": 0.1, "other": 0.0}, ABOUT) is is_excused
 
 
@@ -43,7 +52,12 @@ def noise_of(moves: NDArray[Any]) -> Noise:
 
 @pytest.mark.parametrize(
     "dtype, move, expected",
-    [(np.float32, 4e-3, True), (np.float32, 2e-3, False), (np.float16, 0.0625, False), (np.int32, 1, False)],
+    [
+        (np.float32, 4e-3, True),
+        (np.float32, 2e-3, False),
+        (np.float16, 0.0625, False),
+        (np.int32, 1, False),
+    ],
 )
 def test_noise_of_many_last_places_is_amplified(dtype: type, move: float, expected: bool) -> None:
     noise = Noise(np.array([100, -3], dtype))
@@ -58,7 +72,9 @@ def test_the_largest_move_counts_in_whatever_draw_it_is() -> None:
     for move in ([0, 2, 0], [1, 0, 0]):
         noise.add(values, np.float32(move))
     assert noise.largest == 2
-    assert noise.explains(np.array([4.0, 8.0, 0.0]), 1) and not noise.explains(np.array([4.1, 8.0, 0.0]), 1)
+    assert noise.explains(np.array([4.0, 8.0, 0.0]), 1) and not noise.explains(
+        np.array([4.1, 8.0, 0.0]), 1
+    )
 
 
 def test_what_has_no_elements_has_a_largest_move() -> None:
@@ -80,7 +96,9 @@ CHANNELS[:, 0] = 1.0  # amplifies
         (1, slice(0, 3), False),
     ],
 )
-def test_a_channel_that_amplifies_excuses_no_other_one(channel: int, rows: slice, is_explained: bool) -> None:
+def test_a_channel_that_amplifies_excuses_no_other_one(
+    channel: int, rows: slice, is_explained: bool
+) -> None:
     off = np.zeros(CHANNELS.shape)
     off[rows, channel] = 1.0
     assert noise_of(CHANNELS).explains(off, ABOUT) == is_explained
@@ -118,7 +136,9 @@ def mixed(path: Path, bias: float) -> Path:
         first, rest = Split <axis = 1> (a, parts) xf, xr = Split <axis = 1> (x, parts)
         up = Add (xf, k) d = Sub (up, k) q = Mul (d, d) s = Add (q, e) r = Div (g, s)
         y = Concat <axis = 1> (r, rest) }""")
-    model.graph.initializer.extend(numpy_helper.from_array(v.astype(np.float32), n) for n, v in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(v.astype(np.float32), n) for n, v in weights.items()
+    )
     onnx.save(model, path)
     return path
 
@@ -158,5 +178,10 @@ def test_a_few_elements_are_not_the_usual_difference() -> None:
     other[:30] = np.nan
     other[30:60] = 3
     assert usual_difference(value, other) == 2
-    assert usual_difference(value, other[:50]) == usual_difference([value], [other]) == usual_difference(1, 2) == 0
+    assert (
+        usual_difference(value, other[:50])
+        == usual_difference([value], [other])
+        == usual_difference(1, 2)
+        == 0
+    )
     assert usual_difference(np.arange(9), np.arange(9)[::-1]) == 0, "integers do not round"

@@ -1,4 +1,6 @@
-"""Where the model itself has NaN and infinities elsewhere when it is run in another way, they decide nothing."""
+"""Where the model itself has NaN and infinities elsewhere when it is run in another way, they
+decide nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ LARGE, SMALL = 3e38, 1e-30
 
 
 def scaled(*, is_folded: bool = False, is_wrong: bool = False) -> ModelProto:
-    """A product of which a factor is put into the weights, as the basic optimizers do: it overflows no more.
+    """A product of which a factor is put into the weights, as the basic optimizers do: it overflows
+    no more.
 
     Nothing but NaN and infinities in `x` makes it differ from 0.
     """
@@ -37,7 +40,9 @@ def scaled(*, is_folded: bool = False, is_wrong: bool = False) -> ModelProto:
     for tensor in model.graph.initializer:
         if tensor.name in values:
             tensor.CopyFrom(
-                numpy_helper.from_array(np.full((1, 1, 1, 1), values[tensor.name], np.float32), tensor.name)
+                numpy_helper.from_array(
+                    np.full((1, 1, 1, 1), values[tensor.name], np.float32), tensor.name
+                )
             )
     return model
 
@@ -55,7 +60,9 @@ def test_what_the_model_does_itself_is_no_difference(paths: tuple[Path, Path]) -
 
 
 def test_it_would_be_one(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judge.OptimizerDependence, "reaches", lambda self, feeds, outputs, reaches: list(reaches))
+    monkeypatch.setattr(
+        judge.OptimizerDependence, "reaches", lambda self, feeds, outputs, reaches: list(reaches)
+    )
     monkeypatch.setattr(order_dependence, "_SUMS", ())  # which knows a Conv with large weights, too
     assert verify(*paths).status == "different"
 

@@ -24,7 +24,9 @@ CASES: list[tuple[Callable[[set[str]], bool], set[str]]] = [
 
 
 @pytest.mark.parametrize(("is_right", "expected"), CASES)
-def test_the_fewest_that_have_to_be_off(is_right: Callable[[set[str]], bool], expected: set[str]) -> None:
+def test_the_fewest_that_have_to_be_off(
+    is_right: Callable[[set[str]], bool], expected: set[str]
+) -> None:
     asked: list[Sequence[str]] = []
 
     def ask(off: Sequence[str]) -> bool:

@@ -21,7 +21,10 @@ FACTOR = "f = Constant <value = float {{{}}}> ()"
 # Behind the reduction of b, p is what it gives; between, its elements may be turned around.
 PRODUCT = ("s = Mul (x, x) b = Add (s, x)", "ReduceProd")
 LARGE = (f"{FACTOR.format('2e35')} b = Mul (x, f)", "ReduceSum")
-CANCELS = (f"{FACTOR.format('1e3')} w = Mul (x, f) s = Neg (w) b = Concat <axis = 1> (w, x, s)", "ReduceSum")
+CANCELS = (
+    f"{FACTOR.format('1e3')} w = Mul (x, f) s = Neg (w) b = Concat <axis = 1> (w, x, s)",
+    "ReduceSum",
+)
 SUMS = {"a product": PRODUCT, "a sum of large numbers": LARGE, "a sum that cancels": CANCELS}
 
 
@@ -32,7 +35,13 @@ def body(made: tuple[str, str], behind: str = "y = Identity (p)", *, turned: boo
 
 
 def judge(
-    tmp_path: Path, given: str, other: str, *, more: str = "", result: str = "float", rows: str = "N"
+    tmp_path: Path,
+    given: str,
+    other: str,
+    *,
+    more: str = "",
+    result: str = "float",
+    rows: str = "N",
 ) -> Verification:
     head = HEAD.format(more=more, result=result, rows=rows)
     onnx.save(parse(f"{head} {{ {given} }}"), tmp_path / "a.onnx")
@@ -51,7 +60,10 @@ def test_a_wrong_factor_is_a_difference(tmp_path: Path, case: str) -> None:
     factor = 2 if case == "a sum that cancels" else 1.01
     wrong = f"g = Constant <value = float {{{factor}}}> () y = Mul (p, g)"
     for turned in (False, True):
-        assert judge(tmp_path, body(SUMS[case]), body(SUMS[case], wrong, turned=turned)).status == "different"
+        assert (
+            judge(tmp_path, body(SUMS[case]), body(SUMS[case], wrong, turned=turned)).status
+            == "different"
+        )
 
 
 @pytest.mark.parametrize("case", SUMS)
@@ -73,11 +85,17 @@ def test_it_is_followed_to_where_it_is_seen(tmp_path: Path) -> None:
         given, same = (body(PRODUCT, behind, turned=turned) for turned in (False, True))
         assert judge(tmp_path, given, same, result=result, rows=rows).status == "equal", behind
     wrong = body(PRODUCT, "n = IsNaN (p) y = Identity (n)")
-    assert judge(tmp_path, body(PRODUCT, "n = IsNaN (p) y = Not (n)"), wrong, result="bool").status == "different"
+    assert (
+        judge(tmp_path, body(PRODUCT, "n = IsNaN (p) y = Not (n)"), wrong, result="bool").status
+        == "different"
+    )
 
 
 def test_what_no_input_decides_is_not_verified(tmp_path: Path) -> None:
-    far = (f"{FACTOR.format('1e20')} w = Mul (x, f) s = Reciprocal (w) b = Concat <axis = 1> (w, s)", "ReduceProd")
+    far = (
+        f"{FACTOR.format('1e20')} w = Mul (x, f) s = Reciprocal (w) b = Concat <axis = 1> (w, s)",
+        "ReduceProd",
+    )
     found = judge(tmp_path, body(far), body(far, "y = Neg (p)"))
     assert found.status == "impossible" and "depends on the order" in found.summary
 
@@ -90,17 +108,31 @@ def test_in_a_branch_only_finite_inputs_count(tmp_path: Path) -> None:
         for which, name in (("then", "r"), ("else", "s"))
     ]
     other = [branch.replace("Identity (q", "Neg (q") for branch in branches]
-    nan = [branch.replace("ReduceMax <keepdims = 0> (x, a)", "ReduceMax <keepdims = 0> (z, a)") for branch in branches]
+    nan = [
+        branch.replace("ReduceMax <keepdims = 0> (x, a)", "ReduceMax <keepdims = 0> (z, a)")
+        for branch in branches
+    ]
     kept = "n = IsNaN (x) c = Constant <value = float {-9}> () z = Where (n, c, x)"
     given = f"y = If (which) <{', '.join(branches)}>"
-    assert judge(tmp_path, given, f"{kept} y = If (which) <{', '.join(nan)}>", more=", bool which").status == "equal"
-    assert judge(tmp_path, given, f"y = If (which) <{', '.join(other)}>", more=", bool which").status == "different"
+    assert (
+        judge(
+            tmp_path, given, f"{kept} y = If (which) <{', '.join(nan)}>", more=", bool which"
+        ).status
+        == "equal"
+    )
+    assert (
+        judge(tmp_path, given, f"y = If (which) <{', '.join(other)}>", more=", bool which").status
+        == "different"
+    )
 
 
 def test_beside_a_branch_all_inputs_count(tmp_path: Path) -> None:
     """What does not come of the branch with a reduction is compared on NaN and infinities, too."""
     branches = [
-        f"{which}_branch = {which} () => (float[N] {name}) {{ {name} = ReduceMax <keepdims = 0> (x, a) }}"
+        (
+            f"{which}_branch = {which} () => (float[N] {name}) {{ {name} = ReduceMax <keepdims = "
+            f"0> (x, a) }}"
+        )
         for which, name in (("then", "r"), ("else", "s"))
     ]
     head = HEAD.replace("({result}", "(float[N] z, {result}")
@@ -118,7 +150,9 @@ def test_beside_a_branch_all_inputs_count(tmp_path: Path) -> None:
 def test_functions_are_looked_into(tmp_path: Path) -> None:
     paths = []
     for name, turned in (("a", False), ("b", True)):
-        model = parse(f"{HEAD.format(more='', result='float', rows='N')} {{ {body(PRODUCT, turned=turned)} }}")
+        model = parse(
+            f"{HEAD.format(more='', result='float', rows='N')} {{ {body(PRODUCT, turned=turned)} }}"
+        )
         function = model.functions.add(name="inner", domain="own", input=["x"], output=["y"])
         function.opset_import.add(domain="", version=18)
         for initializer in model.graph.initializer:
@@ -145,7 +179,9 @@ def test_a_count_of_a_mask_leaves_nothing_open(tmp_path: Path, kind: int) -> Non
     assert found.status == "different" and found.runs == 0, found
 
 
-def test_a_product_that_overflows_on_the_way_may_be_associated_in_another_way(tmp_path: Path) -> None:
+def test_a_product_that_overflows_on_the_way_may_be_associated_in_another_way(
+    tmp_path: Path,
+) -> None:
     """-2e38 · x · Sigmoid(-2e38) is NaN or 0."""
     given, wrong = "p = Mul (g, x) y = Mul (p, s)", "q = Mul (s, s) p = Mul (g, q) y = Mul (p, x)"
     for factor, other, status in (
@@ -164,18 +200,30 @@ def test_what_a_cast_makes_of_numbers_beyond_its_integers_is_open(tmp_path: Path
     made = f"{FACTOR.format(100)} h = Mul (x, f)"
     kept = "l = Constant <value = float {-128}> () u = Constant <value = float {127}> () c = Clip (h, l, u)"
     given = f"{made} y = Cast <to = 3> (h)"
-    found = judge(tmp_path, given, f"{made} {kept} y = Cast <to = 3> (c)", result="int8", rows="N,100")
+    found = judge(
+        tmp_path, given, f"{made} {kept} y = Cast <to = 3> (c)", result="int8", rows="N,100"
+    )
     assert found.status == "equal", found
     wrong = f"{made} {kept} n = Neg (c) y = Cast <to = 3> (n)"
     assert judge(tmp_path, given, wrong, result="int8", rows="N,100").status == "different"
 
 
 @pytest.mark.parametrize(("factor", "status"), [("3e38", "equal"), ("1e8", "different")])
-def test_a_sum_of_products_that_overflow_decides_nothing(tmp_path: Path, factor: str, status: str) -> None:
-    """What is added last may be lost to an infinity, or make NaN of it; a wrong sum of smaller ones is one."""
+def test_a_sum_of_products_that_overflow_decides_nothing(
+    tmp_path: Path, factor: str, status: str
+) -> None:
+    """What is added last may be lost to an infinity, or make NaN of it; a wrong sum of smaller ones
+    is one.
+    """
     head = "agraph (float[N,3] x) => (float[N,1] y)"
-    for name, weights in (("a", f"{factor}, {factor}, -{factor}"), ("b", f"{factor}, -{factor}, {factor}")):
-        onnx.save(parse(f"{head} <float[3,1] w = {{{weights}}}> {{ y = MatMul (x, w) }}"), tmp_path / f"{name}.onnx")
+    for name, weights in (
+        ("a", f"{factor}, {factor}, -{factor}"),
+        ("b", f"{factor}, -{factor}, {factor}"),
+    ):
+        onnx.save(
+            parse(f"{head} <float[3,1] w = {{{weights}}}> {{ y = MatMul (x, w) }}"),
+            tmp_path / f"{name}.onnx",
+        )
     assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == status
 
 

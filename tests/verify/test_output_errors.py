@@ -36,7 +36,9 @@ def test_the_largest_errors_of_all_samples_and_where() -> None:
 
 
 def test_equal_bits_have_no_place() -> None:
-    assert row((np.float32([1]), np.float32([1]))) == OutputErrors("y", "disabled", 1, 0.0, 0.0, 1.0, "")
+    assert row((np.float32([1]), np.float32([1]))) == OutputErrors(
+        "y", "disabled", 1, 0.0, 0.0, 1.0, ""
+    )
 
 
 def test_tiny_elements_have_no_relative_error() -> None:
@@ -65,7 +67,9 @@ def test_tiny_elements_have_no_relative_error() -> None:
 )
 def test_values_of_every_kind(ours: Any, theirs: Any, max_abs: float, worst: str) -> None:
     found = row((ours, theirs))
-    assert found.max_abs == pytest.approx(max_abs) and found.worst == worst and -1 <= found.cosine <= 1
+    assert (
+        found.max_abs == pytest.approx(max_abs) and found.worst == worst and -1 <= found.cosine <= 1
+    )
 
 
 SCALED = "agraph (float[N,3] x) => (float[N,3] y) <float by = {{{}}}> {{ y = Mul (x, by) }}"
@@ -99,7 +103,9 @@ def test_it_is_shown_by_verify_and_convert() -> None:
     ("numerics", "accepted", "refused"),
     [("bitwise", 0.5e-5, 3e-5), ("rounding", 5e-5, 3e-4), ("approximate", 5e-3, 0.0100001)],
 )
-def test_what_rewrites_claim_decides_how_near_results_are(numerics: Any, accepted: float, refused: float) -> None:
+def test_what_rewrites_claim_decides_how_near_results_are(
+    numerics: Any, accepted: float, refused: float
+) -> None:
     y = np.float32([1e-3, 1])
     assert compare(y, y + np.float32([accepted, 0]), Yardstick(numerics)) is None
     assert compare(y, y + np.float32([refused, 0]), Yardstick(numerics)) is not None

@@ -27,15 +27,42 @@ NESTED = """ab = Concat <axis = 1> (a, b) ba = Concat <axis = 1> (a, b) {} y = C
         ("y = Concat <axis = 1> (a, c)", {1: (4, "M")}),
         ("j = Concat <axis = 1> (a, b) y = Transpose <perm = [2, 0, 1]> (j)", {2: (4, 3)}),
         ("j = Concat <axis = 1> (a, b) t = Transpose (j) y = Identity (t)", {1: (4, 3)}),
-        ("j = Concat <axis = 1> (a, b) k = Constant <value_ints = [0]> () y = Unsqueeze (j, k)", {2: (4, 3)}),
-        ("j = Concat <axis = 2> (a, a) s = Constant <value_ints = [-1, 14]> () y = Reshape (j, s)", {1: (7, 7)}),
-        ("j = Concat <axis = 2> (a, a) s = Constant <value_ints = [0, 8, 7]> () y = Reshape (j, s)", {}),
-        ("j = Concat <axis = 2> (a, a) c1 = Cast <to = 10> (j) y = Cast <to = 1> (c1)", {2: (7, 7)}),
+        (
+            "j = Concat <axis = 1> (a, b) k = Constant <value_ints = [0]> () y = Unsqueeze (j, k)",
+            {2: (4, 3)},
+        ),
+        (
+            (
+                "j = Concat <axis = 2> (a, a) s = Constant <value_ints = [-1, 14]> () y = Reshape "
+                "(j, s)"
+            ),
+            {1: (7, 7)},
+        ),
+        (
+            (
+                "j = Concat <axis = 2> (a, a) s = Constant <value_ints = [0, 8, 7]> () y = Reshape "
+                "(j, s)"
+            ),
+            {},
+        ),
+        (
+            "j = Concat <axis = 2> (a, a) c1 = Cast <to = 10> (j) y = Cast <to = 1> (c1)",
+            {2: (7, 7)},
+        ),
         ("j = Concat <axis = 1> (a, b) y = Sigmoid (j)", {}),
         ("j = Concat <axis = 1> (a, b) y = Relu (j)", {1: (4, 3)}),
-        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Mul (k, j)", {1: (4, 3)}),
-        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Div (k, j)", {1: (4, 3)}),
-        ("j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Clip (j, k)", {1: (4, 3)}),
+        (
+            "j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Mul (k, j)",
+            {1: (4, 3)},
+        ),
+        (
+            "j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Div (k, j)",
+            {1: (4, 3)},
+        ),
+        (
+            "j = Concat <axis = 1> (a, b) k = Constant <value_float = 2.0> () y = Clip (j, k)",
+            {1: (4, 3)},
+        ),
         ("j = Concat <axis = 1> (a, b) y = Mul (j, c)", {}),
         ("j = Concat <axis = 1> (a, b) y = Mul (j, j)", {}),
         (NESTED.format("", 1, "ab, ba"), {1: (4, 3, 4, 3)}),
@@ -50,7 +77,9 @@ def test_where_parts_lie(body: str, joints: dict[int, tuple[int | str, ...]]) ->
 
 def test_functions_are_looked_into() -> None:
     model = with_function(
-        "agraph (float[N,4] x) => (float[N,8] y) { y = my.F (x) }", "F", "y = Concat <axis = 1> (x, x)"
+        "agraph (float[N,4] x) => (float[N,8] y) { y = my.F (x) }",
+        "F",
+        "y = Concat <axis = 1> (x, x)",
     )
     assert joints_of(model) == {"y": (Joint(1, (4, 4)),)}
 
@@ -60,7 +89,13 @@ def test_the_parts_of_an_array() -> None:
     assert blocks_of([Joint(1, (4, "M"))], (2, 9)) == [(every, slice(0, 4)), (every, slice(4, 9))]
     assert len(blocks_of([Joint(0, (1, 1)), Joint(2, (4, 3))], (2, 5, 7))) == 4
     assert blocks_of([Joint(1, (4, "M"))], (2, 4)) == [], "the other one is empty"
-    for joint in (Joint(1, (4, 3)), Joint(1, ("A", "B")), Joint(2, (4, 5)), Joint(1, (12, "M")), Joint(1, (9,))):
+    for joint in (
+        Joint(1, (4, 3)),
+        Joint(1, ("A", "B")),
+        Joint(2, (4, 5)),
+        Joint(1, (12, "M")),
+        Joint(1, (9,)),
+    ):
         assert blocks_of([joint], (2, 9)) == []
     assert blocks_of([Joint(0, (1,) * 500)], (500, 2)) == [] and blocks_of([], (2, 9)) == []
 
@@ -71,7 +106,9 @@ def test_each_part_has_its_own_scale() -> None:
     parts = Yardstick(joints=(Joint(1, (2, "M")),))
     for off, is_same in ((5e-4, True), (7e-4, False)):  # 1e-4 of the largest, and 1e-3 of itself
         other = y + np.float32([[0], [0], [off]])
-        assert (compare(y, other, parts) is None) == is_same and bool(unequal(y, other, parts).any()) != is_same
+        assert (compare(y, other, parts) is None) == is_same and bool(
+            unequal(y, other, parts).any()
+        ) != is_same
         assert compare(y, other) is None
     other = y + np.float32([[0.1], [0], [0]])
     assert compare(y, other, parts) is None, "0.064 and 0.64 are accepted in the large ones"
@@ -116,7 +153,9 @@ def detector(path: Path, bias: float, behind: str = "Identity (j)") -> Path:
 
 @pytest.mark.parametrize("behind", ["Identity (j)", "Relu (j)", "Mul (j, k)"])
 @pytest.mark.parametrize("numerics", ["rounding", "approximate"])
-def test_an_error_in_scores_does_not_hide_behind_boxes(numerics: str, behind: str, tmp_path: Path) -> None:
+def test_an_error_in_scores_does_not_hide_behind_boxes(
+    numerics: str, behind: str, tmp_path: Path
+) -> None:
     paths = detector(tmp_path / "a.onnx", 0.0, behind), detector(tmp_path / "b.onnx", 0.02, behind)
     shapes = {"x": (3, 4), "z": (3, 2)}
     assert verify(*paths, input_shape=shapes, numerics=numerics).status == "different"

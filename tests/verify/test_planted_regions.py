@@ -1,4 +1,6 @@
-"""On models of many kinds: a wrong region is never excused, wherever it lies; a flip of one quantization step is."""
+"""On models of many kinds: a wrong region is never excused, wherever it lies; a flip of one
+quantization step is.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ BUILT = {
     "normalized": "m = MatMul (x, v) l = LayerNormalization (m, g) y = Softmax (l)",
     "joined": "t = Tanh (x) b = Mul (t, c) p = Sigmoid (x) y = Concat <axis = 1> (b, p)",
     "reduced": "e = Exp (x) t = ReduceSum <keepdims = 1> (e, a) d = Div (e, t) y = Log (d)",
-    "half": "h = Cast <to = 10> (x) e = Sigmoid (h) k = Cast <to = 10> (c) m = Mul (e, k) y = Cast <to = 1> (m)",
+    "half": (
+        "h = Cast <to = 10> (x) e = Sigmoid (h) k = Cast <to = 10> (c) m = Mul (e, k) y = Cast "
+        "<to = 1> (m)"
+    ),
     "rounded": "m = MatMul (x, v) r = Div (m, s) f = Round (r) d = Mul (f, s) y = MatMul (d, v)",
     "quantized": QDQ.format("y"),
     "quantized on request": "q, u, o = DynamicQuantizeLinear (x) i = MatMulInteger (q, w, o) f = Cast <to = 1> (i) "
@@ -53,12 +58,18 @@ def built(name: str) -> onnx.ModelProto:
         "z": np.array(121, np.uint8),
     }
     read = {name for node in model.graph.node for name in node.input}
-    model.graph.initializer.extend(numpy_helper.from_array(v, n) for n, v in values.items() if n in read)
+    model.graph.initializer.extend(
+        numpy_helper.from_array(v, n) for n, v in values.items() if n in read
+    )
     return model
 
 
-def planted(model: onnx.ModelProto, name: str, body: str, **constants: np.ndarray) -> onnx.ModelProto:
-    """The model with a value made another one: `body` makes it, `name`, of `before`, and of where its elements lie."""
+def planted(
+    model: onnx.ModelProto, name: str, body: str, **constants: np.ndarray
+) -> onnx.ModelProto:
+    """The model with a value made another one: `body` makes it, `name`, of `before`, and of where
+    its elements lie.
+    """
     made = onnx.ModelProto()
     made.CopyFrom(model)
     for node in made.graph.node:
@@ -70,18 +81,27 @@ def planted(model: onnx.ModelProto, name: str, body: str, **constants: np.ndarra
     for node in own.node:
         for names in (node.input, node.output):
             names[:] = [
-                f"{name}.before" if one == "before" else name if one == "result" else f"{name}.{one}" for one in names
+                f"{name}.before"
+                if one == "before"
+                else name
+                if one == "result"
+                else f"{name}.{one}"
+                for one in names
             ]
     at = next(k for k, node in enumerate(made.graph.node) if f"{name}.before" in node.output) + 1
     nodes = [*made.graph.node[:at], *own.node, *made.graph.node[at:]]
     del made.graph.node[:]
     made.graph.node.extend(nodes)
-    made.graph.initializer.extend(numpy_helper.from_array(v, f"{name}.{n}") for n, v in constants.items())
+    made.graph.initializer.extend(
+        numpy_helper.from_array(v, f"{name}.{n}") for n, v in constants.items()
+    )
     return made
 
 
 def with_region(model: onnx.ModelProto, start: float | None, is_half: bool) -> onnx.ModelProto:
-    """A tenth of the output, from there on or every tenth element, ten times as far off as the tolerance."""
+    """A tenth of the output, from there on or every tenth element, ten times as far off as the
+    tolerance.
+    """
     if start is None:
         body = "ten = Constant <value_int = 10> () left = Mod (at, ten) where = Equal (left, zero)"
     else:
@@ -97,16 +117,23 @@ def with_region(model: onnx.ModelProto, start: float | None, is_half: bool) -> o
 
 
 def with_step(
-    model: onnx.ModelProto, name: str, where: str = "Equal (left, place)", left: str = "Add (at, zero)"
+    model: onnx.ModelProto,
+    name: str,
+    where: str = "Equal (left, place)",
+    left: str = "Add (at, zero)",
 ) -> onnx.ModelProto:
     """One element of a grid on the next step, or others."""
     kind, most = (TensorProto.FLOAT, 1 << 20) if name == "f" else (TensorProto.UINT8, 255)
     body = f"""i = Cast <to = 6> (before) left = {left} where = {where} w = Cast <to = 6> (where) m = Add (i, w)
         k = Min (m, most) result = Cast <to = {kind}> (k)"""
-    return planted(model, name, body, place=np.array(17), eight=np.array(8), most=np.array(most, np.int32))
+    return planted(
+        model, name, body, place=np.array(17), eight=np.array(8), most=np.array(most, np.int32)
+    )
 
 
-def status(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto) -> tuple[str, str]:
+def status(
+    tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto
+) -> tuple[str, str]:
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
     for path, proto in zip(paths, (reference, candidate), strict=True):
         onnx.save(proto, path)
@@ -115,7 +142,9 @@ def status(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProt
 
 
 @pytest.mark.parametrize("place", [*PLACES, "every tenth"])
-@pytest.mark.parametrize("name", [*(path.stem for path in SAMPLES), *(n for n in BUILT if n != "quantized output")])
+@pytest.mark.parametrize(
+    "name", [*(path.stem for path in SAMPLES), *(n for n in BUILT if n != "quantized output")]
+)
 def test_a_wrong_region_is_never_excused(name: str, place: str, tmp_path: Path) -> None:
     sample = next((path for path in SAMPLES if path.stem == name), None)
     model = onnx.load(sample) if sample else built(name)
@@ -127,10 +156,16 @@ def test_a_wrong_region_is_never_excused(name: str, place: str, tmp_path: Path) 
 def test_a_flip_of_one_step_is_excused(name: str, tmp_path: Path) -> None:
     model = built(name)
     found, summary = status(tmp_path, model, with_step(model, GRIDS[name]))
-    assert found == "equal" and summary.count("on the next step") == 2 and "at level all, in " in summary, summary
+    assert (
+        found == "equal"
+        and summary.count("on the next step") == 2
+        and "at level all, in " in summary
+    ), summary
 
 
-@pytest.mark.parametrize("left", ["Mod (at, eight)", "Add (at, zero)"], ids=["every eighth", "the first ones"])
+@pytest.mark.parametrize(
+    "left", ["Mod (at, eight)", "Add (at, zero)"], ids=["every eighth", "the first ones"]
+)
 @pytest.mark.parametrize("name", GRIDS)
 def test_a_region_on_the_next_step_is_not(name: str, left: str, tmp_path: Path) -> None:
     model = built(name)

@@ -20,32 +20,52 @@ IN_HALF = f"h = Cast <{HALF}> (x) e = Exp (h)"
     [
         ("float float", "y = Exp (x)", ""),
         ("float16 float", f"e = Exp (x) y = Cast <{FLOAT}> (e)", "float16"),
-        ("float16 float", f"e = Exp (x) i = Identity (e) c = Cast <{FLOAT}> (i) y = Relu (c)", "float16"),
+        (
+            "float16 float",
+            f"e = Exp (x) i = Identity (e) c = Cast <{FLOAT}> (i) y = Relu (c)",
+            "float16",
+        ),
         ("float16 float", f"y = Cast <{FLOAT}> (x)", ""),
         ("float16 float", f"t = Transpose (x) c = Cast <{FLOAT}> (t) y = Exp (c)", "float32"),
         ("float float", f"{IN_HALF} y = Cast <{FLOAT}> (e)", "float16"),
-        ("float float", f"h = Cast <{BRAIN}> (x) c = Cast <{FLOAT}> (h) y = Add (x, c)", "bfloat16"),
+        (
+            "float float",
+            f"h = Cast <{BRAIN}> (x) c = Cast <{FLOAT}> (h) y = Add (x, c)",
+            "bfloat16",
+        ),
         ("float double", f"e = Exp (x) y = Cast <{DOUBLE}> (e)", "float32"),
         ("double double", "y = Exp (x)", "float64"),
         ("float float", f"c = Cast <{FLOAT}> (w) y = Add (x, c)", "float32"),
         ("float float", f"k = Exp (w) c = Cast <{FLOAT}> (k) y = Add (x, c)", "float32"),
-        ("float float", f"{IN_HALF} a = ArgMax <axis = 1> (e) c = Cast <{FLOAT}> (a) y = Add (x, c)", "float32"),
+        (
+            "float float",
+            f"{IN_HALF} a = ArgMax <axis = 1> (e) c = Cast <{FLOAT}> (a) y = Add (x, c)",
+            "float32",
+        ),
         ("float float", f"{IN_HALF} g = Greater (e, h) y = Where (g, x, x)", ""),
         ("float float", f"{IN_HALF} u = own.Unknown (e) y = Cast <{FLOAT}> (u)", "float16"),
         (
             "float float",
             "d = ReduceMax <keepdims = 0> (w) b = Cast <to = 9> (d) "
-            f"y = If (b) <then_branch = a () => (float[N,4] p) {{ {IN_HALF} p = Cast <{FLOAT}> (e) }}, "
+            f"y = If (b) <then_branch = a () => (float[N,4] p) {{ {IN_HALF} p = Cast <{FLOAT}> "
+            f"(e) }}, "
             "else_branch = b () => (float[N,4] q) { q = Exp (x) }>",
             "float16",
         ),
     ],
 )
 def test_what_is_computed_on_the_way_counts(kinds: str, body: str, precision: str) -> None:
-    """What is constant, or an input, is exact, and so is an integer that comes of half precision."""
+    """What is constant, or an input, is exact, and so is an integer that comes of half
+    precision.
+    """
     read, made = kinds.split()
-    model = parse(f"agraph ({read}[N,4] x) => ({made}[N,4] y) <float16[4] w = {{1, 2, 3, 4}}> {{ {body} }}")
-    assert least_precise(model).get("y", "") in (precision, "float32" if precision == "" else precision)
+    model = parse(
+        f"agraph ({read}[N,4] x) => ({made}[N,4] y) <float16[4] w = {{1, 2, 3, 4}}> {{ {body} }}"
+    )
+    assert least_precise(model).get("y", "") in (
+        precision,
+        "float32" if precision == "" else precision,
+    )
 
 
 def test_functions_are_looked_into() -> None:
@@ -58,7 +78,9 @@ CHAIN = "agraph (float16[N,600] x) => (float[N,600] y) {{ a = Exp (x) {} y = Cas
 
 
 def test_a_right_rewrite_in_half_precision_is_right(tmp_path: Path) -> None:
-    """onnxruntime rounds to float16 between two nodes, or does not where nothing is between them."""
+    """onnxruntime rounds to float16 between two nodes, or does not where nothing is between
+    them.
+    """
     paths = [tmp_path / "a.onnx", tmp_path / "b.onnx", tmp_path / "c.onnx"]
     texts = CHAIN.format("b = Identity (a) c = Identity (b)", "c"), CHAIN.format("", "a")
     wrong = "k = Constant <value_float = 1.02> () h = Cast <to = 10> (k) b = Mul (a, h)"

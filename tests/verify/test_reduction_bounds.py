@@ -16,9 +16,17 @@ Array = np.ndarray
 NAN, INF = np.nan, np.inf
 LARGE = 3e38
 
-# What no order changes: NaN and infinities that are there, what overflows in each order, ordinary numbers.
+# What no order changes: NaN and infinities that are there, what overflows in each order, ordinary
+# numbers.
 DECIDED = {
-    "ReduceSum": [[NAN, 1, 2], [INF, 1, 2], [INF, -INF, 1], [LARGE, LARGE, LARGE], [1, 2, 3], [LARGE, -LARGE]],
+    "ReduceSum": [
+        [NAN, 1, 2],
+        [INF, 1, 2],
+        [INF, -INF, 1],
+        [LARGE, LARGE, LARGE],
+        [1, 2, 3],
+        [LARGE, -LARGE],
+    ],
     "ReduceMean": [[INF, -1, 5], [-LARGE, -LARGE, -LARGE]],
     "ReduceL1": [[LARGE, -LARGE, LARGE], [INF, -LARGE, -LARGE]],
     "ReduceL2": [[1e30, -1e30, 1], [1, -2, 3]],
@@ -50,7 +58,12 @@ OPEN = {
     "ReduceMean": [[LARGE, -LARGE, LARGE, 1]],
     "ReduceLogSum": [[1e8, -1e8, 1], [LARGE, LARGE, -LARGE]],
     "ReduceLogSumExp": [[NAN, 1, 2], [NAN, INF, 2]],
-    "ReduceProd": [[1e30, 1e30, 0], [1e30, 1e30, 1e-30, 1e-30], [INF, 1e-30, 1e-30], [1e-30, 1e-30, 1e30]],
+    "ReduceProd": [
+        [1e30, 1e30, 0],
+        [1e30, 1e30, 1e-30, 1e-30],
+        [INF, 1e-30, 1e-30],
+        [1e-30, 1e-30, 1e30],
+    ],
     "ReduceMax": [[NAN, 1, 2]],
     "ReduceMin": [[1, NAN, INF]],
     "MaxPool": [[NAN, 1, 2]],
@@ -63,7 +76,9 @@ OPEN = {
 def spread_of(op: str, row: list[float], dtype: type = np.float32) -> Array:
     x = np.array([row], dtype)
     shape = (1,) if op.startswith("Reduce") else x.shape
-    found = spreads(op, {"axes": [1], "keepdims": 0} if len(shape) == 1 else {}, [x], [np.ones(shape, dtype)])
+    found = spreads(
+        op, {"axes": [1], "keepdims": 0} if len(shape) == 1 else {}, [x], [np.ones(shape, dtype)]
+    )
     assert [one.shape for one in found] == [shape]
     return found[0]
 
@@ -90,7 +105,9 @@ def test_a_nan_is_one_behind_a_logarithm_of_softmax() -> None:
 def test_a_nan_is_in_the_windows_of_its_channel() -> None:
     x = np.ones((2, 3, 4, 4), np.float32)
     x[1, 2, 0, 3] = np.nan
-    (spread,) = spreads("MaxPool", {"kernel_shape": [2, 2]}, [x], [np.ones((2, 3, 3, 3), np.float32)])
+    (spread,) = spreads(
+        "MaxPool", {"kernel_shape": [2, 2]}, [x], [np.ones((2, 3, 3, 3), np.float32)]
+    )
     assert np.isinf(spread[1, 2]).all() and np.isinf(spread).sum() == 9
 
 
@@ -126,7 +143,9 @@ AXES = {  # of 3×2×2 elements, three of which overflow and are 0
 def test_what_is_subnormal_behind_a_softmax_has_few_digits() -> None:
     x = np.array([[0, -50, -86, -95, -104, -200]], np.float32)
     (spread,) = spreads("Softmax", {}, [x], [np.exp(x)])
-    assert (spread > 0).tolist() == [[False, False, False, True, True, False]] and spread.max() < 1e-44
+    assert (spread > 0).tolist() == [
+        [False, False, False, True, True, False]
+    ] and spread.max() < 1e-44
 
 
 @pytest.mark.parametrize("axes", AXES)
@@ -135,7 +154,9 @@ def test_axes_and_rows_are_those_of_the_operator(axes: tuple[int, ...]) -> None:
     x[:, 0, 1] = 1e30, 1e30, 0
     wanted = np.array(AXES[axes])
     for attributes, more in (({"axes": axes}, []), ({}, [np.array(axes, np.int64)])):
-        (spread,) = spreads("ReduceProd", {**attributes, "keepdims": 0}, [x, *more], [np.zeros(wanted.shape, "f4")])
+        (spread,) = spreads(
+            "ReduceProd", {**attributes, "keepdims": 0}, [x, *more], [np.zeros(wanted.shape, "f4")]
+        )
         assert np.isinf(spread).tolist() == wanted.tolist()
 
 
@@ -149,7 +170,9 @@ def test_rows_of_nothing() -> None:
     for op in REDUCTIONS:
         x = np.zeros((2, 0), np.float32)
         shape = (2, 1) if op.startswith("Reduce") else (2, 0)
-        (spread,) = spreads(op, {"axes": [1]} if op.startswith("Reduce") else {}, [x], [np.zeros(shape, np.float32)])
+        (spread,) = spreads(
+            op, {"axes": [1]} if op.startswith("Reduce") else {}, [x], [np.zeros(shape, np.float32)]
+        )
         assert spread.shape == shape and not spread.any()
 
 
@@ -173,26 +196,43 @@ def test_orders_of_processors_differ_by_no_more_than_the_spread(op: str) -> None
         for number in range(400):
             count, scale = int(rng.integers(1, 120)), rng.choice([1.0, 30.0, 60.0, 120.0])
             low, high = (-scale, scale) if op == "ReduceProd" else (scale - 8, scale + 8)
-            row = (rng.standard_normal(count) * 2.0 ** rng.uniform(low, high, count)).astype(np.float32)
+            row = (rng.standard_normal(count) * 2.0 ** rng.uniform(low, high, count)).astype(
+                np.float32
+            )
             if number % 3 == 0:
                 row[rng.integers(count)] = rng.choice([0.0, np.inf, -np.inf, np.nan])
-            found = [apply(np.array([apply(part)[-1] for part in parts]))[-1] for parts in orders(row)]
+            found = [
+                apply(np.array([apply(part)[-1] for part in parts]))[-1] for parts in orders(row)
+            ]
             (spread,) = spreads(op, {"axes": [0], "keepdims": 0}, [row], [np.array(found[0])])
             seen["anything" if np.isinf(spread) else "nothing"] += 1
             allowed = 4 * float(spread) + 1e-5 * abs(float(found[0]))
             if np.isfinite(spread):
                 for other in found:
-                    same = np.array_equal(other, found[0], equal_nan=True) or abs(other - found[0]) <= allowed
+                    same = (
+                        np.array_equal(other, found[0], equal_nan=True)
+                        or abs(other - found[0]) <= allowed
+                    )
                     assert same, (row.tolist(), found, spread)
     assert min(seen.values()) > 20, seen
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceProd", "ReduceMax", "ReduceMin"])
+@pytest.mark.parametrize(
+    "op", ["ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceProd", "ReduceMax", "ReduceMin"]
+)
 def test_whole_numbers_have_one_result(op: str, dtype: type) -> None:
     row = np.array([[1, -1, 0, 1, 1, 1, 2, 3]], dtype)
     result = np.array(
-        [{"ReduceSum": 8, "ReduceL1": 10, "ReduceSumSquare": 18, "ReduceMax": 3, "ReduceMin": -1}.get(op, 0)]
+        [
+            {
+                "ReduceSum": 8,
+                "ReduceL1": 10,
+                "ReduceSumSquare": 18,
+                "ReduceMax": 3,
+                "ReduceMin": -1,
+            }.get(op, 0)
+        ]
     )
     assert not spreads(op, {"axes": [1], "keepdims": 0}, [row], [result.astype(dtype)])[0].any()
 
@@ -207,9 +247,12 @@ def test_sums_that_need_no_rounding_have_one_result() -> None:
 
 def test_the_mean_of_whole_numbers_is_rounded() -> None:
     assert spread_of("ReduceMean", [1, 2, 2]).all()
-    assert spreads("ReduceMean", {"axes": [1], "keepdims": 0}, [np.ones((1, 4), np.float16)], [np.ones(1, np.float16)])[
-        0
-    ].all()
+    assert spreads(
+        "ReduceMean",
+        {"axes": [1], "keepdims": 0},
+        [np.ones((1, 4), np.float16)],
+        [np.ones(1, np.float16)],
+    )[0].all()
 
 
 @pytest.mark.parametrize(
@@ -228,11 +271,14 @@ def test_the_mean_of_whole_numbers_is_rounded() -> None:
         ((INF, 1e30, -1e30), False),
     ],
 )
-def test_which_products_of_several_values_are_open(factors: tuple[float, ...], is_open: bool) -> None:
+def test_which_products_of_several_values_are_open(
+    factors: tuple[float, ...], is_open: bool
+) -> None:
     first, *others = [np.array([factor], np.float32) for factor in factors]
     with np.errstate(all="ignore"):
         results = {
-            np.float32(np.prod(order, dtype=np.float32)).tobytes() for order in permutations(map(float, factors))
+            np.float32(np.prod(order, dtype=np.float32)).tobytes()
+            for order in permutations(map(float, factors))
         }
     spread = spread_of_product([np.ones((2, 1), np.float32), first, *others])
     assert spread.shape == (2, 1) and (np.isinf(spread) == is_open).all()

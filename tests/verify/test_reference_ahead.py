@@ -1,4 +1,6 @@
-"""The reference runs beside its caller, in the same process of onnxruntime: nobody waits for it or is hurt by it."""
+"""The reference runs beside its caller, in the same process of onnxruntime: nobody waits for it or
+is hurt by it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from fusionc.verify.reference_ahead import reference_ahead
 FEEDS = {"x": np.array([1, 2], np.int64)}
 
 
-def test_it_is_what_verification_would_have_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_what_verification_would_have_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = saved(PLAIN, tmp_path / "model.onnx")
     plain = verify(model, model)
     with reference_ahead(model, None, None) as ahead:
@@ -34,7 +38,9 @@ def test_another_model_is_another_reference(tmp_path: Path) -> None:
         assert ahead.take(model) is not None
 
 
-def test_samples_that_are_not_kept_are_taken_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_that_are_not_kept_are_taken_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fusionc.verify.reference.MOST_KEPT", 0)
     model = saved(PLAIN, tmp_path / "model.onnx")
     with reference_ahead(model, None, None) as ahead:
@@ -53,7 +59,9 @@ def test_who_leaves_does_not_wait_for_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text, is_kept", [(SPLIT, False), (ENDLESS, True)])
 def test_who_asks_meanwhile_gets_an_answer(text: str, is_kept: bool, tmp_path: Path) -> None:
-    """Although the process ends in between. A crash is tried again alone, what takes too long is not."""
+    """Although the process ends in between. A crash is tried again alone, what takes too long is
+    not.
+    """
     plain = Runner(saved(PLAIN, tmp_path / "plain.onnx"))
     wanted = plain.run(FEEDS)[0]
     with step_limit(2), reference_ahead(saved(text, tmp_path / "model.onnx"), None, None) as ahead:
@@ -63,7 +71,9 @@ def test_who_asks_meanwhile_gets_an_answer(text: str, is_kept: bool, tmp_path: P
         assert (ahead.take(tmp_path / "model.onnx") is not None) == is_kept
 
 
-def test_what_takes_too_long_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = saved(ENDLESS, tmp_path / "model.onnx")
     monkeypatch.setattr(verification, "Reference", None)  # it is not opened once more
     with step_limit(2), reference_ahead(model, None, None) as ahead:
@@ -71,7 +81,9 @@ def test_what_takes_too_long_is_waited_for_once(tmp_path: Path, monkeypatch: pyt
     assert found.status == "impossible" and "longer than 2 s" in found.summary
 
 
-def test_loading_that_takes_too_long_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_that_takes_too_long_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = list[object]()
 
     def opens(*arguments: object) -> None:

@@ -19,7 +19,8 @@ from fusionc.verify.judge import Judge
 from fusionc.verify.second_run import SecondRun, held_fast
 from fusionc.verify.verification import verify
 
-# onnxruntime lays out 5 more columns for an operand without elements, and leaves them as they are in memory.
+# onnxruntime lays out 5 more columns for an operand without elements, and leaves them as they are
+# in memory.
 UNWRITTEN = """agraph (float[N,5] x, float[7,2] c) => (float[A,B] y, float[A,C] z, float[7,2] e) {{
     m = Concat <axis = 1> (c, x) from = Constant <value_ints = [2]> () to = Constant <value_ints = [7]> ()
     at = Constant <value_ints = [1]> () z = Slice (m, from, to, at) f = Constant <value_float = {}> ()
@@ -46,7 +47,9 @@ def test_unwritten_elements_are_known(tmp_path: Path) -> None:
     assert of_z is not None and np.isinf(of_z).all() and of_e is None
     y, z, e = held_fast(outputs, [value + 1 for value in outputs], reaches)
     assert np.array_equal(y[:, :2], outputs[0][:, :2] + 1) and np.array_equal(e, outputs[2] + 1)
-    assert np.array_equal(z, outputs[1], equal_nan=True) and np.array_equal(y[:, 2:], outputs[0][:, 2:], equal_nan=True)
+    assert np.array_equal(z, outputs[1], equal_nan=True) and np.array_equal(
+        y[:, 2:], outputs[0][:, 2:], equal_nan=True
+    )
 
 
 @closes_runners
@@ -60,7 +63,8 @@ def judged(tmp_path: Path, candidate: str) -> tuple[str, Judge]:
     found[0][:, 2:] = found[1][:] = -77
     judge = Judge(paths[0], ours)
     outputs = [np.array(value) for value in ours.run(FEEDS)]
-    outputs[0][:, 2:] = outputs[1][:] = 5  # as if that had lain there: what does may be so large that it hides all else
+    # as if that had lain there: what does may be so large that it hides all else
+    outputs[0][:, 2:] = outputs[1][:] = 5
     outcome, _ = judge.outcome(Sample(label="empty", feeds=FEEDS, outputs=outputs), found)
     return outcome, judge
 
@@ -69,24 +73,35 @@ def test_what_nobody_writes_is_not_judged_and_said(tmp_path: Path) -> None:
     outcome, judge = judged(tmp_path, GIVEN)
     why = "there the reference gives something else each time"
     assert outcome == "same"
-    assert judge.summary(()) == f"equal in 1 run; of y 35 of 49 elements are not judged: {why}; z is not judged: {why}"
+    assert (
+        judge.summary(())
+        == f"equal in 1 run; of y 35 of 49 elements are not judged: {why}; z is not judged: {why}"
+    )
 
 
-@pytest.mark.parametrize("wrong", [("1.0", "Relu"), ("-1.0", "Exp")], ids=["another output", "other elements"])
+@pytest.mark.parametrize(
+    "wrong", [("1.0", "Relu"), ("-1.0", "Exp")], ids=["another output", "other elements"]
+)
 def test_all_else_is_judged(wrong: tuple[str, str], tmp_path: Path) -> None:
     assert judged(tmp_path, UNWRITTEN.format(*wrong))[0] == "different"
 
 
-def test_where_nothing_else_is_left_nothing_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_else_is_left_nothing_is_proved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An output that is another one in each run."""
     path = tmp_path / "m.onnx"
     onnx.save(parse("agraph (float[N,5] x) => (float[N,5] y) { y = Sigmoid (x) }"), path)
     run, numbers = Runner.run, count()
     monkeypatch.setattr(
-        Runner, "run", lambda self, feeds: [v + 100 * (-2.0) ** next(numbers) for v in run(self, feeds)]
+        Runner,
+        "run",
+        lambda self, feeds: [v + 100 * (-2.0) ** next(numbers) for v in run(self, feeds)],
     )
     found = verify(path, path, nonfinite=False)
-    assert found.status == "impossible" and found.summary.startswith("nothing is judged: y is not judged"), found
+    assert found.status == "impossible" and found.summary.startswith(
+        "nothing is judged: y is not judged"
+    ), found
 
 
 def test_what_nobody_writes_of_small_outputs_is_known(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ GRAPH = """agraph (float[N,4] x) => (float[a,b] y) <float[4,3] W, float[3] c> {{
     p = MatMul (x, W) q = Add (p, c) {} }}"""
 
 
-def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object) -> Verification:
+def judge(
+    tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object
+) -> Verification:
     onnx.save(reference, tmp_path / "a.onnx")
     onnx.save(candidate, tmp_path / "b.onnx")
     return verify(tmp_path / "a.onnx", tmp_path / "b.onnx", **options)
@@ -67,7 +69,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
-def test_whatever_is_wrong_is_seen(tmp_path: Path, change: Callable[[onnx.ModelProto], object]) -> None:
+def test_whatever_is_wrong_is_seen(
+    tmp_path: Path, change: Callable[[onnx.ModelProto], object]
+) -> None:
     reference = parse(GRAPH.format("y = Abs (q)"))
     candidate = onnx.ModelProto()
     candidate.CopyFrom(reference)
@@ -77,7 +81,9 @@ def test_whatever_is_wrong_is_seen(tmp_path: Path, change: Callable[[onnx.ModelP
 
 def test_a_difference_that_only_another_size_shows(tmp_path: Path) -> None:
     """The mean over the batch, computed for a batch of two."""
-    right = parse("agraph (float[N,4] x) => (float[1,4] y) <int64[1] axis = {0}> { y = ReduceMean (x, axis) }")
+    right = parse(
+        "agraph (float[N,4] x) => (float[1,4] y) <int64[1] axis = {0}> { y = ReduceMean (x, axis) }"
+    )
     wrong = parse("""agraph (float[N,4] x) => (float[1,4] y) <int64[1] axis = {0}, float two = {2}> {
         s = ReduceSum (x, axis) y = Div (s, two) }""")
     assert judge(tmp_path, right, wrong).status == "different"
@@ -100,7 +106,9 @@ def test_a_reference_that_cannot_run_is_no_proof(tmp_path: Path) -> None:
 
 
 def test_random_operators_are_compared_with_equal_seeds(tmp_path: Path) -> None:
-    model = parse("agraph (float[N,3] x) => (float[N,3] y) { r = RandomNormalLike (x) y = Add (x, r) }")
+    model = parse(
+        "agraph (float[N,3] x) => (float[N,3] y) { r = RandomNormalLike (x) y = Add (x, r) }"
+    )
     assert judge(tmp_path, model, model).status == "equal"
 
 
@@ -113,7 +121,8 @@ def test_shapes_that_do_not_fit_are_the_users_mistake(tmp_path: Path) -> None:
     assert "--verify_shape" in caught.value.where
 
 
-# -- comparing values --------------------------------------------------------------------------------------------------
+# -- comparing values
+# --------------------------------------------------------------------------------------------------
 
 VALUES = np.linspace(-3, 5, 24).reshape(4, 6)
 
@@ -124,7 +133,13 @@ def test_one_element_or_another_order(dtype: type) -> None:
     one = values.copy()
     one[2, 3] += dtype(0.1)
     assert compare(values, values.copy()) is None
-    for wrong in (one, values * dtype(1.01), values[::-1].copy(), values.T.copy(), values.astype(np.longdouble)):
+    for wrong in (
+        one,
+        values * dtype(1.01),
+        values[::-1].copy(),
+        values.T.copy(),
+        values.astype(np.longdouble),
+    ):
         assert compare(values, wrong) is not None
 
 
@@ -153,7 +168,9 @@ def test_integers_booleans_strings_and_sequences_are_exact() -> None:
 
 @pytest.mark.parametrize("which", ["reference", "candidate"])
 @pytest.mark.parametrize("fault", ["missing", "a folder", "no model"])
-def test_a_file_that_is_no_model_is_not_a_different_model(tmp_path: Path, which: str, fault: str) -> None:
+def test_a_file_that_is_no_model_is_not_a_different_model(
+    tmp_path: Path, which: str, fault: str
+) -> None:
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [output])
@@ -170,7 +187,12 @@ def test_a_file_that_is_no_model_is_not_a_different_model(tmp_path: Path, which:
 
 BEYOND = {
     "below 0": ("int64[8] x", "int64[8] y", "y = Abs (x)", "y = Identity (x)"),
-    "above 1": ("int64[8] x", "float[8] y", "f = Cast <to = 1> (x)  y = Mul (f, f)", "y = Cast <to = 1> (x)"),
+    "above 1": (
+        "int64[8] x",
+        "float[8] y",
+        "f = Cast <to = 1> (x)  y = Mul (f, f)",
+        "y = Cast <to = 1> (x)",
+    ),
     "a mask by name": (
         "float[8] masked_image",
         "float[8] y",
@@ -198,7 +220,10 @@ def test_what_an_input_seems_to_hold_is_not_all_that_is_tried(
 def test_shapes_of_half_bytes_count(tmp_path: Path) -> None:
     """Of five elements, the last half of a byte is nobody's."""
     head = "g (float[a,b] x) => (uint4[c,d] y) <float one = {1}, uint4 zero, int64[2] s = {3, -1}>"
-    texts = ("y = QuantizeLinear (x, one, zero)", "r = Reshape (x, s)  y = QuantizeLinear (r, one, zero)")
+    texts = (
+        "y = QuantizeLinear (x, one, zero)",
+        "r = Reshape (x, s)  y = QuantizeLinear (r, one, zero)",
+    )
     models = [parse(f"{head} {{ {text} }}", opset=21) for text in texts]
     for model in models:
         model.graph.initializer[1].CopyFrom(helper.make_tensor("zero", TensorProto.UINT4, [], [0]))
@@ -208,7 +233,10 @@ def test_shapes_of_half_bytes_count(tmp_path: Path) -> None:
 
 
 def test_an_empty_input_may_have_its_own_shape(tmp_path: Path) -> None:
-    model = parse("g (float[2,0,4] past, float[2,N,4] new) => (float[2,N,4] y) { y = Concat <axis = 1> (past, new) }")
+    model = parse(
+        "g (float[2,0,4] past, float[2,N,4] new) => (float[2,N,4] y) { y = Concat <axis = 1> "
+        "(past, new) }"
+    )
     assert judge(tmp_path, model, model, input_shape={"past": (2, 0, 4)}).status == "equal"
     with pytest.raises(UsageError, match="does not fit"):
         judge(tmp_path, model, model, input_shape={"past": (2, 0, 4), "new": (2, 0, 4)})
@@ -230,7 +258,10 @@ def test_where_nothing_but_nan_comes_nothing_is_known(tmp_path: Path) -> None:
 def test_an_output_of_which_nothing_is_known_is_named(tmp_path: Path) -> None:
     model = parse(ROOTS.format(", float[N,4] z", f"{NEVER} z = Exp (x)"))
     found = judge(tmp_path, model, model)
-    assert found.status == "equal" and "of y nothing but NaN and infinities was compared" in found.summary
+    assert (
+        found.status == "equal"
+        and "of y nothing but NaN and infinities was compared" in found.summary
+    )
 
 
 @pytest.mark.parametrize("factor", [2.0, 1.0])
@@ -241,7 +272,9 @@ def test_a_huge_bias_hides_nothing(tmp_path: Path, factor: float) -> None:
         model = parse("agraph (float[N,4] x) => (float[N,3] y) { y = Gemm (x, W, C) }")
         weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3) * np.float32(by)
         bias = np.float32([-3e38, 0, 0])
-        model.graph.initializer.extend(numpy_helper.from_array(a, n) for a, n in ((weights, "W"), (bias, "C")))
+        model.graph.initializer.extend(
+            numpy_helper.from_array(a, n) for a, n in ((weights, "W"), (bias, "C"))
+        )
         made.append(model)
     assert judge(tmp_path, *made).status == ("equal" if factor == 1 else "different")
 

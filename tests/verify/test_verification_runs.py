@@ -22,7 +22,9 @@ from fusionc.verify.order_dependence import OrderDependence
 RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
 
 
-def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object) -> Verification:
+def judge(
+    tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object
+) -> Verification:
     onnx.save(reference, tmp_path / "a.onnx")
     onnx.save(candidate, tmp_path / "b.onnx")
     return verify(tmp_path / "a.onnx", tmp_path / "b.onnx", **options)
@@ -39,10 +41,16 @@ def counted(method: Any, calls: list[Any]) -> Any:
 
 
 EDGES = {
-    "zeros": ("y = Div (x, x)", "z = Constant <value = float {1}> () s = Shape (x) y = Expand (z, s)"),
+    "zeros": (
+        "y = Div (x, x)",
+        "z = Constant <value = float {1}> () s = Shape (x) y = Expand (z, s)",
+    ),
     "mixed magnitudes": (
         "y = Identity (x)",
-        "lo = Constant <value = float {-99}> () hi = Constant <value = float {99}> () y = Clip (x, lo, hi)",
+        (
+            "lo = Constant <value = float {-99}> () hi = Constant <value = float {99}> () y = "
+            "Clip (x, lo, hi)"
+        ),
     ),
     "NaN and Inf": (
         "y = Sub (x, x)",
@@ -60,21 +68,29 @@ def test_an_edge_shows_what_ordinary_values_do_not(tmp_path: Path, edge: str) ->
 
 
 def test_a_merge_of_random_nodes_is_seen_and_other_rewrites_are_not(tmp_path: Path) -> None:
-    two = parse(RANDOM.format("i = Identity (x) a = RandomNormalLike (i) b = RandomNormalLike (i) y = Sub (a, b)"))
+    two = parse(
+        RANDOM.format(
+            "i = Identity (x) a = RandomNormalLike (i) b = RandomNormalLike (i) y = Sub (a, b)"
+        )
+    )
     fewer = parse(RANDOM.format("a = RandomNormalLike (x) b = RandomNormalLike (x) y = Sub (a, b)"))
     merged = parse(RANDOM.format("a = RandomNormalLike (x) y = Sub (a, a)"))
     assert judge(tmp_path, two, fewer).status == "equal"
     found = judge(tmp_path, two, merged)
-    assert found.status == "different" and found.differences[0].run == "seed 0, N=2"  # not taken for instability
+    # not taken for instability
+    assert found.status == "different" and found.differences[0].run == "seed 0, N=2"
 
 
 @pytest.mark.parametrize("kind", ["float", "float16", "double"])
 def test_an_overridable_initializer_must_still_be_used(tmp_path: Path, kind: str) -> None:
     def model(operand: str) -> onnx.ModelProto:
         made = parse(
-            f"agraph ({kind}[N,3] x, {kind}[3] w) => ({kind}[N,3] y) <{kind}[3] fixed> {{ y = Mul (x, {operand}) }}"
+            f"agraph ({kind}[N,3] x, {kind}[3] w) => ({kind}[N,3] y) <{kind}[3] fixed> {{ y "
+            f"= Mul (x, {operand}) }}"
         )
-        numbers = np.array([1, 2, 3], {"float": np.float32, "float16": np.float16, "double": np.float64}[kind])
+        numbers = np.array(
+            [1, 2, 3], {"float": np.float32, "float16": np.float16, "double": np.float64}[kind]
+        )
         made.graph.initializer[0].CopyFrom(numpy_helper.from_array(numbers, "fixed"))
         made.graph.initializer.append(numpy_helper.from_array(numbers, "w"))
         return made
@@ -84,7 +100,8 @@ def test_an_overridable_initializer_must_still_be_used(tmp_path: Path, kind: str
     assert found.status == "different" and "initializers overridden" in found.summary
 
 
-# -- a reference that amplifies rounding -------------------------------------------------------------------------------
+# -- a reference that amplifies rounding
+# -------------------------------------------------------------------------------
 
 
 def cancelling(offset: float) -> onnx.ModelProto:
@@ -97,7 +114,9 @@ def cancelling(offset: float) -> onnx.ModelProto:
 
 
 def exact(factor: str = "1") -> onnx.ModelProto:
-    made = parse("agraph (float[N,64] x) => (float[N,64] y) <float[1] factor> { y = Mul (x, factor) }")
+    made = parse(
+        "agraph (float[N,64] x) => (float[N,64] y) <float[1] factor> { y = Mul (x, factor) }"
+    )
     made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([factor]), "factor"))
     return made
 
@@ -129,7 +148,11 @@ def test_rounding_is_seen_without_a_look_at_the_order_of_reductions(
     for reference, candidate, why in (
         (cancelling(12345.7), exact("1.005"), "it is off farther than the reference moves"),
         (cancelling(400000.28), cancelling(400000.28), "nothing is off"),
-        (cancelling(400000.28), scaled(cancelling(400000.28), 1.004), "the reference moves farther than is accepted"),
+        (
+            cancelling(400000.28),
+            scaled(cancelling(400000.28), 1.004),
+            "the reference moves farther than is accepted",
+        ),
     ):
         largest.clear()
         judge(tmp_path, reference, candidate, nonfinite=False)
@@ -161,7 +184,8 @@ def test_a_model_that_moves_by_more_than_is_accepted_is_told_and_not_failed(tmp_
     found = judge(tmp_path, scaled_and_cancelling(700.03, -700.03), scaled_and_cancelling())
     assert found.status == "impossible" and not found.differences
     assert re.fullmatch(
-        "on every input that was tried the model decides nothing: the reference's outputs move by .* % of the largest "
+        "on every input that was tried the model decides nothing: the reference's outputs move "
+        "by .* % of the largest "
         "value when its inputs and weights move by one unit in the last place",
         found.summary,
     )
@@ -169,10 +193,16 @@ def test_a_model_that_moves_by_more_than_is_accepted_is_told_and_not_failed(tmp_
     assert wrong.status == "different"
 
 
-# -- types -------------------------------------------------------------------------------------------------------------
+# -- types
+#
+#
+#
+# -------------------------------------------------------------------------------------------------------------
 
 
-def typed(op: str, inputs: onnx.TypeProto, outputs: onnx.TypeProto, **attributes: object) -> onnx.ModelProto:
+def typed(
+    op: str, inputs: onnx.TypeProto, outputs: onnx.TypeProto, **attributes: object
+) -> onnx.ModelProto:
     domain = "ai.onnx.ml" if op in ("ZipMap", "DictVectorizer") else ""
     graph = helper.make_graph(
         [helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)],
@@ -181,7 +211,9 @@ def typed(op: str, inputs: onnx.TypeProto, outputs: onnx.TypeProto, **attributes
         [helper.make_value_info("y", outputs)],
     )
     return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9
+        graph,
+        opset_imports=[helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)],
+        ir_version=9,
     )
 
 
@@ -227,7 +259,9 @@ TYPED = {
 
 
 @pytest.mark.parametrize(("right", "wrong"), TYPED.values(), ids=TYPED)
-def test_every_type_is_fed_and_compared(tmp_path: Path, right: onnx.ModelProto, wrong: onnx.ModelProto | None) -> None:
+def test_every_type_is_fed_and_compared(
+    tmp_path: Path, right: onnx.ModelProto, wrong: onnx.ModelProto | None
+) -> None:
     found = judge(tmp_path, right, right)
     assert found.status == "equal" and found.runs >= 4
     if wrong is not None:
@@ -238,7 +272,11 @@ def test_an_optional_input_is_fed_with_and_without_a_value(tmp_path: Path) -> No
     optional = helper.make_optional_type_proto(FLOAT)
     always = helper.make_model(
         helper.make_graph(
-            [helper.make_node("Constant", [], ["y"], value=numpy_helper.from_array(np.array(True)))],
+            [
+                helper.make_node(
+                    "Constant", [], ["y"], value=numpy_helper.from_array(np.array(True))
+                )
+            ],
             "g",
             [helper.make_value_info("x", optional)],
             [helper.make_tensor_value_info("y", TensorProto.BOOL, [])],
@@ -247,7 +285,10 @@ def test_an_optional_input_is_fed_with_and_without_a_value(tmp_path: Path) -> No
         ir_version=9,
     )
     assert (
-        judge(tmp_path, typed("OptionalHasElement", optional, tensor(TensorProto.BOOL)), always).status == "different"
+        judge(
+            tmp_path, typed("OptionalHasElement", optional, tensor(TensorProto.BOOL)), always
+        ).status
+        == "different"
     )
 
 
@@ -269,7 +310,13 @@ def test_weights_in_external_files_are_read(tmp_path: Path) -> None:
         made = parse("agraph (float[N,4] x) => (float[N,3] y) <float[4,3] W> { y = MatMul (x, W) }")
         weights = numpy_helper.to_array(made.graph.initializer[0]) * np.float32(factor)
         made.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "W"))
-        onnx.save(made, tmp_path / name, save_as_external_data=True, location=f"{name}.data", size_threshold=0)
+        onnx.save(
+            made,
+            tmp_path / name,
+            save_as_external_data=True,
+            location=f"{name}.data",
+            size_threshold=0,
+        )
         return tmp_path / name
 
     original = write("a.onnx", 1)
@@ -277,10 +324,14 @@ def test_weights_in_external_files_are_read(tmp_path: Path) -> None:
     assert verify(original, write("c.onnx", 1.01)).status == "different"
 
 
-@pytest.mark.parametrize("behind", ["Softmax <axis = -1> (p)", "LayerNormalization <axis = -1> (p, w)"])
+@pytest.mark.parametrize(
+    "behind", ["Softmax <axis = -1> (p)", "LayerNormalization <axis = -1> (p, w)"]
+)
 def test_a_lost_nan_of_a_row_is_a_difference(tmp_path: Path, behind: str) -> None:
     """No infinity in that row makes another one."""
-    head = "agraph (float[N,6] x) => (float[N,6] y) <float[6] w = {1, 2, 3, 4, 5, 6}, float c = {0}>"
+    head = (
+        "agraph (float[N,6] x) => (float[N,6] y) <float[6] w = {1, 2, 3, 4, 5, 6}, float c = {0}>"
+    )
     onnx.save(parse(f"{head} {{ p = Abs (x) y = {behind} }}"), tmp_path / "a.onnx")
     lost = "n = IsNaN (x) a = Abs (x) p = Where (n, c, a)"
     onnx.save(parse(f"{head} {{ {lost} y = {behind} }}"), tmp_path / "b.onnx")
@@ -288,16 +339,21 @@ def test_a_lost_nan_of_a_row_is_a_difference(tmp_path: Path, behind: str) -> Non
     assert found.status == "different" and found.differences[0].run.startswith("NaN, "), found
 
 
-def test_inputs_of_its_own_are_fewer_where_they_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_of_its_own_are_fewer_where_they_take_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sample_runs, "_PATIENCE", 0)
     found = judge(tmp_path, exact(), exact())
     assert found.summary.startswith(
-        "verified in part: equal in 1 run; left out for want of budget: seed 1, N=3 and what follows, as these took "
+        "verified in part: equal in 1 run; left out for want of budget: seed 1, N=3 and what "
+        "follows, as these took "
     )
     assert judge(tmp_path, exact(), exact("1.01")).status == "different"
 
 
-def test_a_model_that_decides_nothing_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_decides_nothing_is_given_up_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One redraw is tried, and no sample after it; with patience all are."""
     models = scaled_and_cancelling(700.03, -700.03), scaled_and_cancelling()
     ran = []
@@ -312,7 +368,9 @@ def test_a_model_that_decides_nothing_is_given_up_in_time(tmp_path: Path, monkey
 def test_the_deployed_candidate_runs_with_no_other_model_in_memory(
     size: int, is_run_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values that are kept are not computed again; those that are not, by a reference that is closed when they are."""
+    """Values that are kept are not computed again; those that are not, by a reference that is
+    closed when they are.
+    """
     monkeypatch.setattr(sample_runs, "bytes_of", lambda _: size)
     np.savez(tmp_path / "x.npz", x=np.full((2, 64), 0.3, np.float32))
     run, asked, opened, others = Runner.run, list[Any](), list[Runner](), list[int]()
@@ -335,7 +393,10 @@ def test_both_branches_meet_the_edges(tmp_path: Path) -> None:
     text = """agraph (float[N,3] x, bool{0} c) => (float[N,3] y) {{
         y = If (c) <then_branch = t () => (float[N,3] a) {{ {1} }},
                     else_branch = e () => (float[N,3] b) {{ {2} }}> }}"""
-    low, high = (f"{name} = Constant <value = float {{{value}}}> ()" for name, value in (("lo", -99), ("hi", 99)))
+    low, high = (
+        f"{name} = Constant <value = float {{{value}}}> ()"
+        for name, value in (("lo", -99), ("hi", 99))
+    )
     for shape in ("", "[1]"):
         right = parse(text.format(shape, "a = Identity (x)", "b = Neg (x)"))
         assert judge(tmp_path, right, right).summary == "equal in 11 runs"
@@ -369,12 +430,16 @@ def test_what_overflows_between_in_the_reference_alone_is_no_difference(
 ) -> None:
     """The reciprocal of a number below 2.9e-39 is infinite."""
     found = judge(
-        tmp_path, parse(OVERFLOW.format(FORMS[reference])), parse(OVERFLOW.format(FORMS[candidate])), nonfinite=False
+        tmp_path,
+        parse(OVERFLOW.format(FORMS[reference])),
+        parse(OVERFLOW.format(FORMS[candidate])),
+        nonfinite=False,
     )
     assert found.status == status, found.summary
 
 
-# -- outputs of few elements -------------------------------------------------------------------------------------------
+# -- outputs of few elements
+# -------------------------------------------------------------------------------------------
 
 
 RARE = """agraph (float[N,8] x) => (float[N,8] y) <float lo = {2}, float hi = {2.1}> {
@@ -388,7 +453,9 @@ RARE = """agraph (float[N,8] x) => (float[N,8] y) <float lo = {2}, float hi = {2
         ("agraph (float[8] x) => (float[8] y) { y = Identity (x) }", RARE.replace("[N,8]", "[8]")),
     ],
 )
-def test_few_elements_are_drawn_until_some_thousand_were_compared(tmp_path: Path, right: str, wrong: str) -> None:
+def test_few_elements_are_drawn_until_some_thousand_were_compared(
+    tmp_path: Path, right: str, wrong: str
+) -> None:
     """One element in 500 is wrong, and a sample has eight or sixteen."""
     assert judge(tmp_path, parse(right), parse(right)).summary.startswith("equal in ")
     found = judge(tmp_path, parse(right), parse(wrong))
@@ -406,7 +473,11 @@ def test_outputs_that_stay_the_same_are_not_drawn_again_and_again(
         return run_each(self, several)
 
     monkeypatch.setattr(Runner, "run_each", counting)
-    constant = parse("agraph (float[N,8] x) => (float[2] y) <float[2] c = {1, 2}> { z = Neg (x) y = Identity (c) }")
+    constant = parse(
+        "agraph (float[N,8] x) => (float[2] y) <float[2] c = {1, 2}> { z = Neg (x) y = "
+        "Identity "
+        "(c) }"
+    )
     judge(tmp_path, constant, constant)
     assert drawn == [8, 8], "eight show it, and the candidate runs on them"
     drawn.clear()

@@ -1,1 +1,3 @@
-"""Areas of convolutions and matrix products as programs: steps over images, or rows, in a blocked layout."""
+"""Areas of convolutions and matrix products as programs: steps over images, or rows, in a blocked
+layout.
+"""

@@ -1,5 +1,7 @@
-"""Attention whose queries, keys and values are rows with the channels of all heads side by side. Keys and values may
-have an axis of heads, and fewer heads than queries (grouped-query attention)."""
+"""Attention whose queries, keys and values are rows with the channels of all heads side by side.
+Keys and values may have an axis of heads, and fewer heads than queries (grouped-query
+attention).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,12 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     query, key, value, scores_bias = *inputs[:3], inputs[_SCORES_BIAS]
     if not key or not value:
         raise UnfitOperator("its queries, keys and values are one tensor")
-    if any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(node.output[1:]):
-        raise UnfitOperator("its attention has a past, a bias of its own, a mask by keys or further outputs")
+    if any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(
+        node.output[1:]
+    ):
+        raise UnfitOperator(
+            "its attention has a past, a bias of its own, a mask by keys or further outputs"
+        )
     if attribute(node, "unidirectional", 0):
         raise UnfitOperator("its queries see the keys before them alone")
     heads = int(attribute(node, "num_heads"))
@@ -35,13 +41,19 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
         images.note(node.output[0], None)
         return None
     query, _ = rows_with_heads(images, query, heads)
-    (key, times), (value, of_values) = (rows_with_heads(images, name, heads) for name in (key, value))
+    (key, times), (value, of_values) = (
+        rows_with_heads(images, name, heads) for name in (key, value)
+    )
     q, k, v = (images.image(name) for name in (query, key, value))
     if times != of_values or q.channels != k.channels * times:
         raise UnfitOperator("its keys have other channels than its queries")
     if any(channels % (heads * BLOCK) for channels in (q.channels, v.channels * times)):
         raise UnfitOperator("its heads are no whole blocks of channels")
-    same = (images.are_same(query, key, 0), images.are_same(key, value, 0), images.are_same(key, value, 3))
+    same = (
+        images.are_same(query, key, 0),
+        images.are_same(key, value, 0),
+        images.are_same(key, value, 3),
+    )
     if not all(same):
         raise UnfitOperator("it may have other batches, or not as many values as keys")
     if scores_bias:

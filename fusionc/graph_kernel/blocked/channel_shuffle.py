@@ -1,5 +1,6 @@
-"""Channels of groups that take turns, as a Reshape, a Transpose and a Reshape write it: between these they have two
-axes."""
+"""Channels of groups that take turns, as a Reshape, a Transpose and a Reshape write it: between
+these they have two axes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +8,13 @@ from dataclasses import replace
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import GroupedChannels, ImageArea, ImageCut, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import (
+    GroupedChannels,
+    ImageArea,
+    ImageCut,
+    Operation,
+    UnfitOperator,
+)
 from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
@@ -29,7 +36,11 @@ def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut |
     if len(before) == _IMAGE_AXES and len(behind) == _AXES:
         _require_same_pixels(before, behind)
         group, each = behind[1:3]
-        if not isinstance(group, int) or not isinstance(each, int) or group * each != images.image(name).channels:
+        if (
+            not isinstance(group, int)
+            or not isinstance(each, int)
+            or group * each != images.image(name).channels
+        ):
             raise UnfitOperator("it moves channels among pixels")
         _note(images, out, GroupedChannels(name, group, False))
         return None
@@ -53,8 +64,9 @@ def interleaved(images: ImageArea, node: onnx.NodeProto) -> None:
 
 
 def _grouped(images: ImageArea, name: str) -> GroupedChannels | None:
-    """What is known of a value of five axes; None in a fragment that it comes into. Raises UnfitOperator where it is
-    nothing of the kind."""
+    """What is known of a value of five axes; None in a fragment that it comes into. Raises
+    UnfitOperator where it is nothing of the kind.
+    """
     if name not in images.grouped and not images.is_fragment:
         raise UnfitOperator("its channels are not made of groups here")
     return images.grouped.get(name)
@@ -67,6 +79,8 @@ def _note(images: ImageArea, out: str, found: GroupedChannels) -> None:
 
 
 def _require_same_pixels(image: _Shape, groups: _Shape) -> None:
-    """That an image and the same with two axes of channels have equally many batches, rows and columns."""
+    """That an image and the same with two axes of channels have equally many batches, rows and
+    columns.
+    """
     if (*image[:1], *image[2:]) != (*groups[:1], *groups[3:]):
         raise UnfitOperator("it moves channels among pixels")

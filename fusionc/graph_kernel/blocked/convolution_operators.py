@@ -55,7 +55,10 @@ def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWind
     taken, made = channels // window.group, out // window.group
     if _are_blocks(taken, made, BLOCK):
         return StepKind.CONV
-    if not all(_are_blocks(taken, made, floats) or _fit_lanes(taken, made, out, floats) for floats in _VECTORS):
+    if not all(
+        _are_blocks(taken, made, floats) or _fit_lanes(taken, made, out, floats)
+        for floats in _VECTORS
+    ):
         raise UnfitOperator("its groups are parts of blocks of channels that lie apart")
     return StepKind.GROUPED
 
@@ -66,8 +69,9 @@ def _are_blocks(taken: int, made: int, floats: int) -> bool:
 
 
 def _fit_lanes(taken: int, made: int, out: int, floats: int) -> bool:
-    """Whether all channels of a vector out are made of channels that lie in one vector: for each the group, and there
-    the vector with the first channel of the group, which has all others."""
+    """Whether all channels of a vector out are made of channels that lie in one vector: for each
+    the group, and there the vector with the first channel of the group, which has all others.
+    """
     vectors = [channel // made * taken // floats for channel in range(out)]
     return floats % taken == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))
 
@@ -100,7 +104,12 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
     height, width = (
         size.times(stride).plus(kernel - stride - begin - end)
         for size, stride, kernel, begin, end in zip(
-            (image.height, image.width), window.stride, window.kernel, window.pads[:2], window.pads[2:], strict=True
+            (image.height, image.width),
+            window.stride,
+            window.kernel,
+            window.pads[:2],
+            window.pads[2:],
+            strict=True,
         )
     )
     if any(size.known is not None and size.known < 1 for size in (height, width)):

@@ -1,4 +1,6 @@
-"""The operations of an area in the order in which they run: activations and sums become part of the step before."""
+"""The operations of an area in the order in which they run: activations and sums become part of the
+step before.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ import onnx
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
-from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import (
+    ImageArea,
+    ImageCut,
+    ImageJoin,
+    Operation,
+    UnfitOperator,
+)
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.program import (
@@ -26,12 +34,14 @@ _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
 _ABOUT = 56  # pixels that a side of an input has of which nothing is known …
 _ABOUT_FIRST = 224  # … and of one with few channels
-_PIXELS = 4  # for each channel out, from which on it takes less to multiply its weights than the pixels
+# for each channel out, from which on it takes less to multiply its weights than the pixels
+_PIXELS = 4
 
 
 class Operations:
-    """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with the places of all
-    operators that no step computes."""
+    """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with
+    the places of all operators that no step computes.
+    """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
         self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
@@ -46,17 +56,21 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[place] = str(reason)
-                for name in filter(None, node.output):  # others may still be judged by what is declared
+                # others may still be judged by what is declared
+                for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
         left = self._unfinished(unfit)
-        unfit = {place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])} | left
+        unfit = {
+            place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
+        } | left
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """The places of parts of norms behind which no norm follows, or which others read as well, and of heads that
-        come to no attention, and why they do not fit."""
+        """The places of parts of norms behind which no norm follows, or which others read as well,
+        and of heads that come to no attention, and why they do not fit.
+        """
         parts, heads, left = self.images.norms, self.images.heads, dict[int, str]()
         if self.images.is_fragment or not (parts or heads):
             return left
@@ -75,7 +89,9 @@ class Operations:
         return left
 
     def _reads_heads(self, node: onnx.NodeProto) -> bool:
-        """Whether it reads heads that are part of the area: it may well fit where they come from outside."""
+        """Whether it reads heads that are part of the area: it may well fit where they come from
+        outside.
+        """
         return any(name in self.images.heads for name in node.input)
 
     @property
@@ -101,7 +117,8 @@ class Operations:
             self._load(item.image, item.is_planar)
             for name in filter(None, (item.second, item.third)):
                 self._load(name, False)
-            self._uses[item.out] = self._uses[node.output[0]]  # rows of heads have a name of their own
+            # rows of heads have a name of their own
+            self._uses[item.out] = self._uses[node.output[0]]
             self._add(item)
             stored = [item.out]
         elif isinstance(item, ImageJoin):
@@ -111,13 +128,19 @@ class Operations:
             stored = [item.out]
         else:
             self._load(item.image, False)
-            needed = [(name, first) for name, first in item.parts if self._uses[name] or name in self._outputs]
+            needed = [
+                (name, first)
+                for name, first in item.parts
+                if self._uses[name] or name in self._outputs
+            ]
             item, stored = ImageCut(item.image, tuple(needed)), [name for name, _ in needed]
             if not self._rename(item):
                 self._put(item, *stored)
         for name in stored:
             if name in self._outputs:
-                self._put(Operation(StepKind.STORE, name, name, flag=self.images.is_channels_last(name)))
+                self._put(
+                    Operation(StepKind.STORE, name, name, flag=self.images.is_channels_last(name))
+                )
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -125,14 +148,27 @@ class Operations:
             self._made[name] = item
 
     def _load(self, name: str, is_planar: bool) -> None:
-        if name in self._made or name not in self.images.area.inputs or (name, is_planar) in self._loaded:
+        if (
+            name in self._made
+            or name not in self.images.area.inputs
+            or (name, is_planar) in self._loaded
+        ):
             return
         self._loaded.add((name, is_planar))
-        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_channels_last(name)))
+        self._put(
+            Operation(
+                StepKind.LOAD,
+                name,
+                name,
+                is_planar=is_planar,
+                flag=self.images.is_channels_last(name),
+            )
+        )
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Whoever reads groups of channels, or heads, reads the image that they are made of. Squares are read by the
-        norm, as the rows themselves are."""
+        """Whoever reads groups of channels, or heads, reads the image that they are made of.
+        Squares are read by the norm, as the rows themselves are.
+        """
         name = node.output[0]
         if name in self.images.heads:
             self._uses[self.images.heads[name].rows] += self._uses[name] - 1
@@ -160,7 +196,9 @@ class Operations:
         self._put(found, found.out)
 
     def _rename(self, cut: ImageCut) -> bool:
-        """Whether all of an image, with its channels elsewhere, became what the operation before makes."""
+        """Whether all of an image, with its channels elsewhere, became what the operation before
+        makes.
+        """
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
             return False
@@ -189,16 +227,28 @@ class Operations:
         return found
 
     def _take_factor(self, found: Operation) -> None:
-        """A convolution of single pixels multiplies its weights by the factors of its image, where that takes less.
-        They are at most 1: a larger one could make a weight infinite, though no pixel becomes so."""
-        if found.kind is not StepKind.CONV or found.window != PLAIN_WINDOW or found.second == found.image:
+        """A convolution of single pixels multiplies its weights by the factors of its image, where
+        that takes less. They are at most 1: a larger one could make a weight infinite, though no
+        pixel becomes so.
+        """
+        if (
+            found.kind is not StepKind.CONV
+            or found.window != PLAIN_WINDOW
+            or found.second == found.image
+        ):
             return
         before = self._maker(found.image)
         if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
             return
         gate, out = self._made.get(before.second), self.images.image(found.out)
-        is_gate = isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
-        if is_gate and out.height.about(self.unknown) * out.width.about(self.unknown) >= _PIXELS * out.channels:
+        is_gate = (
+            isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
+        )
+        if (
+            is_gate
+            and out.height.about(self.unknown) * out.width.about(self.unknown)
+            >= _PIXELS * out.channels
+        ):
             del self._order[id(before)]
             found.image, found.third = before.image, before.second
 
@@ -206,7 +256,11 @@ class Operations:
         """x · sigmoid(x) as one activation of x."""
         for image, gate in ((product.image, product.second), (product.second, product.image)):
             maker = self._made.get(gate)
-            if not isinstance(maker, Operation) or maker.kind is not StepKind.ACT or maker.image != image:
+            if (
+                not isinstance(maker, Operation)
+                or maker.kind is not StepKind.ACT
+                or maker.image != image
+            ):
                 continue
             if not self._is_private(gate):
                 continue
@@ -234,7 +288,14 @@ class Operations:
     def _extend(self, found: Operation) -> bool:
         """Whether a factor or a number to add became one of such a step before."""
         before = self._before(found)
-        if before is None or before.line is None or found.line is None or before.second or before.bias or found.bias:
+        if (
+            before is None
+            or before.line is None
+            or found.line is None
+            or before.second
+            or before.bias
+            or found.bias
+        ):
             return False
         line = joined_line(before.line, found.line)
         if line is None:
@@ -246,7 +307,13 @@ class Operations:
     def _give_bias(self, found: Operation) -> bool:
         """Whether what is added to each channel became the bias of a convolution before."""
         before = self._before(found)
-        if before is None or not found.bias or before.kind not in CONVOLUTIONS or before.bias or before.second:
+        if (
+            before is None
+            or not found.bias
+            or before.kind not in CONVOLUTIONS
+            or before.bias
+            or before.second
+        ):
             return False
         if before.line is not None:
             return False
@@ -257,28 +324,43 @@ class Operations:
     def _give_factors(self, found: Operation) -> bool:
         """Whether the factors of channels became those of a root mean square norm before."""
         before = self._before(found)
-        if before is None or before.kind is not StepKind.RMS_NORM or before.weights or not found.weights or found.bias:
+        if (
+            before is None
+            or before.kind is not StepKind.RMS_NORM
+            or before.weights
+            or not found.weights
+            or found.bias
+        ):
             return False
         before.weights, before.out = found.weights, found.out
         self._made[found.out] = before
         return True
 
     def _before(self, found: Operation) -> Operation | None:
-        """The operation that makes an image for this one alone, and does nothing to its elements yet."""
+        """The operation that makes an image for this one alone, and does nothing to its elements
+        yet.
+        """
         before = self._maker(found.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
         """The operation of this area that makes an image for a single other one."""
         maker = self._made.get(name)
-        if not isinstance(maker, Operation) or maker.kind is StepKind.LOAD or not self._is_private(name):
+        if (
+            not isinstance(maker, Operation)
+            or maker.kind is StepKind.LOAD
+            or not self._is_private(name)
+        ):
             return None
         return maker
 
     def _add_to_convolution(self, found: Operation) -> bool:
         """Whether a sum became part of the later one of the convolutions that make its operands."""
         places = {key: k for k, key in enumerate(self._order)}
-        makers = [(self._made.get(a), b) for a, b in ((found.image, found.second), (found.second, found.image))]
+        makers = [
+            (self._made.get(a), b)
+            for a, b in ((found.image, found.second), (found.second, found.image))
+        ]
         fitting = [
             (places[id(maker)], maker, other)
             for maker, other in makers

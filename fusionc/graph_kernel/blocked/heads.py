@@ -1,4 +1,6 @@
-"""Rows whose channels have two axes, heads and those of each head, on the way to attention: in blocks nothing moves."""
+"""Rows whose channels have two axes, heads and those of each head, on the way to attention: in
+blocks nothing moves.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation,
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_ROWS, _HEADS, _REPEATED = 3, 4, 5  # axes of rows with a batch, of heads, and of those with an axis to repeat them
+# axes of rows with a batch, of heads, and of those with an axis to repeat them
+_ROWS, _HEADS, _REPEATED = 3, 4, 5
 _TO_THE_FRONT = (0, 2, 1, 3)
 _TABLE = 2  # axes of cosines and sines by position
 _WITHOUT = ("interleaved", "rotary_embedding_dim", "is_packed_batching")  # what no step does
@@ -27,7 +30,12 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
         count, size = behind[2:]
         channels = images.image(name).channels
         is_same = before[:2] == behind[:2]
-        if not (is_same and isinstance(count, int) and isinstance(size, int) and count * size == channels):
+        if not (
+            is_same
+            and isinstance(count, int)
+            and isinstance(size, int)
+            and count * size == channels
+        ):
             raise UnfitOperator("it moves channels among rows")
         _note(images, out, Heads(name, count))
         return
@@ -42,7 +50,10 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
 
 def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Transpose that puts heads in front of the rows."""
-    if tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT or len(_shape(images, node.input[0])) != _HEADS:
+    if (
+        tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT
+        or len(_shape(images, node.input[0])) != _HEADS
+    ):
         raise UnfitOperator("it moves other axes than that of heads")
     found = _heads(images, node.input[0], is_in_front=False)
     if found is not None:
@@ -68,7 +79,11 @@ def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
         raise UnfitOperator("it repeats no heads")
     images.require_known_shape(node)
     times = behind[2]
-    if before[2] != 1 or not isinstance(times, int) or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:]):
+    if (
+        before[2] != 1
+        or not isinstance(times, int)
+        or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:])
+    ):
         raise UnfitOperator("it repeats more than heads")
     found = _heads(images, node.input[0], has_axis=True)
     if found is not None:
@@ -99,7 +114,10 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
         rows, out = found.rows, f"{node.output[0]}/rows"
     image = images.image(rows)
     heads = image.channels // (2 * half)
-    declared = {int(attribute(node, "num_heads", 0)) or heads, heads if found is None else found.count}
+    declared = {
+        int(attribute(node, "num_heads", 0)) or heads,
+        heads if found is None else found.count,
+    }
     if heads * 2 * half != image.channels or declared != {heads}:
         raise UnfitOperator("its cosines and sines do not fit its heads")
     if found is None:
@@ -116,7 +134,9 @@ def has_heads(images: ImageArea, name: str) -> bool:
 
 
 def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]:
-    """The rows that an operand of attention is made of, and how many times each of their heads counts."""
+    """The rows that an operand of attention is made of, and how many times each of their heads
+    counts.
+    """
     found = images.heads.get(name)
     if found is None:
         if not images.is_rows(name) or len(images.shape(name)) != _ROWS:
@@ -134,9 +154,12 @@ def _shape(images: ImageArea, name: str) -> _Shape:
     return shape
 
 
-def _heads(images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False) -> Heads | None:
-    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator where they are no such
-    heads."""
+def _heads(
+    images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False
+) -> Heads | None:
+    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator where
+    they are no such heads.
+    """
     found = images.heads.get(name)
     if found is None and images.is_fragment:
         return None

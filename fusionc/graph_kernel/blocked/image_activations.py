@@ -30,15 +30,21 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """Raises UnfitOperator where the activation of 0, which channels that there are not have, may be no number."""
-    is_open = function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
+    """Raises UnfitOperator where the activation of 0, which channels that there are not have, may
+    be no number.
+    """
+    is_open = (
+        function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
+    )
     if not is_open and not all(map(math.isfinite, parameters)):
         raise UnfitOperator("a parameter of an activation is no finite number")
     return Activated(function, *parameters)
 
 
 def _hard_sigmoid(images: ImageArea, node: onnx.NodeProto) -> Activated:
-    alpha, beta = (attribute(node, n, d) for n, d in zip(("alpha", "beta"), _HARD_SIGMOID, strict=True))
+    alpha, beta = (
+        attribute(node, n, d) for n, d in zip(("alpha", "beta"), _HARD_SIGMOID, strict=True)
+    )
     return _activated(Activation.HARD_SIGMOID, float(alpha), float(beta))
 
 
@@ -82,12 +88,16 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator where no step has it."""
+    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator where no
+    step has it.
+    """
     name = attribute(node, "activation", "")
     if not name:
         return Activated()
     of_gemm = [attribute(node, f"activation_{letter}") for letter in ("alpha", "beta", "gamma")]
-    given = attribute(node, "activation_params") or [value for value in of_gemm if value is not None]
+    given = attribute(node, "activation_params") or [
+        value for value in of_gemm if value is not None
+    ]
     parameters = list(map(float, given))
     function, count = _FUSED.get(name, (Activation.NONE, -1))
     if len(parameters) != count:

@@ -1,4 +1,6 @@
-"""What an area says of its images: channels, sizes, constants; and what each of its operators does to them."""
+"""What an area says of its images: channels, sizes, constants; and what each of its operators does
+to them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
-from fusionc.graph_kernel.blocked.program import NO_ACTIVATION, PLAIN_WINDOW, Activated, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import (
+    NO_ACTIVATION,
+    PLAIN_WINDOW,
+    Activated,
+    KernelWindow,
+    StepKind,
+)
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
@@ -22,7 +30,9 @@ _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class UnfitOperator(Unsupported):
-    """Operators cannot be in a blocked area, or not together with the others. `places` are theirs in the area."""
+    """Operators cannot be in a blocked area, or not together with the others. `places` are theirs
+    in the area.
+    """
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
         super().__init__(reason)
@@ -31,16 +41,17 @@ class UnfitOperator(Unsupported):
 
 @dataclass
 class Operation:
-    """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
+    """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a
+    STORE `out` an output.
 
-    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what all
-    elements, or those of each channel, are multiplied by and what is added, of a DEPTHWISE that has no weights;
-    `epsilon` what a norm adds to variances. A CONV of single pixels multiplies its weights by the pixel in
-    `third`. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
-    `scale` before it adds `tensor`; ROTARY has cosines and sines in `second` and `third`; CLEAR makes rows zero where
-    `tensor` says so. From channel `first` on a PICK has
-    those of its image, of each group in turn, and those in front stay what they are; where it is negative, it begins
-    with channel -first of the image.
+    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so.
+    `line` is what all elements, or those of each channel, are multiplied by and what is added, of a
+    DEPTHWISE that has no weights; `epsilon` what a norm adds to variances. A CONV of single pixels
+    multiplies its weights by the pixel in `third`. ATTENTION has its queries, keys and values in
+    `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; ROTARY
+    has cosines and sines in `second` and `third`; CLEAR makes rows zero where `tensor` says so.
+    From channel `first` on a PICK has those of its image, of each group in turn, and those in front
+    stay what they are; where it is negative, it begins with channel -first of the image.
     """
 
     kind: StepKind
@@ -104,8 +115,9 @@ class Image:
 
 @dataclass(frozen=True)
 class GroupedChannels:
-    """An image whose channels have two axes: groups and those of each group, or the other way round where they are
-    interleaved."""
+    """An image whose channels have two axes: groups and those of each group, or the other way round
+    where they are interleaved.
+    """
 
     image: str
     group: int
@@ -114,8 +126,10 @@ class GroupedChannels:
 
 @dataclass(frozen=True)
 class Heads:
-    """Rows whose channels have an axis of `count` heads, behind that of the rows or in front of it. In grouped-query
-    attention each head is repeated `times` times; while `has_axis`, that is an axis of its own."""
+    """Rows whose channels have an axis of `count` heads, behind that of the rows or in front of it.
+    In grouped-query attention each head is repeated `times` times; while `has_axis`, that is an
+    axis of its own.
+    """
 
     rows: str
     count: int
@@ -126,7 +140,9 @@ class Heads:
 
 @dataclass(frozen=True)
 class NormPart:
-    """What an operator of a root mean square normalization makes of rows before these are divided by it."""
+    """What an operator of a root mean square normalization makes of rows before these are divided
+    by it.
+    """
 
     image: str
     op: str  # the operator that has made it
@@ -148,7 +164,8 @@ class ImageArea:
     grouped: dict[str, GroupedChannels] = field(default_factory=dict)  # values of five axes
     norms: dict[str, NormPart] = field(default_factory=dict)
     heads: dict[str, Heads] = field(default_factory=dict)
-    alike: dict[str, str] = field(default_factory=dict)  # rows that are no value of the area → one of the same shape
+    # rows that are no value of the area → one of the same shape
+    alike: dict[str, str] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""
@@ -164,7 +181,11 @@ class ImageArea:
         if value.dtype != TensorProto.FLOAT or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
             raise UnfitOperator("it computes what is no float32 image")
         batch, channels, height, width = self._declared(name)
-        if not isinstance(channels, int) or channels < 1 or (found is not None and found.channels != channels):
+        if (
+            not isinstance(channels, int)
+            or channels < 1
+            or (found is not None and found.channels != channels)
+        ):
             raise UnfitOperator("its channels are not known before the model runs")
         declared = (batch, height, width)
         computed = (None, None, None) if found is None else (found.batch, found.height, found.width)
@@ -191,29 +212,43 @@ class ImageArea:
         return self.area.values[self.alike.get(name, name)].shape
 
     def require_known_shape(self, node: onnx.NodeProto) -> None:
-        """Raises UnfitOperator where the shape that an operator gives its operand is no constant."""
+        """Raises UnfitOperator where the shape that an operator gives its operand is no
+        constant.
+        """
         if len(node.input) != 2 or node.input[1] not in self.area.constants:
             raise UnfitOperator("its shape is not known before the model runs")
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or several, in an area without images: its rows are pixels."""
+        """Whether a value is a matrix, or several, in an area without images: its rows are
+        pixels.
+        """
         rank = len(self.shape(name))
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
-        """Whether the last axis of a value is that of its channels: of rows, and of images behind a Transpose."""
+        """Whether the last axis of a value is that of its channels: of rows, and of images behind a
+        Transpose.
+        """
         return self.is_rows(name) or name in self.channels_last
 
     def of_four_axes(self, names: Sequence[str]) -> list[str]:
         """Those that are no constants and have the axes of an image."""
-        known = [name for name in names if name in self.area.values and name not in self.area.constants]
+        known = [
+            name for name in names if name in self.area.values and name not in self.area.constants
+        ]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
     def put_channels_last(self, name: str) -> None:
-        """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is none."""
+        """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is
+        none.
+        """
         if name in self.channels_last:
             return
-        if name not in self.area.inputs or name in self.images or len(self.area.values[name].shape) != _IMAGE_RANK:
+        if (
+            name not in self.area.inputs
+            or name in self.images
+            or len(self.area.values[name].shape) != _IMAGE_RANK
+        ):
             raise UnfitOperator("its channels are not its last axis")
         self.channels_last.add(name)
 
@@ -232,13 +267,17 @@ class ImageArea:
         return batch, channels, height, rows
 
     def require_same(self, one: str, other: str) -> None:
-        """Raises UnfitOperator where two images are not known to have the same channels and sizes."""
+        """Raises UnfitOperator where two images are not known to have the same channels and
+        sizes.
+        """
         have_same_channels = self.image(one).channels == self.image(other).channels
         if not have_same_channels or not all(self.are_same(one, other, axis) for axis in _AXES):
             raise UnfitOperator("its operands may have different shapes")
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
-        """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""
+        """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3
+        their widths.
+        """
         if len(self.shape(one)) != len(self.shape(other)):
             return False
         declared = {self._declared(name)[axis] for name in (one, other)}
@@ -250,10 +289,16 @@ class ImageArea:
     def number(self, name: str) -> float | None:
         """A constant of one element."""
         array = self.area.constants.get(name)
-        return None if array is None or array.size != 1 or array.ndim > _IMAGE_RANK else float(array.item())
+        return (
+            None
+            if array is None or array.size != 1 or array.ndim > _IMAGE_RANK
+            else float(array.item())
+        )
 
     def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
-        """An input that is a constant, or else the attribute of this name; None where it has neither."""
+        """An input that is a constant, or else the attribute of this name; None where it has
+        neither.
+        """
         operand = node.input[k] if k < len(node.input) else ""
         if not operand:
             found = attribute(node, name) if name else None
@@ -263,12 +308,16 @@ class ImageArea:
         return [float(v) for v in self.area.constants[operand].ravel()]
 
     def tensor(self, name: str, dtype: int, rank: int) -> AreaValue:
-        """A tensor that is read beside rows. Raises UnfitOperator where the area makes it, or it is of another kind."""
+        """A tensor that is read beside rows. Raises UnfitOperator where the area makes it, or it is
+        of another kind.
+        """
         value = self.area.values.get(name)
         if value is None or name not in self.area.inputs or name in self.images:
             raise UnfitOperator("a tensor that it reads beside its rows is not from outside")
         if value.dtype != dtype or len(value.shape) != rank:
-            raise UnfitOperator("a tensor that it reads beside its rows has another type, or other axes")
+            raise UnfitOperator(
+                "a tensor that it reads beside its rows has another type, or other axes"
+            )
         return value
 
     def is_vector(self, name: str) -> bool:
@@ -285,6 +334,10 @@ class ImageArea:
             return array.shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))
-        if name not in self.area.inputs or value.dtype != TensorProto.FLOAT or len(sizes) != len(value.shape):
+        if (
+            name not in self.area.inputs
+            or value.dtype != TensorProto.FLOAT
+            or len(sizes) != len(value.shape)
+        ):
             raise UnfitOperator("its weights are not known before the model runs")
         return sizes

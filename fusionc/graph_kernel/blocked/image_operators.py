@@ -12,7 +12,13 @@ from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.attention import attention
 from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
-from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import (
+    ImageArea,
+    ImageCut,
+    ImageJoin,
+    Operation,
+    UnfitOperator,
+)
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
@@ -27,7 +33,13 @@ from fusionc.graph_kernel.blocked.root_mean_square import (
     squared,
     with_epsilon,
 )
-from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
+from fusionc.graph_kernel.blocked.row_operators import (
+    biased_activation,
+    cleared,
+    product,
+    with_bias,
+    with_factor,
+)
 from fusionc.graph_kernel.blocked.windows import pooled, reaching_ends, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -108,7 +120,9 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation | None
     return Operation(kind, node.output[0], a, b)
 
 
-def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *, is_first: bool) -> Operation:
+def _linear(
+    images: ImageArea, node: onnx.NodeProto, name: str, number: float, *, is_first: bool
+) -> Operation:
     if node.op_type == "Mul":
         line = number, 0.0
     elif node.op_type == "Sub":
@@ -119,14 +133,24 @@ def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *
     if len(images.shape(node.output[0])) != len(images.shape(name)):
         raise UnfitOperator("it adds axes")
     images.note(node.output[0], image)
-    return Operation(StepKind.DEPTHWISE, node.output[0], name, window=KernelWindow(group=image.channels), line=line)
+    return Operation(
+        StepKind.DEPTHWISE,
+        node.output[0],
+        name,
+        window=KernelWindow(group=image.channels),
+        line=line,
+    )
 
 
 def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """BatchNormalization by constant statistics: a factor and an addend for each channel."""
     image = images.image(node.input[0])
     statistics = [np.array(images.numbers(node, k), np.float64) for k in range(1, 5)]
-    if len(node.output) > 1 or attribute(node, "training_mode", 0) or not attribute(node, "spatial", 1):
+    if (
+        len(node.output) > 1
+        or attribute(node, "training_mode", 0)
+        or not attribute(node, "spatial", 1)
+    ):
         raise UnfitOperator("it computes statistics, or has others than of channels")
     if any(numbers.shape != (image.channels,) for numbers in statistics):
         raise UnfitOperator("its statistics do not fit its image")
@@ -153,7 +177,8 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
         raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
     first, channels = images.image(parts[0]), [images.image(part).channels for part in parts]
-    if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):  # onnxruntime joins them as fast
+    # onnxruntime joins them as fast
+    if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
         raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
         if not images.are_same(parts[0], part, 0):
@@ -165,7 +190,10 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
 def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     if not images.is_of_channels(node.input[0], attribute(node, "axis", 0)) or not all(node.output):
         raise UnfitOperator("it splits no channels")
-    sizes = [images.area.values[name].shape[-1 if images.is_channels_last(name) else 1] for name in node.output]
+    sizes = [
+        images.area.values[name].shape[-1 if images.is_channels_last(name) else 1]
+        for name in node.output
+    ]
     first, parts = 0, list[tuple[str, int, int]]()
     for name, size in zip(node.output, sizes, strict=True):
         if not isinstance(size, int):
@@ -176,7 +204,9 @@ def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
 
 
 def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
-    starts, ends, axes, strides = (images.numbers(node, k, name) for k, name in enumerate(_SLICE, 1))
+    starts, ends, axes, strides = (
+        images.numbers(node, k, name) for k, name in enumerate(_SLICE, 1)
+    )
     image = images.image(node.input[0])
     if starts is None or ends is None or (strides or [1.0]) != [1.0]:
         raise UnfitOperator("it takes no channels that lie together")
@@ -236,7 +266,9 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Upsample"): resize,
 }
 CONVOLVING = frozenset(
-    name for name, reader in OPERATORS.items() if reader in (convolution, transposed_convolution, product)
+    name
+    for name, reader in OPERATORS.items()
+    if reader in (convolution, transposed_convolution, product)
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
 _OF_ROWS = (
@@ -272,12 +304,19 @@ def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
 
 
 def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
-    """What an operator does; None where that is done by a later one. Raises UnfitOperator where no step does it."""
+    """What an operator does; None where that is done by a later one. Raises UnfitOperator where no
+    step does it.
+    """
     reader = OPERATORS.get((node.domain, node.op_type))
     if reader is None:
         raise UnfitOperator("no step computes it")
-    has_rows = [images.is_rows(name) for name in (*node.input[:1], *node.output) if name in images.area.values]
-    of_rows = (*_OF_ROWS, *_OF_HEADS) if images.has_rows else _OF_ROWS  # among images the same words mean other axes
+    has_rows = [
+        images.is_rows(name)
+        for name in (*node.input[:1], *node.output)
+        if name in images.area.values
+    ]
+    # among images the same words mean other axes
+    of_rows = (*_OF_ROWS, *_OF_HEADS) if images.has_rows else _OF_ROWS
     is_between = reader in _OF_PIXELS and is_between_pixel_and_row(images, node)
     if any(has_rows) and not is_between and reader not in of_rows:
         raise UnfitOperator("it is of images, and these are rows")
@@ -286,7 +325,8 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
     if images.channels_last.intersection(node.input) and reader is not transposed:
         if reader not in _OF_ROWS:
             raise UnfitOperator("the last axis are the channels")
-        for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements
+        # or else equal shapes would mean other elements
+        for name in images.of_four_axes(node.input):
             images.put_channels_last(name)
         images.channels_last.update(node.output)
     return reader(images, node)

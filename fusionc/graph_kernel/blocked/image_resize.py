@@ -9,7 +9,8 @@ from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _COORDINATES = "coordinate_transformation_mode"  # which only Resize from opset 11 on has
-# How coordinates are computed, and which ways of rounding them take pixel i / s for pixel i, for factors s up to …
+# How coordinates are computed, and which ways of rounding them take pixel i / s for pixel i, for
+# factors s up to …
 _ANY = 2**31
 _FITTING = {
     ("asymmetric", "floor"): _ANY,
@@ -34,16 +35,22 @@ def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
         raise UnfitOperator("it does not repeat all pixels as often")
     rows, columns = map(int, factors)
     images.note(
-        node.output[0], Image(image.channels, image.batch, image.height.times(rows), image.width.times(columns))
+        node.output[0],
+        Image(image.channels, image.batch, image.height.times(rows), image.width.times(columns)),
     )
-    return Operation(StepKind.RESIZE, node.output[0], node.input[0], window=KernelWindow(stride=(rows, columns)))
+    return Operation(
+        StepKind.RESIZE, node.output[0], node.input[0], window=KernelWindow(stride=(rows, columns))
+    )
 
 
 def _most(images: ImageArea, node: onnx.NodeProto) -> int:
     """The largest factor for which it repeats pixels."""
     if node.op_type == "Upsample" or images.area.opset < 11:
         return _ANY
-    modes = attribute(node, _COORDINATES, "half_pixel"), attribute(node, "nearest_mode", "round_prefer_floor")
+    modes = (
+        attribute(node, _COORDINATES, "half_pixel"),
+        attribute(node, "nearest_mode", "round_prefer_floor"),
+    )
     return _FITTING.get(modes, 0)
 
 

@@ -1,4 +1,6 @@
-"""Sizes of images as far as they are known when a program is made, so that equal ones are seen to be equal."""
+"""Sizes of images as far as they are known when a program is made, so that equal ones are seen to
+be equal.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ class SizeTerm:
 
 @dataclass(frozen=True)
 class ImageSize:
-    """A number of batches, rows or columns: a term and a number, or a number alone. Written alike they are equal."""
+    """A number of batches, rows or columns: a term and a number, or a number alone. Written alike
+    they are equal.
+    """
 
     number: int
     term: SizeTerm | None = None

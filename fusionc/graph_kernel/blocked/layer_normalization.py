@@ -17,7 +17,9 @@ def layer_normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if not images.is_of_channels(name, attribute(node, "axis", -1)) or any(node.output[1:]):
         raise UnfitOperator("it normalizes more than channels, or hands out more than that")
     image = images.image(name)
-    if images.weights(scale) != (image.channels,) or (bias and images.weights(bias) != (image.channels,)):
+    if images.weights(scale) != (image.channels,) or (
+        bias and images.weights(bias) != (image.channels,)
+    ):
         raise UnfitOperator("its factors do not fit its channels")
     images.note(node.output[0], image)
     return Operation(

@@ -33,7 +33,9 @@ _ABOUT_ROWS = 128  # how many rows there are of which nothing is known
 
 @dataclass(frozen=True)
 class MadeProgram:
-    """A program, what its steps are made of, and what is known of the images of the area by name."""
+    """A program, what its steps are made of, and what is known of the images of the area by
+    name.
+    """
 
     program: Program
     operations: tuple[Operation, ...]  # one for each step
@@ -59,7 +61,9 @@ class MadeProgram:
         return height * max(1, image.width.about(_ABOUT_ROWS)) * max(1, image.batch.about(1))
 
     def about(self, name: str, dim: int | str) -> int:
-        """About how large a dimension of an image, or of rows, is: a batch of one, where nothing is known."""
+        """About how large a dimension of an image, or of rows, is: a batch of one, where nothing is
+        known.
+        """
         if isinstance(dim, int):
             return dim
         if self.images[name].batch == size_of(dim):
@@ -68,7 +72,9 @@ class MadeProgram:
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
-    """By which algorithm a step is computed, or may be if there are as many pixels as it needs; BLOCKED: directly."""
+    """By which algorithm a step is computed, or may be if there are as many pixels as it needs;
+    BLOCKED: directly.
+    """
     if step.kind is StepKind.WINOGRAD:
         return KernelKind.WINOGRAD
     is_strassen = step.kind in BY_MATRIX and step.flag
@@ -76,7 +82,9 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area. Raises Unsupported (UnfitOperator where one operator is to blame) where there is none."""
+    """The program of an area. Raises Unsupported (UnfitOperator where one operator is to blame)
+    where there is none.
+    """
     return _Maker(area).made()
 
 
@@ -101,13 +109,25 @@ class _Maker:
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
                 halos[read] = max(halos[read], operation.halo)
-            steps.append(replace(self._step(operation), chained=end - head if head == len(steps) else 0))
-        slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
+            steps.append(
+                replace(self._step(operation), chained=end - head if head == len(steps) else 0)
+            )
+        slots = slots_of(
+            list(lives.values()), [self._floats(value, halos[value]) for value in lives]
+        )
         storages = tuple(
-            Storage(slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0]))
+            Storage(
+                slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0])
+            )
             for slot, value in zip(slots, lives, strict=True)
         )
-        program = Program(storages, tuple(self._buffers), tuple(steps), tuple(self._tables.values()), max(slots) + 1)
+        program = Program(
+            storages,
+            tuple(self._buffers),
+            tuple(steps),
+            tuple(self._tables.values()),
+            max(slots) + 1,
+        )
         images = self._images.images
         rows = frozenset(filter(self._is_rows, images))
         return MadeProgram(program, tuple(self._places.steps), images, rows, self._unknown)
@@ -117,19 +137,26 @@ class _Maker:
 
     def _floats(self, value: Value, halo: int) -> int:
         image = self._images.images[value[0]]
-        height, width = (size.about(self._unknown) + 2 * halo for size in (image.height, image.width))
+        height, width = (
+            size.about(self._unknown) + 2 * halo for size in (image.height, image.width)
+        )
         channels = image.channels if value[1] else -(-image.channels // BLOCK) * BLOCK
         return channels * height * width
 
     def _step(self, operation: Operation) -> ProgramStep:
         image, second, third = (
-            NOTHING if value is None else self._buffer(value) for value in self._places.operands(operation)
+            NOTHING if value is None else self._buffer(value)
+            for value in self._places.operands(operation)
         )
         if operation.kind is StepKind.LOAD:
             image = self._area.inputs.index(operation.image)
         is_store = operation.kind is StepKind.STORE
         points = self._winograd_points(operation)
-        out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
+        out = (
+            self._area.outputs.index(operation.out)
+            if is_store
+            else self._buffer(self._places.made(operation))
+        )
         return ProgramStep(
             StepKind.WINOGRAD if points else operation.kind,
             out,
@@ -137,7 +164,9 @@ class _Maker:
             second,
             third,
             self._tensor(operation.tensor),
-            weights=self._tensor(operation.weights) if operation.line is None else self._filled(operation, 0),
+            weights=self._tensor(operation.weights)
+            if operation.line is None
+            else self._filled(operation, 0),
             bias=self._tensor(operation.bias)
             if operation.bias or operation.line is None
             else self._filled(operation, 1),
@@ -150,12 +179,18 @@ class _Maker:
         )
 
     def _winograd_points(self, operation: Operation) -> int:
-        """Points that a tile of Winograd's way has in each direction, 0 where the direct way is taken."""
+        """Points that a tile of Winograd's way has in each direction, 0 where the direct way is
+        taken.
+        """
         window = operation.window
         if KernelKind.WINOGRAD not in self._area.kind or operation.kind is not StepKind.CONV:
             return 0
         stride, other = window.stride
-        if (window.kernel, window.dilation, window.group) != ((3, 3), (1, 1), 1) or stride != other or stride > 2:
+        if (
+            (window.kernel, window.dilation, window.group) != ((3, 3), (1, 1), 1)
+            or stride != other
+            or stride > 2
+        ):
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
         if min(image.channels, out.channels) < BLOCK:
@@ -166,7 +201,9 @@ class _Maker:
         return points if seconds < _WORTH * direct else 0
 
     def _strassen_from(self, operation: Operation) -> int:
-        """Of how many pixels on a product is made of halves of its operands; 0 where it never is."""
+        """Of how many pixels on a product is made of halves of its operands; 0 where it never
+        is.
+        """
         if KernelKind.STRASSEN not in self._area.kind or operation.kind not in BY_MATRIX:
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
@@ -174,7 +211,10 @@ class _Maker:
             return 0
         sizes = (out.height, out.width, *([out.batch] if self._is_rows(operation.out) else []))
         least = strassen_from(image.channels, out.channels)
-        is_less = all(size.known is not None for size in sizes) and prod(size.number for size in sizes) < least
+        is_less = (
+            all(size.known is not None for size in sizes)
+            and prod(size.number for size in sizes) < least
+        )
         return 0 if is_less else least
 
     def _buffer(self, value: Value) -> int:

@@ -12,9 +12,15 @@ from fusionc.graph_kernel.blocked.turned_images import turned
 
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """Channels get an axis of heads or of groups, or lose it; or a pixel becomes a row, or a row a pixel."""
+    """Channels get an axis of heads or of groups, or lose it; or a pixel becomes a row, or a row a
+    pixel.
+    """
     if not images.has_rows:
-        return pixel_or_row(images, node) if is_between_pixel_and_row(images, node) else of_groups(images, node)
+        return (
+            pixel_or_row(images, node)
+            if is_between_pixel_and_row(images, node)
+            else of_groups(images, node)
+        )
     heads.split_or_merged(images, node)
     return None
 
@@ -28,7 +34,9 @@ def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    """Heads come in front of rows, groups take turns, or channels become the last axis or the second one."""
+    """Heads come in front of rows, groups take turns, or channels become the last axis or the
+    second one.
+    """
     if images.has_rows:
         heads.to_the_front(images, node)
         return None

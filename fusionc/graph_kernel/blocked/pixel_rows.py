@@ -1,11 +1,18 @@
-"""Pixels as rows, and rows as pixels, as Flatten, Reshape, Squeeze and Unsqueeze write it: where there is one image,
-both lie alike in blocks of channels, and nothing moves."""
+"""Pixels as rows, and rows as pixels, as Flatten, Reshape, Squeeze and Unsqueeze write it: where
+there is one image, both lie alike in blocks of channels, and nothing moves.
+"""
 
 from __future__ import annotations
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import (
+    Image,
+    ImageArea,
+    ImageCut,
+    Operation,
+    UnfitOperator,
+)
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.program import StepKind
 
@@ -15,7 +22,9 @@ _ONE = ImageSize(1)
 
 def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
     """Whether an operator makes a matrix of an image, or an image of a matrix."""
-    axes = [len(images.shape(name)) for name in (node.input[0], node.output[0]) if images.is_value(name)]
+    axes = [
+        len(images.shape(name)) for name in (node.input[0], node.output[0]) if images.is_value(name)
+    ]
     return sorted(axes) == [_ROW_AXES, _IMAGE_AXES]
 
 
@@ -31,7 +40,12 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
     if batch == 1:
         images.note(out, image)
         return ImageCut(name, ((out, 0),))
-    images.note(out, as_rows(image) if images.shape(name) == pixels else Image(image.channels, image.width, _ONE, _ONE))
+    images.note(
+        out,
+        as_rows(image)
+        if images.shape(name) == pixels
+        else Image(image.channels, image.width, _ONE, _ONE),
+    )
     return Operation(StepKind.FLATTEN, out, name)
 
 

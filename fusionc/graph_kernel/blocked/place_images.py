@@ -1,4 +1,6 @@
-"""Where images lie: which are parts of others, which share memory, which take that of others when these are read."""
+"""Where images lie: which are parts of others, which share memory, which take that of others when
+these are read.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,24 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, NORMS, KernelWindow, StepKind, are_blocks
+from fusionc.graph_kernel.blocked.program import (
+    BLOCK,
+    CONVOLUTIONS,
+    NORMS,
+    KernelWindow,
+    StepKind,
+    are_blocks,
+)
 
-_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR))
-_EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
+_IN_PLACE = frozenset(
+    (StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR)
+)
+# whose second operand is read as the first one is
+_EITHER = frozenset((StepKind.ADD, StepKind.MUL))
 _OF_ALL_CHANNELS = frozenset((StepKind.CONV, StepKind.FIRST))
-_BY_CHANNEL = frozenset((StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE))
+_BY_CHANNEL = frozenset(
+    (StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE)
+)
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 
@@ -67,7 +81,9 @@ class Places:
 
     def _apart(self, step: Operation) -> list[Operation]:
         """An operation as the steps that do it."""
-        return self._flattened(step) if step.kind is StepKind.GLOBAL_AVERAGE else self._sampled(step)
+        return (
+            self._flattened(step) if step.kind is StepKind.GLOBAL_AVERAGE else self._sampled(step)
+        )
 
     def _flattened(self, step: Operation) -> list[Operation]:
         """A mean whose pixels become rows."""
@@ -80,8 +96,9 @@ class Places:
         return [mean, replace(step, kind=StepKind.FLATTEN, image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A convolution of single pixels that lie apart as one of pixels side by side, which a pool has picked: these
-        fill tiles however long a row is."""
+        """A convolution of single pixels that lie apart as one of pixels side by side, which a pool
+        has picked: these fill tiles however long a row is.
+        """
         window = step.window
         is_point = step.kind is StepKind.CONV and window.kernel == (1, 1) and not any(window.pads)
         if not is_point or window.stride == (1, 1):
@@ -92,7 +109,9 @@ class Places:
         )
         side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
         return [
-            Operation(StepKind.MAX_POOL, picked, step.image, window=KernelWindow(stride=window.stride)),
+            Operation(
+                StepKind.MAX_POOL, picked, step.image, window=KernelWindow(stride=window.stride)
+            ),
             side_by_side,
         ]
 
@@ -104,7 +123,9 @@ class Places:
             is_picked = not are_blocks(first, channels, whole)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
-                self.images.images[value[0]] = replace(self.images.image(part), channels=before + channels)
+                self.images.images[value[0]] = replace(
+                    self.images.image(part), channels=before + channels
+                )
                 kind = StepKind.PICK if is_picked else StepKind.COPY
                 self.steps.append(Operation(kind, value[0], part, first=before))
             self._inside[value] = ImagePlace((join.out, False), first - before)
@@ -122,19 +143,25 @@ class Places:
         """The last step that reads or writes each memory."""
         found: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
-            for value in (*self.read(step), *([] if step.kind is StepKind.STORE else [self.made(step)])):
+            for value in (
+                *self.read(step),
+                *([] if step.kind is StepKind.STORE else [self.made(step)]),
+            ):
                 found[self.of(value).storage] = number
         return found
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write where an operand lies that nobody reads later. What is added behind an activation is read
-        when pixels are written already."""
+        """Let a step write where an operand lies that nobody reads later. What is added behind an
+        activation is read when pixels are written already.
+        """
         if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
             return
         out, image = self.made(step), self.read(step)[0]
         second = [(step.second, False)] if step.second else []
         if step.kind in CONVOLUTIONS:
-            operands = [value for value in second if self.of(value).storage != self.of(image).storage]
+            operands = [
+                value for value in second if self.of(value).storage != self.of(image).storage
+            ]
         else:
             operands = [image, *second] if step.kind in _EITHER else [image]
         for value in operands:
@@ -146,13 +173,21 @@ class Places:
                 return
 
 
-def chains(steps: Sequence[Operation], may_begin: Callable[[Operation], bool]) -> list[tuple[int, int]]:
-    """For each step the first and the last one of its chain: a convolution of all channels, and steps behind it that
-    read of it, or of one another, just the channels that they make. They may be done block by block of channels."""
+def chains(
+    steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
+) -> list[tuple[int, int]]:
+    """For each step the first and the last one of its chain: a convolution of all channels, and
+    steps behind it that read of it, or of one another, just the channels that they make. They may
+    be done block by block of channels.
+    """
     found = list[tuple[int, int]]()
     while len(found) < len(steps):
         head = end = len(found)
-        if steps[head].kind in _OF_ALL_CHANNELS and steps[head].window.group == 1 and may_begin(steps[head]):
+        if (
+            steps[head].kind in _OF_ALL_CHANNELS
+            and steps[head].window.group == 1
+            and may_begin(steps[head])
+        ):
             made = {steps[head].out}
             while end + 1 < len(steps) and _is_by_channel(steps[end + 1], made):
                 end += 1
@@ -165,9 +200,12 @@ def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
     return step.kind in _BY_CHANNEL and step.image in made and not step.second
 
 
-def lifetimes(places: Places, steps_of_chains: Sequence[tuple[int, int]]) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that has to do with each memory, in the order of the first ones. Those of a chain
-    may run at the same time."""
+def lifetimes(
+    places: Places, steps_of_chains: Sequence[tuple[int, int]]
+) -> dict[Value, tuple[int, int]]:
+    """The first and the last step that has to do with each memory, in the order of the first ones.
+    Those of a chain may run at the same time.
+    """
     found: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
         made = [] if step.kind is StepKind.STORE else [places.made(step)]
@@ -178,7 +216,9 @@ def lifetimes(places: Places, steps_of_chains: Sequence[tuple[int, int]]) -> dic
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory. One takes the slot of about its size that is free, so that slots are few and small."""
+    """A slot for each memory. One takes the slot of about its size that is free, so that slots are
+    few and small.
+    """
     ends, largest, chosen = list[int](), list[int](), list[int]()
     for (begin, end), size in zip(lives, sizes, strict=True):
         free = [slot for slot, busy_until in enumerate(ends) if busy_until < begin]

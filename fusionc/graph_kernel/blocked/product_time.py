@@ -1,27 +1,31 @@
-"""About how long rows times a constant matrix, attention, norms and positions take on one thread, here and in
-onnxruntime.
+"""About how long rows times a constant matrix, attention, norms and positions take on one thread,
+here and in onnxruntime.
 
-Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it reads in pages of 4 KiB,
-and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1 row of a large matrix takes 1.0 to 1.2 of that
-of onnxruntime 1.32, of which nothing is counted. Of many rows it is as fast, on one thread 1 to 5 % faster, on two
-not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is done to the results: here they
-are in the nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to 0.97, 512 rows 0.98, of which
-nothing is counted.
+Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it
+reads in pages of 4 KiB, and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1
+row of a large matrix takes 1.0 to 1.2 of that of onnxruntime 1.32, of which nothing is counted. Of
+many rows it is as fast, on one thread 1 to 5 % faster, on two not, unless rows are whole pages
+apart: 0.86 to 0.95 then. What is saved is what else is done to the results: here they are in the
+nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to 0.97, 512 rows 0.98, of
+which nothing is counted.
 
-Strassen's algorithm takes 7 products of 8 and, beside these, time for its sums. Measured with AVX-512 (Zen 4, two
-threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of 768 channels in and out, 0.93 for 3072 in
-or out, 0.90 for 256 rows of these, 0.94 for 400 rows of 384 in and 1152 out. In whole models the matrix comes from
-memory, 1.75 times as much of it: with 197 rows of 768 channels and up to 3072 (ViT) it takes 0.96 there, with 128 rows
-of these (BERT) 1.00, and with 196 of 384 to 1024 (ConvNeXt, ResNet-50) 1.03 to 1.07.
+Strassen's algorithm takes 7 products of 8 and, beside these, time for its sums. Measured with
+AVX-512 (Zen 4, two threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of
+768 channels in and out, 0.93 for 3072 in or out, 0.90 for 256 rows of these, 0.94 for 400 rows of
+384 in and 1152 out. In whole models the matrix comes from memory, 1.75 times as much of it: with
+197 rows of 768 channels and up to 3072 (ViT) it takes 0.96 there, with 128 rows of these (BERT)
+1.00, and with 196 of 384 to 1024 (ConvNeXt, ResNet-50) 1.03 to 1.07.
 
-Attention of 12 heads of 64 channels takes, with AVX-512 and both of two threads counted, 0.44 ms for 2 × 64 rows and in
-onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6 and 3.5: products at one speed, and beside
-them 0.5 and 1.8 ns for each number of queries, keys, values and results.
+Attention of 12 heads of 64 channels takes, with AVX-512 and both of two threads counted, 0.44 ms
+for 2 × 64 rows and in onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6
+and 3.5: products at one speed, and beside them 0.5 and 1.8 ns for each number of queries, keys,
+values and results.
 
-Positions are embedded in rows in 0.26 to 0.33 ns for each number (with AVX2), in onnxruntime in 0.24 to 0.28: that is
-done here for the attention behind it.
+Positions are embedded in rows in 0.26 to 0.33 ns for each number (with AVX2), in onnxruntime in
+0.24 to 0.28: that is done here for the attention behind it.
 
-A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0 where rows are short.
+A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0
+where rows are short.
 """
 
 from __future__ import annotations
@@ -35,26 +39,34 @@ _PRODUCTS = 48e9  # in a second
 _PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole pages apart
 _PAGE = 1024  # floats
 _FEW = 32  # rows: of at most so many onnxruntime reaches …
-_OF_FEW, _EMPTY_ROWS = 0.93, 6  # … this, where tiles were full, and leaves about so many rows of a tile empty
+# … this, where tiles were full, and leaves about so many rows of a tile empty
+_OF_FEW, _EMPTY_ROWS = 0.93, 6
 _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
 _ALONE = 1  # row: onnxruntime reads the matrix as fast for it
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
-_VECTOR = 16  # floats: rows of so many are read and written where they lie, unless they are whole pages apart
+# floats: rows of so many are read and written where they lie, unless they are whole pages apart
+_VECTOR = 16
 _BEGIN = 1e-6  # seconds
 _PASS = 0.15e-9  # seconds for each number of a pass over results that is saved …
-_LONG_PASS = 0.5e-9  # … and of one with an activation of many instructions, which is faster here besides
-_SEVEN_OF_EIGHT, _WORTH = 7 / 8, 0.97  # products of Strassen's algorithm, and the share of time below which it is taken
-_OF_RESULTS, _OF_ROWS = 14.0, 16.0  # what its sums take beside products of so many channels in, or out …
-_BESIDE_ROWS, _BESIDE_PRODUCTS = 14.0, 2.5e6  # … or rows, whose matrix comes from memory, or products in all
-_MANY, _MOST = 1 << 40, 1 << 20  # rows, beside which nothing else counts, and more than any model has
+# … and of one with an activation of many instructions, which is faster here besides
+_LONG_PASS = 0.5e-9
+# products of Strassen's algorithm, and the share of time below which it is taken
+_SEVEN_OF_EIGHT, _WORTH = 7 / 8, 0.97
+# what its sums take beside products of so many channels in, or out …
+_OF_RESULTS, _OF_ROWS = 14.0, 16.0
+# … or rows, whose matrix comes from memory, or products in all
+_BESIDE_ROWS, _BESIDE_PRODUCTS = 14.0, 2.5e6
+# rows, beside which nothing else counts, and more than any model has
+_MANY, _MOST = 1 << 40, 1 << 20
 _ATTENDED, _BESIDE_HERE, _BESIDE_THERE = (
     50e9,
     0.6e-9,
     1.6e-9,
 )  # products of attention, and seconds for numbers beside them
 _NORM, _NORM_THERE = 0.4e-9, 0.55e-9  # seconds for each number of rows that are normalized
-_TURNED, _TURNED_THERE = 0.3e-9, 0.25e-9  # seconds for each number of rows in which positions are embedded
+# seconds for each number of rows in which positions are embedded
+_TURNED, _TURNED_THERE = 0.3e-9, 0.25e-9
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
@@ -66,13 +78,17 @@ def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
     share = _PAGES_APART if taken % _PAGE == 0 else 1.0
     if rows <= _FEW:
         share = _OF_FEW * rows / (rows + _EMPTY_ROWS)
-    return max(weights / read, products / _PRODUCTS), max(weights / read_there, products / (_PRODUCTS * share))
+    return max(weights / read, products / _PRODUCTS), max(
+        weights / read_there, products / (_PRODUCTS * share)
+    )
 
 
 def strassen_share(rows: int, taken: int, made: int) -> float:
     """What the same takes by Strassen's algorithm, of the time of the direct way."""
     products = taken * made
-    sums = _OF_RESULTS / taken + _OF_ROWS / made + (_BESIDE_ROWS + _BESIDE_PRODUCTS / products) / rows
+    sums = (
+        _OF_RESULTS / taken + _OF_ROWS / made + (_BESIDE_ROWS + _BESIDE_PRODUCTS / products) / rows
+    )
     return _SEVEN_OF_EIGHT * (1 + sums)
 
 
@@ -90,8 +106,9 @@ def pass_seconds(rows: int, channels: int, function: Activation) -> float:
 
 
 def attention_seconds(scores: int, channels: int, numbers: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for the scores of all heads, which have so many channels (queries, values: their
-    mean); `numbers` are those of queries, keys, values and results."""
+    """Seconds here and in onnxruntime for the scores of all heads, which have so many channels
+    (queries, values: their mean); `numbers` are those of queries, keys, values and results.
+    """
     products = 2 * scores * channels / _ATTENDED
     return products + numbers * _BESIDE_HERE, products + numbers * _BESIDE_THERE
 

@@ -1,4 +1,6 @@
-"""A program as c/blocked_program.h has it: steps over buffers, which are views of storages, which lie in slots."""
+"""A program as c/blocked_program.h has it: steps over buffers, which are views of storages, which
+lie in slots.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,13 @@ class StepKind(IntEnum):
 
 CONVOLUTIONS = frozenset(
     (
-        *(StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED),
+        *(
+            StepKind.CONV,
+            StepKind.WINOGRAD,
+            StepKind.DEPTHWISE,
+            StepKind.FIRST,
+            StepKind.TRANSPOSED,
+        ),
         StepKind.GROUPED,  # of groups that are no whole blocks
         StepKind.PRODUCT,  # a convolution of 1×1, with weights [in, out]
     )
@@ -82,8 +90,10 @@ class Activated:
 
 @dataclass(frozen=True)
 class KernelWindow:
-    """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right; less than 0 where a
-    transposed convolution makes more rows or columns than its kernel reaches."""
+    """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right;
+    less than 0 where a transposed convolution makes more rows or columns than its kernel
+    reaches.
+    """
 
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)
@@ -103,8 +113,9 @@ PLAIN_WINDOW = KernelWindow()
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of images of so many channels, with a border of zeros; storages share a slot at different times. Rows of
-    all batches are pixels of one image."""
+    """Memory of images of so many channels, with a border of zeros; storages share a slot at
+    different times. Rows of all batches are pixels of one image.
+    """
 
     slot: int
     halo: int
@@ -124,20 +135,23 @@ class Buffer:
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
+    """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the
+    number of a tensor.
 
-    `is_after` says that the second operand is added behind the activation; `chained` how many of the steps behind it
-    may be done block by block of channels together with it; `flag` of AVERAGE_POOL that zeros around
-    count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
-    of points that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
-    algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
-    is what a norm adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
-    and adds `tensor` to scores that it has multiplied by `scale`; keys and values may have fewer heads, each
-    shared by several of the queries. ROTARY turns pairs of channels of each head, half of it apart, by the cosines and
-    sines in `second` and `third`, which have a row for each row of a batch; of CLEAR `tensor` says which rows are. The
-    channels of a PICK from `flag` on are those of the image, of each group in turn, and those in front stay what they
-    are; where it is negative, they begin with channel -flag of the image. FLATTEN makes rows of images of one pixel, or
-    such images of rows.
+    `is_after` says that the second operand is added behind the activation; `chained` how many of
+    the steps behind it may be done block by block of channels together with it; `flag` of
+    AVERAGE_POOL that zeros around count, of LOAD and STORE that the tensor is rows: its last axis
+    are the channels; of WINOGRAD the number of points that a tile has in each direction; of CONV
+    and PRODUCT the number of pixels from which on Strassen's algorithm is taken, 0 for never. A
+    CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon` is what a norm
+    adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
+    and adds `tensor` to scores that it has multiplied by `scale`; keys and values may have fewer
+    heads, each shared by several of the queries. ROTARY turns pairs of channels of each head, half
+    of it apart, by the cosines and sines in `second` and `third`, which have a row for each row of
+    a batch; of CLEAR `tensor` says which rows are. The channels of a PICK from `flag` on are those
+    of the image, of each group in turn, and those in front stay what they are; where it is
+    negative, they begin with channel -flag of the image. FLATTEN makes rows of images of one pixel,
+    or such images of rows.
     """
 
     kind: StepKind
@@ -159,8 +173,9 @@ class ProgramStep:
 
 @dataclass(frozen=True)
 class Program:
-    """What the kernel of a blocked area does. `tables` are constants; as tensors they have the numbers behind those of
-    the inputs of the area."""
+    """What the kernel of a blocked area does. `tables` are constants; as tensors they have the
+    numbers behind those of the inputs of the area.
+    """
 
     storages: tuple[Storage, ...]
     buffers: tuple[Buffer, ...]

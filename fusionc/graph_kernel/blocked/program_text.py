@@ -10,10 +10,15 @@ from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 def program_text(name: str, program: Program) -> str:
     """The C text of a program with its tables. `name` begins all their names."""
-    parts = [f"static const float {name}_t{k}[] = {{{table(F32, array)}}};" for k, array in enumerate(program.tables)]
+    parts = [
+        f"static const float {name}_t{k}[] = {{{table(F32, array)}}};"
+        for k, array in enumerate(program.tables)
+    ]
     pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
     storages = [f"{{{s.slot}, {s.halo}, {int(s.is_rows)}, {s.channels}}}" for s in program.storages]
-    buffers = [f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers]
+    buffers = [
+        f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers
+    ]
     counts = f"{len(storages)}, {program.slots}, {len(buffers)}, {len(program.steps)}"
     parts += [
         f"static const float *const {name}_tables[] = {{{pointers}}};",
@@ -33,8 +38,22 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 def _step(step: ProgramStep) -> str:
     window, activated = step.window, step.activated
     numbers = [
-        *(int(step.kind), step.out, step.image, step.second, step.third, step.tensor, step.weights, step.bias),
-        *(int(activated.function), int(step.is_after), literal(F32, activated.alpha), literal(F32, activated.beta)),
+        *(
+            int(step.kind),
+            step.out,
+            step.image,
+            step.second,
+            step.third,
+            step.tensor,
+            step.weights,
+            step.bias,
+        ),
+        *(
+            int(activated.function),
+            int(step.is_after),
+            literal(F32, activated.alpha),
+            literal(F32, activated.beta),
+        ),
         *(step.chained, window.group),
         *map(_pair, (window.kernel, window.stride, window.dilation, window.pads)),
         *(step.flag, literal(F32, step.epsilon), literal(F32, step.scale)),

@@ -1,4 +1,6 @@
-"""Root mean square normalization of rows, written out as onnxruntime recognizes it: x / √(mean(x²) + epsilon)."""
+"""Root mean square normalization of rows, written out as onnxruntime recognizes it: x / √(mean(x²)
++ epsilon).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
     if not images.is_rows(node.input[0]):
         raise UnfitOperator("it is no mean of rows")
     rank, axes = len(images.shape(node.input[0])), images.numbers(node, 1, "axes")
-    if axes is None or [int(axis) % rank for axis in axes] != [rank - 1] or not attribute(node, "keepdims", 1):
+    if (
+        axes is None
+        or [int(axis) % rank for axis in axes] != [rank - 1]
+        or not attribute(node, "keepdims", 1)
+    ):
         raise UnfitOperator("it is no mean over the channels")
     _follow(images, node, node.input[0], "Pow")
 
@@ -63,14 +69,20 @@ def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
     return Operation(StepKind.RMS_NORM, node.output[0], name, window=window, epsilon=found.epsilon)
 
 
-def _follow(images: ImageArea, node: onnx.NodeProto, name: str, op: str, epsilon: float | None = None) -> None:
+def _follow(
+    images: ImageArea, node: onnx.NodeProto, name: str, op: str, epsilon: float | None = None
+) -> None:
     """Note a part of a norm behind the one that this operator has to have made."""
     found = images.norms.get(name)
     if found is None and images.is_fragment:
         return
     if found is None or found.op != op:
         raise UnfitOperator("it is no part of a norm here")
-    _note(images, node, replace(found, op=node.op_type, epsilon=found.epsilon if epsilon is None else epsilon))
+    _note(
+        images,
+        node,
+        replace(found, op=node.op_type, epsilon=found.epsilon if epsilon is None else epsilon),
+    )
 
 
 def _note(images: ImageArea, node: onnx.NodeProto, part: NormPart) -> None:

@@ -25,11 +25,17 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     taken, out = reversed(shape) if is_transposed else shape
     if taken != image.channels or (bias and images.weights(bias) not in ((out,), (1, out))):
         raise UnfitOperator("its weights do not fit its rows")
-    if attribute(node, "transA", 0) or attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1:
+    if (
+        attribute(node, "transA", 0)
+        or attribute(node, "alpha", 1.0) != 1
+        or attribute(node, "beta", 1.0) != 1
+    ):
         raise UnfitOperator("no step multiplies like that")
     images.note(node.output[0], replace(image, channels=out))
     kind = StepKind.CONV if is_transposed else StepKind.PRODUCT
-    return Operation(kind, node.output[0], x, weights=w, bias=bias, activated=fused_activation(node))
+    return Operation(
+        kind, node.output[0], x, weights=w, bias=bias, activated=fused_activation(node)
+    )
 
 
 def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
@@ -38,7 +44,14 @@ def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
     if not images.is_channels_last(name) or images.weights(bias) != (image.channels,):
         raise UnfitOperator("its bias does not fit its rows")
     images.note(out, image)
-    return Operation(StepKind.DEPTHWISE, out, name, bias=bias, window=KernelWindow(group=image.channels), line=(1, 0))
+    return Operation(
+        StepKind.DEPTHWISE,
+        out,
+        name,
+        bias=bias,
+        window=KernelWindow(group=image.channels),
+        line=(1, 0),
+    )
 
 
 def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operation:
@@ -47,7 +60,9 @@ def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operatio
     if not images.is_channels_last(name) or images.weights(factor) != (image.channels,):
         raise UnfitOperator("its factor does not fit its rows")
     images.note(out, image)
-    return Operation(StepKind.DEPTHWISE, out, name, weights=factor, window=KernelWindow(group=image.channels))
+    return Operation(
+        StepKind.DEPTHWISE, out, name, weights=factor, window=KernelWindow(group=image.channels)
+    )
 
 
 def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -62,7 +77,9 @@ def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows that become zero where a condition for each of them holds, as behind attention without any key."""
+    """Rows that become zero where a condition for each of them holds, as behind attention without
+    any key.
+    """
     condition, zero, name = node.input
     image = images.image(name)
     if images.number(zero) != 0 or not images.is_rows(name):

@@ -1,4 +1,6 @@
-"""Images whose last axis are the channels, as Transposes make them: in blocks of channels nothing moves."""
+"""Images whose last axis are the channels, as Transposes make them: in blocks of channels nothing
+moves.
+"""
 
 from __future__ import annotations
 

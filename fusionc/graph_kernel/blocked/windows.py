@@ -15,7 +15,9 @@ WIDEST_HALO = 16  # rows or columns of zeros
 
 
 def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator where steps have none."""
+    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator where
+    steps have none.
+    """
     written = attribute(node, "kernel_shape")
     if written is not None and tuple(written) != kernel:
         raise UnfitOperator("its weights do not fit its kernel")
@@ -33,18 +35,25 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes of another one. Raises UnfitOperator where it is larger than the image."""
+    """The image that a window makes of another one. Raises UnfitOperator where it is larger than
+    the image.
+    """
     top, left, bottom, right = window.pads
-    height = windows_in(image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom)
-    width = windows_in(image.width, window.kernel[1], window.stride[1], window.dilation[1], left + right)
+    height = windows_in(
+        image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom
+    )
+    width = windows_in(
+        image.width, window.kernel[1], window.stride[1], window.dilation[1], left + right
+    )
     if any(size.known is not None and size.known < 1 for size in (height, width)):
         raise UnfitOperator("a window is larger than the image")
     return Image(channels, image.batch, height, width)
 
 
 def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
-    """The window with a border so wide that the last one reaches beyond the end, as ceil_mode has it. Raises
-    UnfitOperator where that depends on sizes that are not known."""
+    """The window with a border so wide that the last one reaches beyond the end, as ceil_mode has
+    it. Raises UnfitOperator where that depends on sizes that are not known.
+    """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
         stride, reach = window.stride[axis], window.dilation[axis] * (window.kernel[axis] - 1) + 1
@@ -80,7 +89,9 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
 
 
 def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
-    """How many zeros there are at both ends together, so that a stride divides the size (rounded up)."""
+    """How many zeros there are at both ends together, so that a stride divides the size (rounded
+    up).
+    """
     reach = dilation * (kernel - 1) + 1
     if stride == 1:
         return reach - 1

@@ -1,1 +1,3 @@
-"""C text: loop nests as functions, the texts of a library, the headers that each has, the compiler."""
+"""C text: loop nests as functions, the texts of a library, the headers that each has, the
+compiler.
+"""

@@ -1,8 +1,8 @@
 """The innermost loop of sums of products for processors with AVX2, in assembly.
 
-A tile takes 15 of 16 registers. gcc finds room for it, with copies and spills that cost nothing while a core works for
-one thread alone; where a neighbour has the other half of the core, as on most rented machines, they take a fifth of the
-time.
+A tile takes 15 of 16 registers. gcc finds room for it, with copies and spills that cost nothing
+while a core works for one thread alone; where a neighbour has the other half of the core, as on
+most rented machines, they take a fifth of the time.
 """
 
 from __future__ import annotations
@@ -58,14 +58,29 @@ def _instructions(pixels: int, blocks: int) -> Iterator[str]:
     for at, register in enumerate((_APART, _COLUMN, _AHEAD_STEP, _LEFT)):
         yield f"mov {8 * at}(%[far]), %%{register}"
     yield from (f"mov %[x], %%{_X}", f"mov %[w], %%{_WEIGHTS}", f"mov %[ahead], %%{_AHEAD}")
-    yield from (f"lea (%%{_APART},%%{_APART},{_NEAR - 1}), %%{_LOWER}", f"add %%{_X}, %%{_LOWER}", ".p2align 5", "1:")
-    yield from (f"prefetcht1 (%%{_AHEAD})", f"prefetcht1 {_LINE}(%%{_AHEAD})", f"add %%{_AHEAD_STEP}, %%{_AHEAD}")
+    yield from (
+        f"lea (%%{_APART},%%{_APART},{_NEAR - 1}), %%{_LOWER}",
+        f"add %%{_X}, %%{_LOWER}",
+        ".p2align 5",
+        "1:",
+    )
+    yield from (
+        f"prefetcht1 (%%{_AHEAD})",
+        f"prefetcht1 {_LINE}(%%{_AHEAD})",
+        f"add %%{_AHEAD_STEP}, %%{_AHEAD}",
+    )
     for channel in range(_VECTOR):
         for b in range(blocks):
             yield f"vmovaps {(channel * blocks + b) * _VECTOR * _FLOAT}(%%{_WEIGHTS}), %%{_WEIGHT[b]}"
         for r in range(pixels):
             place = _AT[r % _NEAR].format(_X if r < _NEAR else _LOWER)
             yield f"vbroadcastss {channel * _FLOAT}{place}, %%{_PIXEL}"
-            yield from (f"vfmadd231ps %%{_WEIGHT[b]}, %%{_PIXEL}, %[s{b}{r}]" for b in range(blocks))
+            yield from (
+                f"vfmadd231ps %%{_WEIGHT[b]}, %%{_PIXEL}, %[s{b}{r}]" for b in range(blocks)
+            )
     yield from (f"add %%{_COLUMN}, %%{_X}", f"add %%{_COLUMN}, %%{_LOWER}")
-    yield from (f"add ${_VECTOR * blocks * _VECTOR * _FLOAT}, %%{_WEIGHTS}", f"dec %%{_LEFT}", "jnz 1b")
+    yield from (
+        f"add ${_VECTOR * blocks * _VECTOR * _FLOAT}, %%{_WEIGHTS}",
+        f"dec %%{_LEFT}",
+        "jnz 1b",
+    )

@@ -1,4 +1,6 @@
-"""The C text that runs blocked programs: once for each width of vectors that processors of this kind have."""
+"""The C text that runs blocked programs: once for each width of vectors that processors of this
+kind have.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ _BEHIND = (
 
 
 class StepFamily(Enum):
-    """Steps that take the compiler long, and that only some programs have. The value names their C text, the last one
-    where these are several."""
+    """Steps that take the compiler long, and that only some programs have. The value names their C
+    text, the last one where these are several.
+    """
 
     LANES = "lanes"
     WINOGRAD = "winograd"
@@ -58,12 +61,14 @@ def _family_of(step: ProgramStep) -> StepFamily | None:
 
 @dataclass(frozen=True)
 class _Width:
-    """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
-    blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction. Of `tiles`
-    pixels there are functions for planar images, of `by_lane` pixels for each channel by itself: not of all numbers,
-    since each takes the compiler a while; networks often have rows of a multiple of 7. `step` and
-    `near` are GB_STEP and GB_NEAR of c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of
-    sums is in assembly."""
+    """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how
+    many pixels by two blocks of channels fit into their registers, `fused` whether they multiply
+    and add in one instruction. Of `tiles` pixels there are functions for planar images, of
+    `by_lane` pixels for each channel by itself: not of all numbers, since each takes the compiler a
+    while; networks often have rows of a multiple of 7. `step` and `near` are GB_STEP and GB_NEAR of
+    c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of sums is in
+    assembly.
+    """
 
     floats: int
     target: str
@@ -81,7 +86,8 @@ class _Width:
 
 
 _OF_FIRST_CACHE = 16 << 10  # bytes that weights take of the first cache; the rest is for images
-_OF_LARGER_FIRST_CACHE = 24 << 10  # with AVX-512: what has to come from the second one costs Intel's 10 % of the time
+# with AVX-512: what has to come from the second one costs Intel's 10 % of the time
+_OF_LARGER_FIRST_CACHE = 24 << 10
 _X86 = (
     _Width(
         4,
@@ -166,9 +172,13 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 
 
 def width_texts(families: Collection[StepFamily]) -> list[str]:
-    """The functions of steps for each width of vectors, which are the same in all libraries: several texts each, those
-    that take longest to compile first."""
-    bodies = [*_OF_ALL_PROGRAMS, *(_texts_of(family) for family in StepFamily if family in families)]
+    """The functions of steps for each width of vectors, which are the same in all libraries:
+    several texts each, those that take longest to compile first.
+    """
+    bodies = [
+        *_OF_ALL_PROGRAMS,
+        *(_texts_of(family) for family in StepFamily if family in families),
+    ]
     return [_width_text(width, names) for width in reversed(_X86) for names in bodies] + [
         _width_text(_OTHER, names) for names in bodies
     ]
@@ -188,7 +198,15 @@ def running_text(families: Collection[StepFamily]) -> str:
     """What runs programs with these functions, behind runtime.h."""
     has = [f"#define GB_HAS_{family.name} {int(family in families)}\n" for family in StepFamily]
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
-    return "".join(["#include <unistd.h>\n", *has, header("vector_instructions.h"), *widths, *map(header, _BEHIND)])
+    return "".join(
+        [
+            "#include <unistd.h>\n",
+            *has,
+            header("vector_instructions.h"),
+            *widths,
+            *map(header, _BEHIND),
+        ]
+    )
 
 
 def _on_its_processors(width: _Width, body: str) -> str:
@@ -222,7 +240,14 @@ def _compiled_for(width: _Width, body: str) -> str:
     assembled = [assembled_sums(width.tile)] if width.assembled else []
     shared = [*map(header, _SHARED), *assembled, *map(header, _BEHIND_ASSEMBLED)]
     shared = [f"#ifndef {known}", f"#define {known}", *shared, "#endif"]
-    lines = [*_target(width.target), *defined, *shared, body, *undefined, *_end_of_target(width.target)]
+    lines = [
+        *_target(width.target),
+        *defined,
+        *shared,
+        body,
+        *undefined,
+        *_end_of_target(width.target),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -243,4 +268,10 @@ def _target(target: str) -> list[str]:
 def _end_of_target(target: str) -> list[str]:
     if not target:
         return []
-    return ["#if defined(__clang__)", "#pragma clang attribute pop", "#else", "#pragma GCC pop_options", "#endif"]
+    return [
+        "#if defined(__clang__)",
+        "#pragma clang attribute pop",
+        "#else",
+        "#pragma GCC pop_options",
+        "#endif",
+    ]

@@ -25,24 +25,31 @@ from fusionc.runtime.cores import cores
 
 
 class Contents(Enum):
-    """What a C text has: bodies of loops and tables, functions of steps of blocked programs, or anything."""
+    """What a C text has: bodies of loops and tables, functions of steps of blocked programs, or
+    anything.
+    """
 
     LOOPS = "loops"
     STEPS = "steps"
     ANYTHING = "anything"
 
 
-# NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
-# are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
+# NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which
+# nobody asks about, are given up: loops over conditions become vectors. A multiplication and an
+# addition are fused
+# where the text says so.
 FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile in half
-# the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which loops over rows of unknown
-# strides are not made vectors. -fno-expensive-optimizations would save another eighth, but switches off what puts
-# vzeroupper behind vectors, without which calls of the C library take up to fifty times as long, and what onnxruntime
-# runs next takes longer.
+# What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile
+# in half the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which
+# loops over
+# rows of unknown strides are not made vectors. -fno-expensive-optimizations would save another
+# eighth, but switches
+# off what puts vzeroupper behind vectors, without which calls of the C library take up to fifty
+# times as long,
+# and what onnxruntime runs next takes longer.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
@@ -55,8 +62,8 @@ _LESS = {
 _LONGEST = 900.0  # seconds for one text; the longest seen took 30
 _LONGEST_ANSWER = 60.0  # seconds for the compiler's version
 
-# What every processor of the kind has: some distributions build their compiler for newer ones. A kernel chooses among
-# the functions for those itself.
+# What every processor of the kind has: some distributions build their compiler for newer ones. A
+# kernel chooses among the functions for those itself.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
 
 
@@ -86,7 +93,10 @@ class NoCompiler(FusioncError):
     def __init__(self, what: str = "no C compiler was found") -> None:
         super().__init__(
             f"{what}, so areas stay functions without kernels",
-            hint="install one (cc, or `pip install ziglang`) or name one in the environment variable CC",
+            hint=(
+                "install one (cc, or `pip install ziglang`) or name one in the environment "
+                "variable CC"
+            ),
         )
 
 
@@ -119,7 +129,8 @@ def compiler() -> list[str]:
     if found := shutil.which("cc"):
         return [found, *_OLDEST]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone
+        # else it compiles for this machine alone
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     raise NoCompiler
 
 
@@ -143,22 +154,34 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
     tell: Tell = quiet,
 ) -> None:
-    """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
-    this process has processors. `kept` says where the objects of some texts lie: they are used, or put there. `tell` is
-    called with how many are done, and of how many. Raises DoesNotCompile, CompilerHangs, or OSError if it cannot be
-    written."""
+    """Make one shared library of C texts, which is there at once and whole. They are compiled side
+    by side, as many as this process has processors. `kept` says where the objects of some texts
+    lie: they are used, or put there. `tell` is called with how many are done, and of how many.
+    Raises DoesNotCompile, CompilerHangs, or OSError if it cannot be written.
+    """
     places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
-        # An object has the name of its source in it: that of one that is kept is the same whatever it is linked with.
-        sources = [Path(folder, places[u].stem + ".c" if u in places else f"kernels{k}.c") for k, u in enumerate(units)]
+        # An object has the name of its source in it: that of one that is kept is the same whatever
+        # it is linked with.
+        sources = [
+            Path(folder, places[u].stem + ".c" if u in places else f"kernels{k}.c")
+            for k, u in enumerate(units)
+        ]
         linked, built = sources, Path(folder, "kernels.so")
-        missing = [number for number, unit in enumerate(units) if unit not in places or not places[unit].is_file()]
+        missing = [
+            number
+            for number, unit in enumerate(units)
+            if unit not in places or not places[unit].is_file()
+        ]
         for number in missing:
             sources[number].write_text(units[number].text)
         if len(units) > 1:
             linked = [source.with_suffix(".o") for source in sources]
             told = {k: units[k].flags(command) for k in missing}
-            _run([[*start, *told[k], "-c", "-o", str(linked[k]), str(sources[k])] for k in missing], tell)
+            _run(
+                [[*start, *told[k], "-c", "-o", str(linked[k]), str(sources[k])] for k in missing],
+                tell,
+            )
             for number, unit in enumerate(units):
                 if unit in places and number in missing:
                     linked[number].chmod(0o700)
@@ -168,7 +191,8 @@ def compile_units(
         _run([[*start, *own, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_without_a_word(command[0]))
-        built.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used
+        # whatever the mask of the user allows: what others could write is not used
+        built.chmod(0o700)
         built.replace(library)
 
 
@@ -200,7 +224,9 @@ class _Compiler:
         self._is_ended = False
 
     def run(self) -> str:
-        """Start it, wait for it, and return what it prints. Raises DoesNotCompile, CompilerHangs."""
+        """Start it, wait for it, and return what it prints. Raises DoesNotCompile,
+        CompilerHangs.
+        """
         name = self._command[0]
         with self._lock:
             if self._is_ended:
@@ -212,10 +238,13 @@ class _Compiler:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    start_new_session=True,  # a driver starts other programs, which are ended with it
+                    # a driver starts other programs, which are ended with it
+                    start_new_session=True,
                 )
             except OSError as error:
-                raise DoesNotCompile(f"the C compiler {name} cannot be run: {error.strerror}") from error
+                raise DoesNotCompile(
+                    f"the C compiler {name} cannot be run: {error.strerror}"
+                ) from error
         try:
             said, complaint = self._process.communicate(timeout=self._seconds)
         except subprocess.TimeoutExpired as error:

@@ -28,7 +28,9 @@ _STRIP = 32  # elements between two requests for memory: a few cache lines
 
 
 class LoopNestText:
-    """The C code of one nest. `name` begins the names of its tables; `tensors` is the order of all tensors."""
+    """The C code of one nest. `name` begins the names of its tables; `tensors` is the order of all
+    tensors.
+    """
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
         self.name, self._info, self._tensors = name, info, tensors
@@ -47,9 +49,13 @@ class LoopNestText:
         for store in nest.stores:
             self._stores[len(self.accesses)] = store
             self.accesses.append(store.access)
-        self._strides = [row_stride(access.index.factor(self.row[-1]), info.sizes) for access in self.accesses]
+        self._strides = [
+            row_stride(access.index.factor(self.row[-1]), info.sizes) for access in self.accesses
+        ]
         self.scalars = [step for step in self._schedule.of if step.is_scalar]
-        self.numbers = list(dict.fromkeys(step.size for step in self._schedule.of if step.size is not None))
+        self.numbers = list(
+            dict.fromkeys(step.size for step in self._schedule.of if step.size is not None)
+        )
 
     @cached_property
     def function(self) -> str:
@@ -59,14 +65,17 @@ class LoopNestText:
     def body(self) -> str:
         """The function that computes some rows, and its versions for several machines.
 
-        Sizes are no part of it: it is given them, so that loops over other sizes have the same function.
+        Sizes are no part of it: it is given them, so that loops over other sizes have the same
+        function.
         """
         return self._body.replace(_NAME, self.function)
 
     @cached_property
     def _body(self) -> str:
         strides = ", ".join(f"const ptrdiff_t t{a}" for a in range(len(self.accesses)))
-        head = f"GK_INLINE void {_NAME}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
+        head = (
+            f"GK_INLINE void {_NAME}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
+        )
         lines = []
         if not self.divisible:
             outer = [f"q->extent[{len(self.grid) + k}]" for k in range(len(self.row) - 1)]
@@ -77,7 +86,9 @@ class LoopNestText:
         lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
         last = len(self.grid) + len(self.row) - 1
         any_ = [f"q->stride[{a}][{last}]" for a in range(len(self.accesses))]
-        fast = [given if s.varies else str(s.unit) for given, s in zip(any_, self._strides, strict=True)]
+        fast = [
+            given if s.varies else str(s.unit) for given, s in zip(any_, self._strides, strict=True)
+        ]
         bodies = f"{_NAME}, GK_LIST({', '.join(fast)})"
         if any(stride.may_broadcast for stride in self._strides):
             bodies = f"GK_BODIES_AND_ANY({bodies}, GK_LIST({', '.join(any_)}))"
@@ -86,11 +97,19 @@ class LoopNestText:
         return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
 
     def form(self, first_scalar: int) -> tuple[str, str]:
-        """The table of accesses, and the initializer of the gk_form; of the kernel's scalars its own begin there."""
+        """The table of accesses, and the initializer of the gk_form; of the kernel's scalars its
+        own begin there.
+        """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
             tensor, dtype_bytes = self._tensors.index(access.tensor), self._ctype(access).bytes
-            its = (tensor, dtype_bytes, stride.unit, int(stride.varies), int(self._is_rowwise(access)))
+            its = (
+                tensor,
+                dtype_bytes,
+                stride.unit,
+                int(stride.varies),
+                int(self._is_rowwise(access)),
+            )
             rows.append(f"{{{', '.join(map(str, its))}}}")
         table = f"static const gk_access {self.name}_accesses[] = {{{', '.join(rows)}}};\n"
         values = (
@@ -108,12 +127,16 @@ class LoopNestText:
 
     def plan(self, number: int) -> list[str]:
         """The statements that fill in sizes and strides; what is 0 is left out."""
-        lines = [f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)]
+        lines = [
+            f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)
+        ]
         for a, access in enumerate(self.accesses):
             if access.index.offset.parts:
                 lines.append(f"q[{number}].offset[{a}] = {access.index.offset};")
             for variable, size in access.index.terms:
-                lines.append(f"q[{number}].stride[{a}][{(self.grid + self.row).index(variable)}] = {size};")
+                lines.append(
+                    f"q[{number}].stride[{a}][{(self.grid + self.row).index(variable)}] = {size};"
+                )
         lines += [f"q[{number}].number[{k}] = {size};" for k, size in enumerate(self.numbers)]
         return lines
 
@@ -135,20 +158,27 @@ class LoopNestText:
 
     def _buffers(self) -> list[str]:
         lines, offset = [], 0
-        for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):  # so that each is aligned
+        # so that each is aligned
+        for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):
             local = step.ctype.local
-            lines.append(f"{local} *const b{step.number} = ({local} *)(scratch + {offset} * length);")
+            lines.append(
+                f"{local} *const b{step.number} = ({local} *)(scratch + {offset} * length);"
+            )
             offset += _bytes(step)
         return lines
 
     def _hidden(self) -> list[str]:
         """Scalars, and literals, as variables whose values the compiler does not see."""
-        hidden = dict.fromkeys(a for step in self._schedule.of for a in step.arguments if _hides(step, a))
+        hidden = dict.fromkeys(
+            a for step in self._schedule.of for a in step.arguments if _hides(step, a)
+        )
         scalars = [
             f"const {step.ctype.local} u{step.number} = ({step.ctype.local})q->scalar[{k}];"
             for k, step in enumerate(self.scalars)
         ]
-        return scalars + [f"{a.ctype.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden]
+        return scalars + [
+            f"{a.ctype.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden
+        ]
 
     def _one_row(self) -> list[str]:
         lines = []
@@ -158,10 +188,19 @@ class LoopNestText:
             row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
             lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._schedule.count):
-            known = [s for s, its in self._schedule.of.items() if its == phase and not self._schedule.is_rowwise(s)]
-            lines += [self._assign(step) for step in known if step.constant is None and not step.reduction]
+            known = [
+                s
+                for s, its in self._schedule.of.items()
+                if its == phase and not self._schedule.is_rowwise(s)
+            ]
+            lines += [
+                self._assign(step) for step in known if step.constant is None and not step.reduction
+            ]
             for a, store in self._stores.items():
-                if not self._schedule.is_stored_in_row(store) and self._schedule.of[store.step] == phase:
+                if (
+                    not self._schedule.is_stored_in_row(store)
+                    and self._schedule.of[store.step] == phase
+                ):
                     lines.append(f"*p{a} = {self._stored(a, store.step)};")
             if self._schedule.roots(phase):
                 lines += self._pass(phase)
@@ -174,7 +213,11 @@ class LoopNestText:
             assert step.reduction
             before.append(f"{step.ctype.local} v{step.number} = {step.reduction.start};")
         parts = LoopParts(self._schedule, phase)
-        if self.divisible and self._may_be_long() and all(step.cost < HEAVY for step in self._schedule.of):
+        if (
+            self.divisible
+            and self._may_be_long()
+            and all(step.cost < HEAVY for step in self._schedule.of)
+        ):
             return self._strips(parts, phase)
         if parts.count == 1:
             return before + self._nested(self._part_of_loop(parts, 0, phase, "0", "n"), phase)
@@ -182,22 +225,36 @@ class LoopNestText:
         block += [f"{step.ctype.local} w{step.number}[{_BLOCK}];" for step in parts.passes.kept]
         for part in range(parts.count):
             block += self._part_of_loop(parts, part, phase, "begin", "end")
-        blocks = [f"for (ptrdiff_t begin = 0; begin < n; begin += {_BLOCK}) {{", *_indented(block), "}"]
+        blocks = [
+            f"for (ptrdiff_t begin = 0; begin < n; begin += {_BLOCK}) {{",
+            *_indented(block),
+            "}",
+        ]
         return before + self._nested(blocks, phase)
 
     def _may_be_long(self) -> bool:
-        """Whether a row can be long, together with the loops that every access walks through as if they were one."""
+        """Whether a row can be long, together with the loops that every access walks through as if
+        they were one.
+        """
         loops = self.grid + self.row
         length = loops[-1].extent
         for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
-            if any(x.index.factor(outer) != x.index.factor(inner) * inner.extent for x in self.accesses):
+            if any(
+                x.index.factor(outer) != x.index.factor(inner) * inner.extent for x in self.accesses
+            ):
                 break
             length *= outer.extent
         return length.number is None or length.number >= _BLOCK
 
     def _strips(self, parts: LoopParts, phase: int) -> list[str]:
-        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks for a later one."""
-        ahead = [f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});" for a, x in enumerate(self.accesses) if self._is_rowwise(x)]
+        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks
+        for a later one.
+        """
+        ahead = [
+            f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});"
+            for a, x in enumerate(self.accesses)
+            if self._is_rowwise(x)
+        ]
         return [
             "ptrdiff_t at = 0;",
             f"const ptrdiff_t end = GK_IS_LONG(n, {_BLOCK}, machine) ? n - n % {_STRIP} : 0;",
@@ -207,12 +264,16 @@ class LoopNestText:
             *self._part_of_loop(parts, 0, phase, "at", "n"),
         ]
 
-    def _part_of_loop(self, parts: LoopParts, part: int, phase: int, begin: str, end: str) -> list[str]:
+    def _part_of_loop(
+        self, parts: LoopParts, part: int, phase: int, begin: str, end: str
+    ) -> list[str]:
         clauses, inner = "", list[str]()
         steps = parts.passes.within(part)
         for step in steps:
             if parts.passes.reads(step, part):
-                inner.append(f"const {step.ctype.local} v{step.number} = w{step.number}[i - begin];")
+                inner.append(
+                    f"const {step.ctype.local} v{step.number} = w{step.number}[i - begin];"
+                )
             elif self._schedule.passes.reads(step, phase):
                 inner.append(f"const {step.ctype.local} v{step.number} = {self._buffer(step)}[i];")
             elif step.constant is None:
@@ -221,19 +282,33 @@ class LoopNestText:
             if parts.of.get(step.arguments[0], 0) == part:
                 assert step.reduction
                 clauses += f" reduction({step.reduction.clause} : v{step.number})"
-                result = step.reduction.combine.format(f"v{step.number}", self._operand(step.arguments[0]))
+                result = step.reduction.combine.format(
+                    f"v{step.number}", self._operand(step.arguments[0])
+                )
                 inner.append(f"v{step.number} = {result};")
         for a, store in self._stores.items():
             its_part = parts.of.get(store.step, 0)
-            if self._schedule.is_stored_in_row(store) and self._schedule.of[store.step] == phase and its_part == part:
+            if (
+                self._schedule.is_stored_in_row(store)
+                and self._schedule.of[store.step] == phase
+                and its_part == part
+            ):
                 inner.append(f"{self._pointer(a)}[i * t{a}] = {self._stored(a, store.step)};")
         for step in self._schedule.passes.kept:
             if self._schedule.of[step] == phase and parts.of[step] == part:
                 inner.append(f"{self._buffer(step)}[i] = v{step.number};")
-        inner += [f"w{s.number}[i - begin] = v{s.number};" for s in parts.passes.kept if parts.of[s] == part]
+        inner += [
+            f"w{s.number}[i - begin] = v{s.number};"
+            for s in parts.passes.kept
+            if parts.of[s] == part
+        ]
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
         # one sum waits for the last; several vectors of sums do not wait for one another
-        several = " simdlen(32)" if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps) else ""
+        several = (
+            " simdlen(32)"
+            if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps)
+            else ""
+        )
         return _simd(several + clauses, loop, inner)
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
@@ -244,18 +319,26 @@ class LoopNestText:
         pointers = []
         for a, access in enumerate(self.accesses):
             if self._is_rowwise(access):
-                steps = "".join(f" + r{k} * q->stride[{a}][{len(self.grid) + k}]" for k in range(outer))
+                steps = "".join(
+                    f" + r{k} * q->stride[{a}][{len(self.grid) + k}]" for k in range(outer)
+                )
                 const = "const " if a < self._loads else ""
                 pointers.append(f"{const}{self._ctype(access).stored} *const o{a} = p{a}{steps};")
         at = "r0"
         for k in range(1, outer):
             at = f"({at} * q->extent[{len(self.grid) + k}] + r{k})"
         for step in self._schedule.passes.kept:
-            pointers.append(f"{step.ctype.local} *const c{step.number} = b{step.number} + {at} * n;")
+            pointers.append(
+                f"{step.ctype.local} *const c{step.number} = b{step.number} + {at} * n;"
+            )
         lines = pointers + loop
         for k in reversed(range(outer)):
             extent = f"q->extent[{len(self.grid) + k}]"
-            lines = [f"for (ptrdiff_t r{k} = 0; r{k} < {extent}; ++r{k}) {{", *_indented(lines), "}"]
+            lines = [
+                f"for (ptrdiff_t r{k} = 0; r{k} < {extent}; ++r{k}) {{",
+                *_indented(lines),
+                "}",
+            ]
         return lines
 
     def _pointer(self, a: int) -> str:
@@ -272,7 +355,9 @@ class LoopNestText:
         elif step.size is not None:
             value = f"({step.ctype.local})q->number[{self.numbers.index(step.size)}]"
         else:
-            operands = (f"k{a.number}" if _hides(step, a) else self._operand(a) for a in step.arguments)
+            operands = (
+                f"k{a.number}" if _hides(step, a) else self._operand(a) for a in step.arguments
+            )
             value = step.template.format(*operands)
         return f"const {step.ctype.local} v{step.number} = {value};"
 
@@ -280,7 +365,11 @@ class LoopNestText:
         if step.is_scalar:
             return f"u{step.number}"
         if step.constant is not None:
-            return f"({step.ctype.local}){step.constant}" if step.constant[0] != "(" else f"({step.constant})"
+            return (
+                f"({step.ctype.local}){step.constant}"
+                if step.constant[0] != "("
+                else f"({step.constant})"
+            )
         return f"v{step.number}"
 
     def _stored(self, a: int, step: Step) -> str:
@@ -288,22 +377,35 @@ class LoopNestText:
 
 
 def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
-    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library: where there are any,
-    all of the loop is done again, number by number."""
-    asked = dict.fromkeys(f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line))
+    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library:
+    where there are any, all of the loop is done again, number by number.
+    """
+    asked = dict.fromkeys(
+        f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line)
+    )
     if not asked:
         return [f"#pragma omp simd{clauses}", loop, *_indented(inner), "}"]
-    near = [*(_WAVE.sub(r"gk_near_\1_f32(", line) for line in inner), f"far |= {' | '.join(asked)};"]
+    near = [
+        *(_WAVE.sub(r"gk_near_\1_f32(", line) for line in inner),
+        f"far |= {' | '.join(asked)};",
+    ]
     sums = _REDUCED.findall(clauses)
     again = [*(f"{name} = before_{name};" for name in sums), loop, *_indented(inner), "}"]
-    lines = ["int far = 0;", *(f"const __typeof__({name}) before_{name} = {name};" for name in sums)]
+    lines = [
+        "int far = 0;",
+        *(f"const __typeof__({name}) before_{name} = {name};" for name in sums),
+    ]
     lines += [f"#pragma omp simd{clauses} reduction(| : far)", loop, *_indented(near), "}"]
     return ["{", *_indented([*lines, "if (far) {", *_indented(again), "}"]), "}"]
 
 
 def _hides(step: Step, argument: Step) -> bool:
-    """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an instruction more."""
-    is_literal = argument.constant is not None and argument.ctype.is_float and not argument.is_scalar
+    """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an
+    instruction more.
+    """
+    is_literal = (
+        argument.constant is not None and argument.ctype.is_float and not argument.is_scalar
+    )
     return is_literal and bool(_CHOICE.search(step.template))
 
 

@@ -44,5 +44,9 @@ def _renamed(node: onnx.NodeProto, names: dict[str, str]) -> onnx.NodeProto:
 
 def text_of(data: bytes) -> str:
     """The C text of a string of bytes."""
-    plain = {*range(ord("0"), ord("9") + 1), *range(ord("A"), ord("Z") + 1), *range(ord("a"), ord("z") + 1)}
+    plain = {
+        *range(ord("0"), ord("9") + 1),
+        *range(ord("A"), ord("Z") + 1),
+        *range(ord("a"), ord("z") + 1),
+    }
     return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data) + '"'

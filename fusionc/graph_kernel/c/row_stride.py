@@ -1,4 +1,6 @@
-"""How far an access moves from one element of a row to the next, as far as that is known before the kernel runs."""
+"""How far an access moves from one element of a row to the next, as far as that is known before the
+kernel runs.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ _LARGE = 1024  # strides that are not made constants
 class RowStride:
     """The stride of an access along the innermost loop.
 
-    `unit` is the number that the fast functions of a kernel take it for, unless it `varies`: then it is hardly ever 1.
-    If it `may_broadcast` it is 0 or 1, and there is a function for both.
+    `unit` is the number that the fast functions of a kernel take it for, unless it `varies`: then
+    it is hardly ever 1. If it `may_broadcast` it is 0 or 1, and there is a function for both.
     """
 
     unit: int

@@ -1,4 +1,6 @@
-"""Areas as C texts: functions for their loops, which equal loops share, tables, and the operators."""
+"""Areas as C texts: functions for their loops, which equal loops share, tables, and the
+operators.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,10 @@ _NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text 
 class Kernel:
     """The C code of an area, which does not depend on the names of its values.
 
-    `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has what is its own, with
-    names that begin with `function`; areas that differ in `scalars` alone share it. A program needs the steps of some
-    `families`; of loops they are None. The rest are the numbers that arrays must be large enough for.
+    `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has
+    what is its own, with names that begin with `function`; areas that differ in `scalars` alone
+    share it. A program needs the steps of some `families`; of loops they are None. The rest are the
+    numbers that arrays must be large enough for.
     """
 
     name: str
@@ -58,7 +61,9 @@ class Kernel:
 
 
 def kernel_of(area: Area) -> Kernel:
-    """The C code of an area. Raises Unsupported, with the reason in words, if a kernel cannot compute it."""
+    """The C code of an area. Raises Unsupported, with the reason in words, if a kernel cannot
+    compute it.
+    """
     try:
         return _lowered(area) if area.kind is KernelKind.LOOPS else _programmed(area)
     except RecursionError:
@@ -113,16 +118,27 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
     firsts = accumulate((len(nest.scalars) for nest in nests), initial=0)
     forms = [nest.form(first) for nest, first in zip(nests, firsts, strict=False)]
     parts += [accesses for accesses, _ in forms]
-    parts.append(f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n")
+    parts.append(
+        f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n"
+    )
     fill = [line for number, nest in enumerate(nests) for line in nest.plan(number)]
     sizes = [
         f"out[{k}][{axis}] = {size};"
         for k, name in enumerate(area.outputs)
         for axis, size in enumerate(info.shapes[name])
     ]
-    plan = [*info.sizes.lines, *sizes, f"memset(q, 0, {len(nests)} * sizeof *q);", *fill, "return NULL;"]
+    plan = [
+        *info.sizes.lines,
+        *sizes,
+        f"memset(q, 0, {len(nests)} * sizeof *q);",
+        *fill,
+        "return NULL;",
+    ]
     parts.append(
-        f"static const char *{_NAME}_plan(const int64_t *const *in, int64_t *const *out, gk_piece *q) {{\n"
+        (
+            f"static const char *{_NAME}_plan(const int64_t *const *in, int64_t *const *out, "
+            "gk_piece *q) {\n"
+        )
         + "".join(f"  {line}\n" for line in plan)
         + "}\n"
     )
@@ -135,7 +151,10 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
 def _ports(area: Area) -> str:
     """The types and ranks of inputs and outputs."""
     ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
-    types, ranks = ", ".join(str(port.dtype) for port in ports), ", ".join(str(len(port.shape)) for port in ports)
+    types, ranks = (
+        ", ".join(str(port.dtype) for port in ports),
+        ", ".join(str(len(port.shape)) for port in ports),
+    )
     return f"static const short {_NAME}_types[] = {{{types}}};\nstatic const short {_NAME}_ranks[] = {{{ranks}}};\n"
 
 
@@ -156,24 +175,30 @@ def _entry(kernel: Kernel, area: Area) -> str:
 
 
 def source(areas: Sequence[Area]) -> str:
-    """The C text of a library with the kernels of areas. Areas that compute the same share their functions.
+    """The C text of a library with the kernels of areas. Areas that compute the same share their
+    functions.
 
-    Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same name.
+    Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same
+    name.
     """
     (unit,) = _units(areas, None)
     return unit.text
 
 
 def units(areas: Sequence[Area]) -> list[Unit]:
-    """The same as several texts, which can be compiled side by side, and linked. Raises what `source` does.
+    """The same as several texts, which can be compiled side by side, and linked. Raises what
+    `source` does.
 
-    How many they are follows from the areas alone, so that every machine makes the same library of them.
+    How many they are follows from the areas alone, so that every machine makes the same library of
+    them.
     """
     return _units(areas, _UNIT)
 
 
 def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
-    """Texts of at most `most` characters of loops, or a little more; a single one if that is None."""
+    """Texts of at most `most` characters of loops, or a little more; a single one if that is
+    None.
+    """
     kernels: dict[str, tuple[Kernel, Area]] = {}
     for area in areas:
         kernel = kernel_of(area)
@@ -192,9 +217,16 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     programs = [kernel for kernel in known_kernels if kernel.is_program]
     families = frozenset[StepFamily]().union(*(kernel.families or () for kernel in programs))
     widths = width_texts(families) if programs else []
-    ends = [header(f"{name}.h") for name in ("onnxruntime_api", "runtime", "otherwise", "loop_operators")]
+    ends = [
+        header(f"{name}.h")
+        for name in ("onnxruntime_api", "runtime", "otherwise", "loop_operators")
+    ]
     if programs:
-        ends += [running_text(families), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
+        ends += [
+            running_text(families),
+            header("blocked_operators.h"),
+            _list("GK_PROGRAMS", programs),
+        ]
     if most is None:
         ends, widths = [*loops.pop(), *ends, *widths], []
     ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
@@ -208,7 +240,9 @@ def _list(name: str, kernels: Iterable[Kernel]) -> str:
 
 
 def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
-    """What each text begins with: all of them agree on the sizes of arrays, and know what others have."""
+    """What each text begins with: all of them agree on the sizes of arrays, and know what others
+    have.
+    """
     bounds = {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
@@ -224,7 +258,11 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
             header("compiler.h"),
             header("mathematics.h"),
             header("kernel.h"),
-            *([header("blocked_program.h")] if any(kernel.is_program for kernel in kernels) else ()),
+            *(
+                [header("blocked_program.h")]
+                if any(kernel.is_program for kernel in kernels)
+                else ()
+            ),
             *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
             *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]

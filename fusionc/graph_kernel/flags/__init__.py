@@ -1,1 +1,3 @@
-"""The switches of graph kernel fusion: its flags, MindSpore's stages, MindSpore's names of operators."""
+"""The switches of graph kernel fusion: its flags, MindSpore's stages, MindSpore's names of
+operators.
+"""

@@ -1,6 +1,8 @@
-"""Where graph_kernel_flags come from besides the option: a variable of the environment, and a file that holds them.
+"""Where graph_kernel_flags come from besides the option: a variable of the environment, and a file
+that holds them.
 
-Nothing large is imported here: who starts processes wants to know it before those import all that reads flags.
+Nothing large is imported here: who starts processes wants to know it before those import all that
+reads flags.
 """
 
 from __future__ import annotations
@@ -31,5 +33,10 @@ def with_absolute_file(text: str) -> str:
     path = os.path.abspath(named)
     if re.search("[ =]", path):
         hint = "give what it says as flags, or move it to a folder without blanks and ="
-        raise UsageError("flags cannot name this file for several processes", where=path, hint=hint, code="E10001")
+        raise UsageError(
+            "flags cannot name this file for several processes",
+            where=path,
+            hint=hint,
+            code="E10001",
+        )
     return _FILE.sub(lambda _: f"--path={path}", text, count=1)

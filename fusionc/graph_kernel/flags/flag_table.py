@@ -1,4 +1,6 @@
-"""The flags of graph kernel fusion as data: those that decide something here, and those that only a chip can use."""
+"""The flags of graph kernel fusion as data: those that decide something here, and those that only a
+chip can use.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,16 @@ FlagType = Literal["bool", "int", "uint", "text", "list"]
 Unsigned = int
 Names = tuple[str, ...]
 
-# enable_pass and disable_pass may put one of these, and a dot, in front of the name of a pass. What has another name
-# there is a stage of graph kernel fusion.
+# enable_pass and disable_pass may put one of these, and a dot, in front of the name of a pass. What
+# has another name there is a stage of graph kernel fusion.
 MANAGERS = ("fusion_group", "backend_fusion")
 
 
 @dataclass(frozen=True)
 class Flags:
-    """All flags that decide something, in the order of MindSpore's list, and one that it has not: `disable_areas`, by
-    the names of areas. A list that is empty was not given."""
+    """All flags that decide something, in the order of MindSpore's list, and one that it has not:
+    `disable_areas`, by the names of areas. A list that is empty was not given.
+    """
 
     opt_level: Unsigned = 0
     dump_as_text: bool = False
@@ -55,15 +58,24 @@ class Flags:
 
     def entries(self, *endings: str) -> list[tuple[str, str]]:
         """Every entry of the lists whose flags end like this, with the name of the flag."""
-        return [(key, entry) for key, value in vars(self).items() if key.endswith(endings) for entry in value]
+        return [
+            (key, entry)
+            for key, value in vars(self).items()
+            if key.endswith(endings)
+            for entry in value
+        ]
 
     def expands(self, default: Iterable[str]) -> frozenset[str]:
         """The operators that are expanded, `default` being those that are without a flag."""
-        return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)
+        return _chosen(
+            default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops
+        )
 
     def clusters(self, default: Iterable[str]) -> frozenset[str]:
         """The operators that may be in a cluster, `default` being those that may without a flag."""
-        return _chosen(default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops)
+        return _chosen(
+            default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops
+        )
 
     def has_pattern(self, name: str) -> bool:
         """Whether a split pattern runs. What is listed need only be a part of its name."""

@@ -1,7 +1,8 @@
-"""MindSpore's names of operators, in ONNX's: what the lists of operators in flags may be written in.
+"""MindSpore's names of operators, in ONNX's: what the lists of operators in flags may be written
+in.
 
-The names are those of MindSpore's lists of operators to expand and to cluster. What ONNX writes as several operators
-stands for all of them.
+The names are those of MindSpore's lists of operators to expand and to cluster. What ONNX writes as
+several operators stands for all of them.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ StandardNormal RandomNormal RandomNormalLike
 StridedSlice Slice
 ZerosLike ConstantOfShape
 """
-_IN_ONNX = {name: tuple(operators) for name, *operators in map(str.split, _TABLE.strip().splitlines())}
+_IN_ONNX = {
+    name: tuple(operators) for name, *operators in map(str.split, _TABLE.strip().splitlines())
+}
 
 _TRAINING = """
 AdamApplyOneWithDecay AdamApplyOneWithDecayAssign AdamWeightDecay BCEWithLogitsLoss BiasAddGrad BinaryCrossEntropy
@@ -90,7 +93,9 @@ _NOT_IN_ONNX = (
 
 
 def onnx_names(name: str) -> tuple[str, ...]:
-    """The operators of ONNX that a name in a list stands for: its own where ONNX, or nobody, has it."""
+    """The operators of ONNX that a name in a list stands for: its own where ONNX, or nobody, has
+    it.
+    """
     return (name,) if onnx.defs.has(name) else _IN_ONNX.get(name, (name,))
 
 

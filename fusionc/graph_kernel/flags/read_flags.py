@@ -1,7 +1,9 @@
-"""graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's own rules.
+"""graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's
+own rules.
 
-Flags are separated by blanks; `--key` alone is `--key=true`; of a repeated flag the first one counts;
-`--path=flags.json` stands for the whole string. What is wrong is a warning, never an error, and its default stays.
+Flags are separated by blanks; `--key` alone is `--key=true`; of a repeated flag the first one
+counts; `--path=flags.json` stands for the whole string. What is wrong is a warning, never an error,
+and its default stays.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from typing import Any
 
 from fusionc.errors import nearest
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
-from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Flags, FlagType
+from fusionc.graph_kernel.flags.flag_table import (
+    EFFECTIVE,
+    MANAGERS,
+    WITHOUT_EFFECT,
+    Flags,
+    FlagType,
+)
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
 HIGHEST_LEVEL = 3
@@ -39,31 +47,44 @@ class ReadFlags:
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
     """The flags of the environment where the variable is set, else those of `option`.
 
-    Unless a level is given, graph kernel fusion runs at level 2 where it `is_enabled`, or where nobody says (None) and
-    any flag asks for it; switching passes of the registry does not.
+    Unless a level is given, graph kernel fusion runs at level 2 where it `is_enabled`, or where
+    nobody says (None) and any flag asks for it; switching passes of the registry does not.
     """
     variable = os.environ.get(VARIABLE)
     raw = option if variable is None else variable
     given, warnings = _pairs(raw or "")
     reader = _Reader(warnings)
     is_asked_for = any(_asks_for_graph_kernels(key, value) for key, value in given.items())
-    flags = reader.flags(given, default_level=2 if is_enabled or (is_enabled is None and is_asked_for) else 0)
+    flags = reader.flags(
+        given, default_level=2 if is_enabled or (is_enabled is None and is_asked_for) else 0
+    )
     notices = []
     if reader.ineffective:
-        notices.append(f"graph kernel flags without effect here, they serve a chip: {', '.join(reader.ineffective)}")
+        notices.append(
+            "graph kernel flags without effect here, they serve a chip: "
+            f"{', '.join(reader.ineffective)}"
+        )
     if warnings and not given and is_enabled is None:
         notices.append("graph kernel fusion stays off: no flag could be read")
     if is_enabled is False and is_asked_for and not flags.is_on:
         notices.append("graph kernel fusion is switched off: its flags have no effect")
     if variable is not None and option is not None:
-        notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
+        notices.append(
+            f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used"
+        )
     if variable is not None and is_enabled and not flags.is_on:
-        notices.append(f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays off")
+        notices.append(
+            f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion "
+            "stays "
+            "off"
+        )
     return ReadFlags(flags, raw or "", tuple(warnings), tuple(notices))
 
 
 def _asks_for_graph_kernels(key: str, value: str) -> bool:
-    """Whether a flag means graph kernel fusion itself, and not only a pass that runs without it, too."""
+    """Whether a flag means graph kernel fusion itself, and not only a pass that runs without it,
+    too.
+    """
     if key not in ("enable_pass", "disable_pass"):
         return key in EFFECTIVE or key in WITHOUT_EFFECT
     managers = (entry.partition(".")[0] for entry in value.split(",") if "." in entry)
@@ -77,7 +98,9 @@ def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
     for token in filter(None, text.split(" ")):
         found = re.fullmatch(r"--([^=]+)(?:=([^=]+))?", token)
         if found is None:
-            warnings.append(f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags')
+            warnings.append(
+                f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags'
+            )
             continue
         key, value = found[1], found[2] or ""
         if key == "path":
@@ -105,7 +128,9 @@ def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
 
 
 class _Reader:
-    """Turns the text of flags into values. `ineffective` are the flags that were given and decide nothing here."""
+    """Turns the text of flags into values. `ineffective` are the flags that were given and decide
+    nothing here.
+    """
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
@@ -131,10 +156,13 @@ class _Reader:
             near = dict.fromkeys(filter(None, (nearest(key, known) for key in unknown)))
             advice = f"did you mean {', '.join(near)}? Those" if near else "those"
             self._warnings.append(
-                f"unknown graph kernel flags have no effect; {advice} that have one: {', '.join(known)}"
+                f"unknown graph kernel flags have no effect; {advice} that have one: "
+                f"{', '.join(known)}"
             )
         if values["opt_level"] > HIGHEST_LEVEL:
-            self._warnings.append(f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used")
+            self._warnings.append(
+                f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used"
+            )
             values["opt_level"] = HIGHEST_LEVEL
         values.setdefault("enable_stitch_fusion", values["opt_level"] == HIGHEST_LEVEL)
         return Flags(**values)
@@ -149,9 +177,13 @@ class _Reader:
             items = tuple(filter(None, text.split(",")))
             value = (text if flag_type == "text" else items) if items else None
         if value and key.endswith(_LISTS_OF_OPERATORS):
-            value = tuple(dict.fromkeys(operator for name in value for operator in onnx_names(name)))
+            value = tuple(
+                dict.fromkeys(operator for name in value for operator in onnx_names(name))
+            )
         if value is None:
-            self._warnings.append(f'the value "{text}" of the flag "--{key}" is invalid, its default is used')
+            self._warnings.append(
+                f'the value "{text}" of the flag "--{key}" is invalid, its default is used'
+            )
         return value
 
 

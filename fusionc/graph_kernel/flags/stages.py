@@ -1,8 +1,9 @@
-"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches that reach all passes.
+"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches that reach all
+passes.
 
-A stage pass is called `stage.pass` or `id.id` in enable_pass and disable_pass, a pass of the registry by its name or
-alias, also behind MindSpore's `fusion_group.` or `backend_fusion.`. A pass that would run can be disabled, one that
-would not can be enabled.
+A stage pass is called `stage.pass` or `id.id` in enable_pass and disable_pass, a pass of the
+registry by its name or alias, also behind MindSpore's `fusion_group.` or `backend_fusion.`. A pass
+that would run can be disabled, one that would not can be enabled.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Protocol
 from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
-_LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
+# MindSpore's level of what is logged, to stderr: debug and info
+_LEVEL, _INFO = "GLOG_v", ("0", "1")
 
 
 class Log(Protocol):
@@ -27,7 +29,9 @@ class Log(Protocol):
 
 
 def is_echoed() -> bool:
-    """Whether the passes are logged to stderr, too, as MindSpore does it, where the user asks for it in GLOG_v."""
+    """Whether the passes are logged to stderr, too, as MindSpore does it, where the user asks for
+    it in GLOG_v.
+    """
     return os.environ.get(_LEVEL, "").strip() in _INFO
 
 
@@ -62,7 +66,17 @@ TRANSFORM_OPS = StagePass(2, "highlevelopt1", 8, "transform_op_optimizer", 2)
 SPLITTER = StagePass(3, "split", 4, "graph_kernel_splitter", 1)
 BUILD = StagePass(6, "build", 5, "graph_kernel_build", 1)
 PACKET = StagePass(8, "kernelpacket", 0, "symbol_engine_extender", 1)
-STAGE_PASSES = (EXPANDER, OP_COMBINER, CLUSTER, SIMPLIFY, CSE, TRANSFORM_OPS, SPLITTER, BUILD, PACKET)
+STAGE_PASSES = (
+    EXPANDER,
+    OP_COMBINER,
+    CLUSTER,
+    SIMPLIFY,
+    CSE,
+    TRANSFORM_OPS,
+    SPLITTER,
+    BUILD,
+    PACKET,
+)
 
 
 class Stages:
@@ -102,7 +116,9 @@ class Stages:
 
 
 def _meets(pass_: StagePass, flags: Flags) -> bool:
-    return flags.opt_level >= pass_.level or (pass_ is OP_COMBINER and flags.enable_parallel_op_combine)
+    return flags.opt_level >= pass_.level or (
+        pass_ is OP_COMBINER and flags.enable_parallel_op_combine
+    )
 
 
 def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
@@ -111,7 +127,9 @@ def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
 
 
 def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> frozenset[str]:
-    """The names of the passes of the registry that run: `enabled`, as enable_pass and disable_pass change it."""
+    """The names of the passes of the registry that run: `enabled`, as enable_pass and disable_pass
+    change it.
+    """
     return frozenset(p.name for p in passes if _is_on(names_of(p), p.name in enabled, flags))
 
 
@@ -126,8 +144,12 @@ def mindspore_names(pass_: Pass) -> tuple[str, ...]:
     return tuple(alias for alias in pass_.aliases if alias.islower())
 
 
-def write_passes(passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log) -> None:
-    """The list of all passes that can be switched, and for each whether and how long it ran, under all its names."""
+def write_passes(
+    passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log
+) -> None:
+    """The list of all passes that can be switched, and for each whether and how long it ran, under
+    all its names.
+    """
     names = {pass_: (pass_.name, *mindspore_names(pass_)) for pass_ in passes}
     every = dict.fromkeys(name for own in names.values() for name in own)
     log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(every)}.")

@@ -1,1 +1,3 @@
-"""The library of kernels: built, kept in the user's cache, laid beside the model, registered with a session."""
+"""The library of kernels: built, kept in the user's cache, laid beside the model, registered with a
+session.
+"""

@@ -29,7 +29,8 @@ from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, inta
 
 @dataclass(frozen=True)
 class Built:
-    """What came of areas: the library, None if no area got a kernel, and why others got none, by the area's name.
+    """What came of areas: the library, None if no area got a kernel, and why others got none, by
+    the area's name.
 
     The library lies in the cache; whoever needs it for longer has a copy.
     """
@@ -39,7 +40,9 @@ class Built:
 
 
 def build(areas: Sequence[Area], tell: Tell = quiet) -> Built:
-    """Make the library with the kernels of areas; `tell` as in `compile_units`. Raises NoCompiler."""
+    """Make the library with the kernels of areas; `tell` as in `compile_units`. Raises
+    NoCompiler.
+    """
     failed = _failed(areas, reason_against)
     try:
         library = _library(areas, failed, tell)
@@ -86,13 +89,17 @@ def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
             where=str(cache_folder()),
-            hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
+            hint=(
+                "make room there, or name another folder in the environment variable XDG_CACHE_HOME"
+            ),
         ) from error
     forget_oldest(library.parent)
     return library
 
 
-def _made(units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell) -> Path:
+def _made(
+    units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell
+) -> Path:
     """Compile what the cache lacks, in a folder, and put it into the cache; return the library."""
     keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
     cached = intact(keys.values(), ".o")
@@ -100,7 +107,8 @@ def _made(units: Sequence[Unit], command: Sequence[str], key: str, folder: Path,
     library = folder / f"{key}.so"
     compile_units(command, FLAGS, units, library, parts, tell)
     for part in parts.values():
-        if part.parent == folder and part.is_file():  # a library of one text is made without objects
+        # a library of one text is made without objects
+        if part.parent == folder and part.is_file():
             put(part, part.stem)
     return put(library, key)
 

@@ -1,8 +1,9 @@
 """The libraries that this user's fusionc has compiled, and the only ones that it loads unasked.
 
 The folder belongs to the user and is open to nobody else, and so does every library in it: else it
-is not used. A file is named KEY.DIGEST.so (or .o): the key tells what it was made of, the digest what it
-holds. A file that a full disk or a crash has damaged no longer fits its name, and is made again.
+is not used. A file is named KEY.DIGEST.so (or .o): the key tells what it was made of, the digest
+what it holds. A file that a full disk or a crash has damaged no longer fits its name, and is made
+again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _MOST = 1000  # libraries in the cache, of some 100 KB each
 
 
 def cache_folder() -> Path:
-    """Where kernels are kept for this user; where that cannot be, a folder for this process alone."""
+    """Where kernels are kept for this user; where that cannot be, a folder for this process
+    alone.
+    """
     return Path(_own_folder().name) if reason_against_keeping() else _usual_folder()
 
 
@@ -36,7 +39,9 @@ def reason_against_keeping() -> str:
                 return f"the cache of kernels {folder} is not used, because {path} belongs to another user"
             if hasattr(os, "getuid") and path.stat().st_mode & 0o077:
                 path.chmod(0o700)
-        return "" if os.access(folder, os.W_OK) else f"the cache of kernels {folder} cannot be written"
+        return (
+            "" if os.access(folder, os.W_OK) else f"the cache of kernels {folder} cannot be written"
+        )
     except OSError as error:
         return f"the cache of kernels cannot be used: {error.strerror}"
     except RuntimeError:
@@ -53,7 +58,9 @@ def is_usable(library: Path) -> bool:
 
 
 def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
-    """The files of the cache with these keys that hold what was put there; damaged ones are removed."""
+    """The files of the cache with these keys that hold what was put there; damaged ones are
+    removed.
+    """
     found = dict[str, Path]()
     for file in cache_folder().glob(f"*{suffix}"):
         key = file.name.partition(".")[0]
@@ -91,7 +98,9 @@ def _is_intact(file: Path) -> bool:
 
 def snapshot(library: Path) -> Path:
     """A copy of a library for this process, which does not make it a known one."""
-    return Path(shutil.copyfile(library, Path(tempfile.mkdtemp(dir=_own_folder().name), library.name)))
+    return Path(
+        shutil.copyfile(library, Path(tempfile.mkdtemp(dir=_own_folder().name), library.name))
+    )
 
 
 def keep(library: Path) -> None:
@@ -101,8 +110,9 @@ def keep(library: Path) -> None:
 
 
 def forget_oldest(folder: Path) -> None:
-    """Leave no more libraries, and parts of libraries, than a cache should have. Safe when several processes do it at
-    once."""
+    """Leave no more libraries, and parts of libraries, than a cache should have. Safe when several
+    processes do it at once.
+    """
     times = dict[Path, float]()
     for library in (*folder.glob("*.so"), *folder.glob("*.o")):
         with suppress(FileNotFoundError):

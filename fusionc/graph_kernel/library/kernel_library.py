@@ -1,4 +1,6 @@
-"""The kernels of one conversion: which areas can have one, the library with them, and whether it is right."""
+"""The kernels of one conversion: which areas can have one, the library with them, and whether it is
+right.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ if TYPE_CHECKING:
 class KernelLibrary:
     """Makes the library of a conversion.
 
-    For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
-    `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
-    its library along (`inherited`): then `file` is a copy of that, and there are no more areas. `tell` is called with
-    how far the compiler is.
+    For a target without kernels, and on a machine without a compiler, areas are functions and there
+    is no `file`. `notices` say why; `missing` says it of single areas, by their names. A model that
+    was converted before may bring its library along (`inherited`): then `file` is a copy of that,
+    and there are no more areas. `tell` is called with how far the compiler is.
     """
 
     target: str
@@ -43,10 +45,12 @@ class KernelLibrary:
         return self.target == "onnxruntime-cpu"
 
     def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
-        """Go on using the kernels that an earlier conversion has made for a model, if there are any.
+        """Go on using the kernels that an earlier conversion has made for a model, if there are
+        any.
 
-        That is machine code. Unless the user trusts it, only what was compiled here, by this user, is loaded or goes
-        with the result; of others, the user is told. What is used is a copy that nobody changes meanwhile.
+        That is machine code. Unless the user trusts it, only what was compiled here, by this user,
+        is loaded or goes with the result; of others, the user is told. What is used is a copy that
+        nobody changes meanwhile.
         """
         areas = [function for function in model.functions if function.domain == KERNELS]
         if not areas or not library.is_file() or not self.is_for_onnxruntime:
@@ -54,14 +58,23 @@ class KernelLibrary:
         file = known(library) or (snapshot(library) if is_trusted else None)
         if file is None:
             what = f"{library} was not compiled by this user's fusionc, so it is neither loaded nor given to the result"
-            return [f"{what}, whose areas run without kernels; use --trust_kernels if you know who made it"]
+            return [
+                (
+                    f"{what}, whose areas run without kernels; use --trust_kernels if you know who "
+                    "made it"
+                )
+            ]
         self.file, self.inherited = file, library
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
-        """Make the kernels of all areas, and return why there is none, by the names of those without one."""
+        """Make the kernels of all areas, and return why there is none, by the names of those
+        without one.
+        """
         if self.inherited is not None:
-            self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
+            self.missing = dict.fromkeys(
+                (area.name for area in areas), "the model has kernels already"
+            )
             return self.missing
         self.file, self.missing = None, {}
         if not self.is_for_onnxruntime or not areas:
@@ -70,7 +83,9 @@ class KernelLibrary:
         from fusionc.graph_kernel.library.build_library import build
 
         try:
-            built = build(areas, lambda done, of: self.tell(f"compiling kernels: part {done + 1} of {of}"))
+            built = build(
+                areas, lambda done, of: self.tell(f"compiling kernels: part {done + 1} of {of}")
+            )
         except NoCompiler as error:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}
@@ -85,7 +100,9 @@ class KernelLibrary:
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
-        """Raise FusioncError where onnxruntime cannot load the library: then what made it is to blame, no area."""
+        """Raise FusioncError where onnxruntime cannot load the library: then what made it is to
+        blame, no area.
+        """
         if self.file is None:
             return
         try:
@@ -96,13 +113,19 @@ class KernelLibrary:
         if self.inherited is not None:
             what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
             hint = "convert the original model again on this machine, or move the library away: areas run without it"
-            raise FusioncError(what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}")
+            raise FusioncError(
+                what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}"
+            )
         from fusionc.graph_kernel.c.compile import compiler
 
         self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
         raise FusioncError(
-            f"the C compiler has made a library of kernels that cannot be loaded: {shlex.join(compiler())}",
+            (
+                "the C compiler has made a library of kernels that cannot be loaded: "
+                f"{shlex.join(compiler())}"
+            ),
             where=str(self.file),
-            hint="nothing was written; name another compiler in the environment variable CC, or use --no-verify where "
+            hint="nothing was written; name another compiler in the environment variable CC, or use "
+            "--no-verify where "
             f"the kernels are for another machine. {said}",
         )

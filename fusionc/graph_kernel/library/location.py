@@ -1,4 +1,6 @@
-"""Where the library of a model lies, and which one fusionc made: one that it did not make is left alone."""
+"""Where the library of a model lies, and which one fusionc made: one that it did not make is left
+alone.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,19 @@ _MARK = b"kernels of areas, made by fusionc"  # which operators.h puts into each
 
 
 def library_of(model: str | os.PathLike[str]) -> Path:
-    """Where the kernels of a model file lie: out.onnx → out.kernels.so; other names keep their ends, so that no two
-    models have one library: out.ONNX → out.ONNX.kernels.so."""
+    """Where the kernels of a model file lie: out.onnx → out.kernels.so; other names keep their
+    ends, so that no two models have one library: out.ONNX → out.ONNX.kernels.so.
+    """
     path = Path(model)
     return path.with_name(path.name.removesuffix(".onnx") + SUFFIX)
 
 
 def published(file: Path | None, model: Path, source: Path) -> Library:
-    """How the library `file`, None for none, goes beside `model`, which was made of the model `source`.
+    """How the library `file`, None for none, goes beside `model`, which was made of the model
+    `source`.
 
-    Raises UsageError where a folder is in its place, FusioncError where another file is that fusionc did not make, or
-    the library of `source`.
+    Raises UsageError where a folder is in its place, FusioncError where another file is that
+    fusionc did not make, or the library of `source`.
     """
     place = library_of(model)
     is_of_source = os.path.realpath(place) == os.path.realpath(library_of(source))
@@ -37,24 +41,33 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
         outdated = [place] if is_own(place) and not is_of_source else []
         return Library(None, place, place, (*outdated, *_waiting(place)))
     if place.is_dir():
-        problem, hint = "the kernels of the result would lie where a folder is", "remove it, or give another --output"
+        problem, hint = (
+            "the kernels of the result would lie where a folder is",
+            "remove it, or give another --output",
+        )
         raise UsageError(problem, where=str(place), hint=hint, code="E10001")
     if os.path.lexists(place) and not is_copy(place, file):
         if is_of_source:
-            what, hint = "the kernels of the result would be written over those of the model", "give another --output"
+            what, hint = (
+                "the kernels of the result would be written over those of the model",
+                "give another --output",
+            )
             raise FusioncError(what, where=str(place), hint=hint, code="E10001")
         if not is_own(place):
             raise in_the_way(place)
         require_replaceable(place)
     waiting = place.with_name(f"{_stem(place)}.{digest(file)}{SUFFIX}")
-    return Library(file, place, waiting, tuple(other for other in _waiting(place) if other != waiting))
+    return Library(
+        file, place, waiting, tuple(other for other in _waiting(place) if other != waiting)
+    )
 
 
 def library_for(model: Path) -> Path:
     """The library that a session of a model should use, where there is one.
 
-    That is the one at its usual place, but while a conversion replaces the model, and after one that was killed then,
-    it may be one that waits for that place: the one with the kernels that the model calls.
+    That is the one at its usual place, but while a conversion replaces the model, and after one
+    that was killed then, it may be one that waits for that place: the one with the kernels that the
+    model calls.
     """
     place = library_of(model)
     waiting = _waiting(place)
@@ -68,7 +81,9 @@ def has_areas(model: Path) -> bool:
     """Whether a model has areas, which want a library."""
     try:
         return _may_have_areas(model) and bool(_areas(model))
-    except Exception:  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
+    except (
+        Exception
+    ):  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
         return False
 
 
@@ -81,8 +96,9 @@ def is_own(library: Path) -> bool:
 
 
 def _may_have_areas(model: Path) -> bool:
-    """Functions are the last part of a file, and each ends with its domain: where that of areas is not there, a session
-    need not import what reads models."""
+    """Functions are the last part of a file, and each ends with its domain: where that of areas is
+    not there, a session need not import what reads models.
+    """
     with model.open("rb") as file:
         file.seek(max(0, model.stat().st_size - _TAIL))
         return _DOMAIN in file.read()
@@ -93,7 +109,9 @@ def _areas(model: Path) -> list[str]:
     from fusionc.disk.mapped_weights import read_mapped  # a session seldom needs it
     from fusionc.model.operators import KERNELS
 
-    return [function.name for function in read_mapped(model).functions if function.domain == KERNELS]
+    return [
+        function.name for function in read_mapped(model).functions if function.domain == KERNELS
+    ]
 
 
 def _waiting(place: Path) -> list[Path]:

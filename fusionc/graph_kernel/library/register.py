@@ -13,22 +13,27 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, has_areas, library_for
 
 _ELF_64 = b"\x7fELF\x02\x01"  # of 64 bits, the first of which are the lowest
-_ELF = Struct("<40xQ10xHH2x")  # where its headers of sections are, which are last, how large each is, and how many
-_REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()  # session options → the library that they have
+# where its headers of sections are, which are last, how large each is, and how many
+_ELF = Struct("<40xQ10xHH2x")
+# session options → the library that they have
+_REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
 
 
 def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> None:
     """Let a session run the generated kernels of a model.
 
-    `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model` the path of the
-    model file; its kernels lie beside it. They are machine code, which this call loads whoever made it: call it for
-    models that you trust. Options take the kernels of one model: give each model its own, of which a process may have
-    many. Without this call the model computes the same, with onnxruntime's operators. A model
-    without areas needs no kernels: nothing is registered. Raises UsageError if the library of a model
-    with areas is missing or the options have another one, FusioncError if this machine cannot load it.
+    `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model`
+    the path of the model file; its kernels lie beside it. They are machine code, which this call
+    loads whoever made it: call it for models that you trust. Options take the kernels of one model:
+    give each model its own, of which a process may have many. Without this call the model computes
+    the same, with onnxruntime's operators. A model without areas needs no kernels: nothing is
+    registered. Raises UsageError if the library of a model with areas is missing or the options
+    have another one, FusioncError if this machine cannot load it.
     """
     require_session_options(session_options)
-    library = _library_of(path_of(model, "model", "give the path of the model, beside which its kernels lie"))
+    library = _library_of(
+        path_of(model, "model", "give the path of the model, beside which its kernels lie")
+    )
     if library is None:
         return
     place, former = library.resolve(), _REGISTERED.get(session_options)
@@ -54,14 +59,18 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
         raise FusioncError(
             "the kernels cannot be loaded; were they made on another kind of machine?",
             where=str(library),
-            hint=f"convert the model again on this one. onnxruntime says: {str(error).splitlines()[0]}",
+            hint=(
+                "convert the model again on this one. onnxruntime says: "
+                f"{str(error).splitlines()[0]}"
+            ),
         ) from error
     _REGISTERED[session_options] = place
 
 
 def _is_cut_off(library: Path) -> bool:
-    """Whether an ELF file ends before its last part, of which the system finds out when it reads what is not there, and
-    ends the process."""
+    """Whether an ELF file ends before its last part, of which the system finds out when it reads
+    what is not there, and ends the process.
+    """
     with open(library, "rb") as file:
         start = file.read(_ELF.size)
     if len(start) < _ELF.size or not start.startswith(_ELF_64):
@@ -78,7 +87,9 @@ def require_session_options(given: Any) -> None:
 
 
 def _library_of(model: Path) -> Path | None:
-    """The library beside a model; None for a model without areas. Raises UsageError if it is missing."""
+    """The library beside a model; None for a model without areas. Raises UsageError if it is
+    missing.
+    """
     if model.name.endswith(SUFFIX):
         problem = "this is a library of kernels, not a model"
         where = model
@@ -99,7 +110,8 @@ def _library_of(model: Path) -> Path | None:
         problem = f"{model.name} has areas, and no kernels beside it"
         where = library
         hint = (
-            "keep both files that a conversion with --enable_graph_kernel has written in one folder. If it has written "
+            "keep both files that a conversion with --enable_graph_kernel has written in one "
+            "folder. If it has written "
             "no library (its report says why), leave this call out: the model runs as it is"
         )
     raise UsageError(problem, where=str(where), hint=hint, code="E10410")

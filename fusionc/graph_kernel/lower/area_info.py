@@ -23,8 +23,12 @@ class AreaInfo:
         self.area, self.sizes = area, SizeCode()
         self.shapes: dict[str, KernelShape] = {}
         self.symbols: dict[str, Size] = {}
-        self.wrongly_inferred: set[str] = set()  # values of which the area says sizes that nothing enforces
-        self.producers = {name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name}
+        self.wrongly_inferred: set[str] = (
+            set()
+        )  # values of which the area says sizes that nothing enforces
+        self.producers = {
+            name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name
+        }
         for name, array in area.constants.items():
             self.shapes[name] = tuple(Size(n) for n in array.shape)
 

@@ -19,11 +19,15 @@ def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShap
     return tuple(result)
 
 
-def broadcast_index(info: AreaInfo, name: str, whole: KernelShape, at: Sequence[Index]) -> tuple[Index, ...]:
+def broadcast_index(
+    info: AreaInfo, name: str, whole: KernelShape, at: Sequence[Index]
+) -> tuple[Index, ...]:
     """Where the element of an operand lies that belongs to one of the whole shape."""
     shape = info.shapes[name]
     found = []
-    for size, full, index in zip(shape, whole[len(whole) - len(shape) :], at[len(at) - len(shape) :], strict=True):
+    for size, full, index in zip(
+        shape, whole[len(whole) - len(shape) :], at[len(at) - len(shape) :], strict=True
+    ):
         if size == full:
             found.append(index)
         else:

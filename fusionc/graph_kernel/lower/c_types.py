@@ -57,7 +57,13 @@ def literal(ctype: CType, value: np.generic | float) -> str:
     """A C constant."""
     if not ctype.is_float:
         number = int(value)
-        return "INT64_MIN" if number == -(2**63) else f"INT64_C({number})" if ctype is I64 else str(number)
+        return (
+            "INT64_MIN"
+            if number == -(2**63)
+            else f"INT64_C({number})"
+            if ctype is I64
+            else str(number)
+        )
     real = float(value)
     if np.isnan(real):
         return "NAN"

@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, as_first, attribute, axes_of, constant, numbers
+from fusionc.graph_kernel.lower.area_info import (
+    AreaInfo,
+    KernelShape,
+    as_first,
+    attribute,
+    axes_of,
+    constant,
+    numbers,
+)
 from fusionc.graph_kernel.lower.broadcasting import broadcast_index, broadcast_shape
 from fusionc.graph_kernel.lower.index import CutWanted, Element, Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
@@ -131,7 +139,9 @@ def _split(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) ->
     axis, before = _axis(node, len(at)), SizeSum()
     for part in _parts(info, node)[:k]:
         before += part
-    return node.input[0], tuple(index.moved(before) if a == axis else index for a, index in enumerate(at))
+    return node.input[0], tuple(
+        index.moved(before) if a == axis else index for a, index in enumerate(at)
+    )
 
 
 def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
@@ -163,7 +173,11 @@ def _lies_in(index: Index, begin: SizeSum, size: Size) -> bool:
     """Whether all that an index may be is within [begin, begin + size)."""
     first = (index.offset + begin.times(Size(-1))).size
     if not index.terms:
-        return first is not None and None not in (first.number, size.number) and 0 <= first.factor < size.factor
+        return (
+            first is not None
+            and None not in (first.number, size.number)
+            and 0 <= first.factor < size.factor
+        )
     if len(index.terms) > 1 or index.terms[0][1] != ONE or first is None:
         return False
     extent = index.terms[0][0].extent

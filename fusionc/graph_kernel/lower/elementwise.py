@@ -21,7 +21,13 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
-_TYPES = {"float": _FLOATS, "integer": _INTEGERS, "number": _NUMBERS, "bool": ("b",), "any": (*_NUMBERS, "b")}
+_TYPES = {
+    "float": _FLOATS,
+    "integer": _INTEGERS,
+    "number": _NUMBERS,
+    "bool": ("b",),
+    "any": (*_NUMBERS, "b"),
+}
 # One line for each operator, and for each of the element types that have a formula of their own: the types, what an
 # element costs (in sixteenths of a nanosecond), the C expression. {0}, {1} … are the inputs, an attribute has its name;
 # for $ and @ see `Steps.op`.
@@ -93,7 +99,9 @@ class Call:
     dtype: int
     opset: int
 
-    def op(self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]) -> Step:
+    def op(
+        self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]
+    ) -> Step:
         """A step of the result's type. Raises Unsupported where the first argument is of none of the C types."""
         if arguments[0].ctype.name not in types:
             raise Unsupported(f"no kernel computes {self.node.op_type} of such elements")
@@ -146,7 +154,9 @@ def _rules() -> dict[str, Rule]:
         for number, name in enumerate(_ATTRIBUTES.get(op, {}), 1):
             text = text.replace(f"{{{name}}}", f"{{{number}}}")
         for name in types.split(","):
-            formulas.setdefault(op, {}).update(dict.fromkeys(_TYPES.get(name, (name,)), (int(cost), text)))
+            formulas.setdefault(op, {}).update(
+                dict.fromkeys(_TYPES.get(name, (name,)), (int(cost), text))
+            )
     return {op: _by_formula(op, own) for op, own in formulas.items()}
 
 
@@ -205,7 +215,9 @@ def _number(step: Step) -> float | None:
 
 
 def _mean(call: Call, *arguments: Step) -> Step:
-    return call.op("{0} / {1}", _RULES["Sum"](call, *arguments), call.constant(len(arguments)), cost=4)
+    return call.op(
+        "{0} / {1}", _RULES["Sum"](call, *arguments), call.constant(len(arguments)), cost=4
+    )
 
 
 def _cast(call: Call, x: Step) -> Step:
@@ -215,7 +227,11 @@ def _cast(call: Call, x: Step) -> Step:
     if to is BOOL:
         return call.op("{0} != 0", x)
     if x.ctype.is_float and not to.is_float:
-        whole = f"gk_int64_{x.ctype.name}({{0}})" if to.name == "i64" else f"gk_int32_{x.ctype.name}({{0}})"
+        whole = (
+            f"gk_int64_{x.ctype.name}({{0}})"
+            if to.name == "i64"
+            else f"gk_int32_{x.ctype.name}({{0}})"
+        )
         return call.op(f"({to.local}){whole}", x, cost=3)
     if call.dtype == TensorProto.FLOAT16:
         return _as_half(call, x)
@@ -246,7 +262,13 @@ def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
     return x
 
 
-_NOT_IN_FLOAT = ("f64", "i32", "i64", "u32", "u64")  # exponents that a float32 rounds, and with them a sign
+_NOT_IN_FLOAT = (
+    "f64",
+    "i32",
+    "i64",
+    "u32",
+    "u64",
+)  # exponents that a float32 rounds, and with them a sign
 
 
 def _pow(call: Call, x: Step, power: Step) -> Step:
@@ -259,7 +281,9 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
             return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
     if call.ctype.name == "f32" and power.ctype.name not in _NOT_IN_FLOAT:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
-    value = call.steps.op(ctype_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200)
+    value = call.steps.op(
+        ctype_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200
+    )
     if call.ctype.is_float:
         return value if call.ctype.name == "f64" else call.op("(float){0}", value)
     if call.ctype.name not in ("i32", "i64"):
@@ -271,11 +295,16 @@ def _mod(call: Call, x: Step, y: Step) -> Step:
     as_c = int(attribute(call.node, "fmod", 0))
     if call.ctype.is_float:
         return call.op("fmod@({0}, {1})" if as_c else "gk_floor_mod_$({0}, {1})", x, y, cost=60)
-    return call.op("gk_rem_$({0}, {1})" if as_c else "gk_mod_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
+    return call.op(
+        "gk_rem_$({0}, {1})" if as_c else "gk_mod_$({0}, {1})", x, y, cost=30, types=_INTEGERS
+    )
 
 
 def _is_infinite(call: Call, x: Step) -> Step:
-    positive, negative = attribute(call.node, "detect_positive", 1), attribute(call.node, "detect_negative", 1)
+    positive, negative = (
+        attribute(call.node, "detect_positive", 1),
+        attribute(call.node, "detect_negative", 1),
+    )
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
     if _is_half(x.ctype):  # what is finite in float may have no float16
         x = _as_half(call, x)
@@ -295,7 +324,9 @@ def _gelu(call: Call, x: Step) -> Step:
 
 
 def _hard_sigmoid(call: Call, x: Step, alpha: Step | None = None, beta: Step | None = None) -> Step:
-    line = call.op("{0} * {1} + {2}", x, alpha or call.number("alpha", 0.2), beta or call.number("beta", 0.5))
+    line = call.op(
+        "{0} * {1} + {2}", x, alpha or call.number("alpha", 0.2), beta or call.number("beta", 0.5)
+    )
     return _bounded(call, line, call.constant(0.0), call.constant(1.0))
 
 
@@ -305,7 +336,9 @@ def _hard_swish(call: Call, x: Step) -> Step:
 
 def _swish(call: Call, x: Step) -> Step:
     scaled = call.op("{0} * {1}", x, call.number("alpha", 1.0))
-    return call.op("{0} * {1}", x, call.op("gk_sigmoid_$({0}, machine)", scaled, cost=6, types=_FLOATS))
+    return call.op(
+        "{0} * {1}", x, call.op("gk_sigmoid_$({0}, machine)", scaled, cost=6, types=_FLOATS)
+    )
 
 
 _BY_FORMULA = _rules()
@@ -332,7 +365,10 @@ _RULES = _BY_FORMULA | {
 def _lowered(rule: Rule) -> OperatorLowering:
     def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
         info, name = lowering.info, node.output[k]
-        arguments = [lowering.broadcast(value, info.shapes[name], at) if value else None for value in node.input]
+        arguments = [
+            lowering.broadcast(value, info.shapes[name], at) if value else None
+            for value in node.input
+        ]
         call = Call(lowering.steps, node, info.ctype(name), info.dtype(name), info.area.opset)
         return rule(call, *arguments)
 
@@ -340,7 +376,9 @@ def _lowered(rule: Rule) -> OperatorLowering:
 
 
 def _shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    return [broadcast_shape(info, [info.shapes[name] for name in node.input if name])] * len(node.output)
+    return [broadcast_shape(info, [info.shapes[name] for name in node.input if name])] * len(
+        node.output
+    )
 
 
 ELEMENTWISE = {op: _lowered(rule) for op, rule in _RULES.items()}

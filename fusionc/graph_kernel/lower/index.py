@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.lower.symbolic_sizes import NOTHING, ONE, ZERO, Size, SizeSum, Unsupported, product
+from fusionc.graph_kernel.lower.symbolic_sizes import (
+    NOTHING,
+    ONE,
+    ZERO,
+    Size,
+    SizeSum,
+    Unsupported,
+    product,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +47,10 @@ class Index:
         """The index multiplied by a size."""
         if not size.factor:
             return Index()
-        return Index(self.offset.times(size), tuple((variable, factor * size) for variable, factor in self.terms))
+        return Index(
+            self.offset.times(size),
+            tuple((variable, factor * size) for variable, factor in self.terms),
+        )
 
     def moved(self, by: Size | SizeSum) -> Index:
         """The index plus a size that no loop changes."""
@@ -103,12 +114,20 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
     for variable, size in index.terms:
         for axis, stride in enumerate(strides(shape)):
             quotient = size.over(stride)
-            if quotient is not None and shape[axis] != ONE and size.over(stride * shape[axis]) is None:
+            if (
+                quotient is not None
+                and shape[axis] != ONE
+                and size.over(stride * shape[axis]) is None
+            ):
                 parts[axis] += Index(SizeSum(), ((variable, quotient),))
                 break
         else:
             return None
-    return parts if all(_stays_below(part, size) for part, size in zip(parts, shape, strict=True)) else None
+    return (
+        parts
+        if all(_stays_below(part, size) for part, size in zip(parts, shape, strict=True))
+        else None
+    )
 
 
 def _stays_below(index: Index, size: Size) -> bool:

@@ -18,17 +18,26 @@ def infer_sizes(info: AreaInfo) -> None:
         for axis, dim in enumerate(info.area.values[name].shape):
             known = info.declared(name, axis)
             if isinstance(dim, int) and dim >= 0:
-                info.sizes.check(f"in[{number}][{axis}] == {dim}", "an input has another size than the model says")
+                info.sizes.check(
+                    f"in[{number}][{axis}] == {dim}",
+                    "an input has another size than the model says",
+                )
             size = known or info.sizes.variable(f"in[{number}][{axis}]")
             if isinstance(dim, str):
                 info.symbols.setdefault(dim, size)
-                info.sizes.equal(size, info.sizes.variable(f"in[{number}][{axis}]"), "sizes differ that must be equal")
+                info.sizes.equal(
+                    size,
+                    info.sizes.variable(f"in[{number}][{axis}]"),
+                    "sizes differ that must be equal",
+                )
             shape.append(size)
         info.shapes[name] = tuple(shape)
     for node in info.area.nodes:
         if node.op_type not in OPERATORS or node.domain not in ("", MICROSOFT):
             raise Unsupported(f"no kernel computes {node.op_type}")
-        for name, found in zip(node.output, OPERATORS[node.op_type].shapes(info, node), strict=False):
+        for name, found in zip(
+            node.output, OPERATORS[node.op_type].shapes(info, node), strict=False
+        ):
             if name:
                 info.shapes[name] = _reconciled(info, node, name, found)
 
@@ -44,11 +53,15 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
     for axis, (dim, size) in enumerate(zip(declared, found, strict=True)):
         known = info.declared(name, axis)
         if known is not None and known != size:
-            if is_inferred_wrongly or node.op_type == "PRelu":  # a slope may be larger than what gives the size
+            if (
+                is_inferred_wrongly or node.op_type == "PRelu"
+            ):  # a slope may be larger than what gives the size
                 info.wrongly_inferred.add(name)
                 known = None
             elif name in info.area.outputs and _is_broadcast(info, node, axis - len(found)):
-                known = None  # what a model says of a result; it counts for nothing else in the area
+                known = (
+                    None  # what a model says of a result; it counts for nothing else in the area
+                )
             else:
                 info.sizes.equal(size, known, "sizes differ that must be equal")
         elif known is None and isinstance(dim, str):

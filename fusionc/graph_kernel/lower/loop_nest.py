@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
-from fusionc.graph_kernel.lower.index import CutWanted, Index, SplitWanted, Variable, index_of, linear
+from fusionc.graph_kernel.lower.index import (
+    CutWanted,
+    Index,
+    SplitWanted,
+    Variable,
+    index_of,
+    linear,
+)
 from fusionc.graph_kernel.lower.lowering import Lowering, Store
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.steps import Steps
@@ -65,7 +72,11 @@ def _nests(
         inner = [Variable(size) for size in wanted.extents]
         whole = linear([index_of(v) for v in inner], wanted.extents)
         return _nests(
-            info, main, others, _replaced(at, wanted.variable, whole), _instead(loops, wanted.variable, inner)
+            info,
+            main,
+            others,
+            _replaced(at, wanted.variable, whole),
+            _instead(loops, wanted.variable, inner),
         )
     except CutWanted as wanted:
         _must_be_loop(wanted.variable, loops)
@@ -75,7 +86,11 @@ def _nests(
             index = index_of(part).moved(begin)
             rest = [part] if size != ONE else []
             nests, _ = _nests(
-                info, main, [], _replaced(at, wanted.variable, index), _instead(loops, wanted.variable, rest)
+                info,
+                main,
+                [],
+                _replaced(at, wanted.variable, index),
+                _instead(loops, wanted.variable, rest),
             )
             made += nests
             begin += size

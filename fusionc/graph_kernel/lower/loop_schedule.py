@@ -27,14 +27,20 @@ class LoopPasses:
     """
 
     def __init__(
-        self, steps: Sequence[Step], of: Mapping[Step, int], roots: Sequence[Step], given: frozenset[Step]
+        self,
+        steps: Sequence[Step],
+        of: Mapping[Step, int],
+        roots: Sequence[Step],
+        given: frozenset[Step],
     ) -> None:
         self._steps, self._of, self._roots, self._given = steps, of, roots, given
         self.kept: list[Step] = []
         wanted = self._wanted()
         cost: dict[Step, int] = {}
         for step in steps:
-            cost[step] = _READ if step in given else step.cost + sum(cost.get(a, 0) for a in step.arguments)
+            cost[step] = (
+                _READ if step in given else step.cost + sum(cost.get(a, 0) for a in step.arguments)
+            )
             if cost[step] > _CHEAP and max(wanted[step], default=0) > of[step]:
                 self.kept.append(step)
                 cost[step] = _READ
@@ -82,7 +88,9 @@ class LoopSchedule:
         self.count = 1 + max(self.of[store.step] for store in stores)
         steps = [step for step in self.of if self.is_rowwise(step)]
         roots = [root for phase in range(self.count) for root in self.roots(phase)]
-        self.passes = LoopPasses(steps, self.of, [root for root in roots if self.is_rowwise(root)], frozenset())
+        self.passes = LoopPasses(
+            steps, self.of, [root for root in roots if self.is_rowwise(root)], frozenset()
+        )
 
     def is_rowwise(self, step: Step) -> bool:
         """Whether a step has another value for each element of the row."""
@@ -99,7 +107,14 @@ class LoopSchedule:
     def roots(self, phase: int) -> list[Step]:
         """The steps that a loop is there for: arguments of reductions, and what is stored."""
         found = [step.arguments[0] for step in self.reductions(phase)]
-        return [*found, *(s.step for s in self._stores if self.is_stored_in_row(s) and self.of[s.step] == phase)]
+        return [
+            *found,
+            *(
+                s.step
+                for s in self._stores
+                if self.is_stored_in_row(s) and self.of[s.step] == phase
+            ),
+        ]
 
 
 class LoopParts:

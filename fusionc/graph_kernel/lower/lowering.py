@@ -10,7 +10,15 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.broadcasting import broadcast_index
 from fusionc.graph_kernel.lower.c_types import CType
-from fusionc.graph_kernel.lower.index import CutWanted, Element, Index, SplitWanted, Variable, index_of, linear
+from fusionc.graph_kernel.lower.index import (
+    CutWanted,
+    Element,
+    Index,
+    SplitWanted,
+    Variable,
+    index_of,
+    linear,
+)
 from fusionc.graph_kernel.lower.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, product
 
@@ -37,7 +45,9 @@ class Store:
 class Lowering:
     """The elements of an area's values as steps, for one nest of loops."""
 
-    def __init__(self, info: AreaInfo, loops: Sequence[Variable], operators: Mapping[str, OperatorLowering]) -> None:
+    def __init__(
+        self, info: AreaInfo, loops: Sequence[Variable], operators: Mapping[str, OperatorLowering]
+    ) -> None:
         self.info, self.loops, self.steps, self._operators = info, loops, Steps(), operators
         self.row: tuple[Variable, ...] | None = None
         self._found: dict[Element, Step] = {}
@@ -64,12 +74,19 @@ class Lowering:
         return self.at(operand, broadcast_index(self.info, operand, whole, at))
 
     def over(
-        self, name: str, at: Sequence[Index], axes: Sequence[int], reduction: Reduction, element: Callable[[Step], Step]
+        self,
+        name: str,
+        at: Sequence[Index],
+        axes: Sequence[int],
+        reduction: Reduction,
+        element: Callable[[Step], Step],
     ) -> Step:
         """A reduction over axes of a value, of what `element` makes of each of its elements; on the others the index is
         `at`. Raises Unsupported where another one in these loops goes over other axes."""
         shape = self.info.shapes[name]
-        kept = frozenset[Variable]().union(*(at[a].variables for a in range(len(at)) if a not in axes))
+        kept = frozenset[Variable]().union(
+            *(at[a].variables for a in range(len(at)) if a not in axes)
+        )
         extents = [shape[axis] for axis in axes if shape[axis] != ONE]
         row = self._row(extents, kept) if extents else ()
         variables = iter(row)
@@ -79,7 +96,10 @@ class Lowering:
         step = element(self.at(name, inside))
         if not row:
             return self.steps.op(
-                step.ctype, reduction.combine, self.steps.op(step.ctype, reduction.start, cost=0), step
+                step.ctype,
+                reduction.combine,
+                self.steps.op(step.ctype, reduction.start, cost=0),
+                step,
             )
         return self.steps.reduce(step.ctype, reduction, step, row)
 
@@ -92,7 +112,11 @@ class Lowering:
         free = [v for v in self.loops if v not in kept]
         chosen: list[Variable] = []
         for extent in reversed(extents):
-            last = self.loops.index(chosen[0]) if chosen and chosen[0] in self.loops else len(self.loops)
+            last = (
+                self.loops.index(chosen[0])
+                if chosen and chosen[0] in self.loops
+                else len(self.loops)
+            )
             fitting = [v for v in free if v.extent == extent and self.loops.index(v) < last]
             chosen.insert(0, fitting[-1] if fitting else Variable(extent))
         self.row = tuple(chosen)
@@ -102,7 +126,9 @@ class Lowering:
         """How many elements axes have together."""
         total = product(self.info.shapes[name][axis] for axis in axes)
         if total.number is not None:
-            return self.steps.literal(ctype, float(total.number) if ctype.is_float else total.number)
+            return self.steps.literal(
+                ctype, float(total.number) if ctype.is_float else total.number
+            )
         return self.steps.op(ctype, f"({ctype.local})length", cost=0)
 
     def store(self, name: str, at: Sequence[Index], step: Step) -> Store:
@@ -115,8 +141,12 @@ class Lowering:
         places = [place for known, place in self._found if known == name]
         if shape == whole:
             places.insert(0, at)
-        elif len(shape) == len(whole) and all(n in (ONE, m) for n, m in zip(shape, whole, strict=True)):
-            places.insert(0, tuple(Index() if n == ONE else i for n, i in zip(shape, at, strict=True)))
+        elif len(shape) == len(whole) and all(
+            n in (ONE, m) for n, m in zip(shape, whole, strict=True)
+        ):
+            places.insert(
+                0, tuple(Index() if n == ONE else i for n, i in zip(shape, at, strict=True))
+            )
         for place in places:
             before = self._found.copy(), self.steps.copy(), self.row
             try:

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, as_first, attribute, axes_of, numbers
+from fusionc.graph_kernel.lower.area_info import (
+    AreaInfo,
+    KernelShape,
+    as_first,
+    attribute,
+    axes_of,
+    numbers,
+)
 from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
@@ -20,8 +27,22 @@ from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Unsupported
 
 SUM = Reduction("0", "{0} + {1}", "+")
 _PRODUCT = Reduction("1", "{0} * {1}", "*")
-_LEAST = {"f32": "-INFINITY", "f64": "-INFINITY", "i32": "INT32_MIN", "i64": "INT64_MIN", "i8": "-128", "u8": "0"}
-_GREATEST = {"f32": "INFINITY", "f64": "INFINITY", "i32": "INT32_MAX", "i64": "INT64_MAX", "i8": "127", "u8": "255"}
+_LEAST = {
+    "f32": "-INFINITY",
+    "f64": "-INFINITY",
+    "i32": "INT32_MIN",
+    "i64": "INT64_MIN",
+    "i8": "-128",
+    "u8": "0",
+}
+_GREATEST = {
+    "f32": "INFINITY",
+    "f64": "INFINITY",
+    "i32": "INT32_MAX",
+    "i64": "INT64_MAX",
+    "i8": "127",
+    "u8": "255",
+}
 _CTYPES = ("f32", "f64", "i32", "i64")
 
 
@@ -55,7 +76,9 @@ def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
     info, name = lowering.info, node.input[0]
     ctype, axes, rank = info.ctype(name), _reduced_axes(info, node), len(info.shapes[name])
-    if ctype.name not in _CTYPES and not (node.op_type in ("ReduceMax", "ReduceMin") and ctype.name in _LEAST):
+    if ctype.name not in _CTYPES and not (
+        node.op_type in ("ReduceMax", "ReduceMin") and ctype.name in _LEAST
+    ):
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     kept = list(at)
     if not attribute(node, "keepdims", 1):
@@ -63,7 +86,9 @@ def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index
         kept = [Index() if axis in axes else next(rest) for axis in range(rank)]
     op = node.op_type.removeprefix("Reduce")
 
-    def total(reduction: Reduction, template: str = "{0}", shift: Step | None = None, cost: int = 1) -> Step:
+    def total(
+        reduction: Reduction, template: str = "{0}", shift: Step | None = None, cost: int = 1
+    ) -> Step:
         def element(x: Step) -> Step:
             return lowering.steps.op(ctype, template, x, *([shift] if shift else []), cost=cost)
 
@@ -106,19 +131,25 @@ def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Inde
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     axis = int(attribute(node, "axis", -1 if info.area.opset >= 13 else 1))
     axis += rank if axis < 0 else 0
-    axes = [axis] if info.area.opset >= 13 else list(range(axis, rank))  # once it made two dimensions of all
+    axes = (
+        [axis] if info.area.opset >= 13 else list(range(axis, rank))
+    )  # once it made two dimensions of all
 
     largest = lowering.over(name, at, axes, _plain_max(ctype), lambda x: x)
     # A sum of 1 and more does not show what is subnormal; the logarithm of an element does.
     function = "gk_exp_of_negative" if node.op_type == "LogSoftmax" else "gk_exp"
     exp = f"{function}_$({{0}} - {{1}}, machine)"
-    total = lowering.over(name, at, axes, SUM, lambda x: lowering.steps.op(ctype, exp, x, largest, cost=6))
+    total = lowering.over(
+        name, at, axes, SUM, lambda x: lowering.steps.op(ctype, exp, x, largest, cost=6)
+    )
     x = lowering.at(name, at)
     if node.op_type == "LogSoftmax":
         log = lowering.steps.op(ctype, "gk_log_$({0}, machine)", total, cost=12)
         return lowering.steps.op(ctype, "{0} - {1} - {2}", x, largest, log, cost=2)
     inverse = lowering.steps.op(ctype, "1 / {0}", total, cost=4)
-    return lowering.steps.op(ctype, "{0} * {1}", lowering.steps.op(ctype, exp, x, largest, cost=6), inverse)
+    return lowering.steps.op(
+        ctype, "{0} * {1}", lowering.steps.op(ctype, exp, x, largest, cost=6), inverse
+    )
 
 
 def _normalized_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
@@ -131,7 +162,9 @@ def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape
     shape, axes = info.shapes[node.input[0]], _normalized_axes(info, node)
     for operand in filter(None, node.input[1:]):
         if len(info.shapes[operand]) > len(shape):
-            raise Unsupported(f"no kernel computes {node.op_type} with a scale or bias of more axes")
+            raise Unsupported(
+                f"no kernel computes {node.op_type} with a scale or bias of more axes"
+            )
         for size, whole in zip(reversed(info.shapes[operand]), reversed(shape), strict=False):
             info.sizes.spread(size, whole)
     small = tuple(ONE if axis in axes else n for axis, n in enumerate(shape))
@@ -146,7 +179,11 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     centers, length = node.op_type == "LayerNormalization", lowering.length(ctype, name, axes)
     epsilon = steps.literal(ctype, np.float64(attribute(node, "epsilon", 1e-5)))
-    mean = steps.op(ctype, "{0} / {1}", lowering.over(name, at, axes, SUM, lambda x: x), length) if centers else None
+    mean = (
+        steps.op(ctype, "{0} / {1}", lowering.over(name, at, axes, SUM, lambda x: x), length)
+        if centers
+        else None
+    )
 
     def centered(x: Step) -> Step:
         return steps.op(ctype, "{0} - {1}", x, mean) if mean else x
@@ -161,7 +198,9 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
     result = steps.op(ctype, "{0} * {1}", centered(lowering.at(name, at)), inverse)
     for template, operand in zip(("{0} * {1}", "{0} + {1}"), node.input[1:], strict=False):
         if operand:
-            result = steps.op(ctype, template, result, lowering.broadcast(operand, info.shapes[name], at))
+            result = steps.op(
+                ctype, template, result, lowering.broadcast(operand, info.shapes[name], at)
+            )
     return result
 
 
@@ -171,5 +210,8 @@ ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 Red
 REDUCTIONS = {
     **dict.fromkeys(_REDUCE.split(), OperatorLowering(_reduced_shapes, _reduce)),
     **dict.fromkeys(("Softmax", "LogSoftmax"), OperatorLowering(as_first, _softmax)),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), OperatorLowering(_normalized_shapes, _layer_norm)),
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization"),
+        OperatorLowering(_normalized_shapes, _layer_norm),
+    ),
 }

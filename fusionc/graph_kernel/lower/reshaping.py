@@ -24,7 +24,8 @@ def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     wanted = numbers(info, node, 1, "shape") or []
     keep_zero = bool(attribute(node, "allowzero", 0))
     sizes: list[Size] = [
-        ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else Size(n) for axis, n in enumerate(wanted)
+        ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else Size(n)
+        for axis, n in enumerate(wanted)
     ]
     if -1 in wanted:
         total, others = product(shape), product(sizes)
@@ -41,7 +42,11 @@ def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelSha
     if node.op_type == "Squeeze":
         if axes is None and any(size.number is None for size in shape):
             raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
-        gone = [k for k, n in enumerate(shape) if n == ONE] if axes is None else axes_of(axes, len(shape))
+        gone = (
+            [k for k, n in enumerate(shape) if n == ONE]
+            if axes is None
+            else axes_of(axes, len(shape))
+        )
         for axis in gone:
             info.sizes.equal(shape[axis], ONE, "Squeeze of a size that is not 1")
         return tuple(size for axis, size in enumerate(shape) if axis not in gone)
@@ -70,7 +75,10 @@ def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
 def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
     """The shortest runs of axes with equal products."""
     groups, olds, news = [], list[int](), list[int]()
-    left, right = [k for k, n in enumerate(old) if n != ONE], [k for k, n in enumerate(new) if n != ONE]
+    left, right = (
+        [k for k, n in enumerate(old) if n != ONE],
+        [k for k, n in enumerate(new) if n != ONE],
+    )
     while left or right:
         one, other = product(old[a] for a in olds), product(new[a] for a in news)
         # the side that lacks a factor of the other one grows
@@ -104,7 +112,9 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
                 break
             raise SplitWanted(variable, digits)
         inner *= size
-    raise Unsupported("Reshape of a computed value whose old and new sizes do not fit into one another")
+    raise Unsupported(
+        "Reshape of a computed value whose old and new sizes do not fit into one another"
+    )
 
 
 def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:

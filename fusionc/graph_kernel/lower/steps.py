@@ -55,7 +55,11 @@ class Step:
     @property
     def constant(self) -> str | None:
         """The literal if it is one."""
-        return self.template if self.template and not (self.arguments or self.variables or self.access) else None
+        return (
+            self.template
+            if self.template and not (self.arguments or self.variables or self.access)
+            else None
+        )
 
 
 @dataclass
@@ -75,9 +79,13 @@ class Steps:
         In the template, $ stands for the name of the C type, @ for what ends the names of the C library's functions
         for it: "gk_exp_$({0}, machine)", "sqrt@({0})".
         """
-        template = template.replace("$", ctype.name).replace("@", "f" if ctype.name == "f32" else "")
+        template = template.replace("$", ctype.name).replace(
+            "@", "f" if ctype.name == "f32" else ""
+        )
         variables = frozenset[Variable]().union(*(a.variables for a in arguments))
-        return self._make((ctype.name, template, arguments), ctype, template, arguments, variables, cost)
+        return self._make(
+            (ctype.name, template, arguments), ctype, template, arguments, variables, cost
+        )
 
     def literal(self, ctype: CType, value: np.generic | float) -> Step:
         """A number that is in the text."""
@@ -88,7 +96,9 @@ class Steps:
         if not ctype.is_float:
             return self.literal(ctype, value)
         text = literal(ctype, value)
-        return self._make((ctype.name, "scalar", text), ctype, text, (), frozenset(), 0, is_scalar=True)
+        return self._make(
+            (ctype.name, "scalar", text), ctype, text, (), frozenset(), 0, is_scalar=True
+        )
 
     def size(self, ctype: CType, size: Size) -> Step:
         """How large a tensor is: a literal where that is known."""
@@ -101,10 +111,14 @@ class Steps:
         variables = access.index.variables
         return self._make((ctype, access), ctype, ctype.load, (), variables, 2, access)
 
-    def reduce(self, ctype: CType, reduction: Reduction, step: Step, row: Sequence[Variable]) -> Step:
+    def reduce(
+        self, ctype: CType, reduction: Reduction, step: Step, row: Sequence[Variable]
+    ) -> Step:
         """A step reduced over all variables of the row."""
         variables = step.variables - frozenset(row)
-        return self._make((ctype.name, reduction, step), ctype, "", (step,), variables, 2, None, reduction)
+        return self._make(
+            (ctype.name, reduction, step), ctype, "", (step,), variables, 2, None, reduction
+        )
 
     def _make(
         self,
@@ -121,7 +135,18 @@ class Steps:
     ) -> Step:
         if key not in self._known:
             number = len(self.made)
-            step = Step(number, ctype, template, arguments, variables, cost, access, reduction, size, is_scalar)
+            step = Step(
+                number,
+                ctype,
+                template,
+                arguments,
+                variables,
+                cost,
+                access,
+                reduction,
+                size,
+                is_scalar,
+            )
             self._known[key] = step
             self.made.append(step)
         return self._known[key]

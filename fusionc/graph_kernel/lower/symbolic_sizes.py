@@ -66,7 +66,9 @@ class SizeSum:
         factors = {part.atoms: part.factor for part in self.parts}
         for part in other.parts if isinstance(other, SizeSum) else (other,):
             factors[part.atoms] = factors.get(part.atoms, 0) + part.factor
-        return SizeSum(tuple(Size(factor, atoms) for atoms, factor in sorted(factors.items()) if factor))
+        return SizeSum(
+            tuple(Size(factor, atoms) for atoms, factor in sorted(factors.items()) if factor)
+        )
 
     def times(self, size: Size) -> SizeSum:
         """The sum multiplied by a size."""

@@ -1,1 +1,3 @@
-"""Which operators become one area: clusters, expanded, simplified, split by patterns, judged by what they cost."""
+"""Which operators become one area: clusters, expanded, simplified, split by patterns, judged by
+what they cost.
+"""

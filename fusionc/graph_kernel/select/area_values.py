@@ -1,4 +1,6 @@
-"""Values as kernels see them: their types and sizes, and which constants become part of a kernel."""
+"""Values as kernels see them: their types and sizes, and which constants become part of a
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def edges_of(node: Node) -> Iterator[Edge]:
 
 
 def named(node: Node) -> onnx.NodeProto:
-    """The proto of a node with the names that its operands have now, without its own name and origin."""
+    """The proto of a node with the names that its operands have now, without its own name and
+    origin.
+    """
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     proto.input.extend("" if value is None else value.name for value in node.inputs)
     proto.output.extend("" if value is None else value.name for value in node.outputs)
@@ -35,7 +39,8 @@ def is_scalar_constant(value: Edge) -> bool:
 
 
 def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
-    """The elements of a constant that becomes part of the kernel: one number, or a small table of integers.
+    """The elements of a constant that becomes part of the kernel: one number, or a small table of
+    integers.
 
     Larger ones are inputs, so that layers that differ in their weights alone share one kernel.
     """
@@ -54,7 +59,9 @@ def area_value_of(edge: Edge) -> AreaValue | None:
     shape, elem_type = edge.shape, edge.elem_type
     if shape is None or not elem_type:
         return None
-    return AreaValue(edge.name, elem_type, tuple(symbol(edge, axis, dim) for axis, dim in enumerate(shape)))
+    return AreaValue(
+        edge.name, elem_type, tuple(symbol(edge, axis, dim) for axis, dim in enumerate(shape))
+    )
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:

@@ -1,4 +1,6 @@
-"""Which clusters of a graph become areas in a blocked layout: convolutions, products, and what stands between them."""
+"""Which clusters of a graph become areas in a blocked layout: convolutions, products, and what
+stands between them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from fusionc.model.graph import Edge, Graph, Node
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-_BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")  # may have a number for each channel of rows
+# may have a number for each channel of rows
+_BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")
 _NORMS = ("LayerNormalization", "RMSNormalization")
 _MATRIX = 1  # the operand of a product that is one
 _FEW_ROWS = 128  # for which a matrix takes about as long to read as to multiply
@@ -28,13 +31,17 @@ _MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given u
 def blocked_locations(
     graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
 ) -> list[AreaLocation]:
-    """The areas of a graph, whether they pay or not, without what is left out. Each has at least one convolution or
-    product."""
+    """The areas of a graph, whether they pay or not, without what is left out. Each has at least
+    one convolution or product.
+    """
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
-    members = set(possible) - set(_useless(possible))  # what no cluster could use would keep others from theirs
+    # what no cluster could use would keep others from theirs
+    members = set(possible) - set(_useless(possible))
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
-        locations = [location for nodes in clusters if (location := _location(nodes, kind)) is not None]
+        locations = [
+            location for nodes in clusters if (location := _location(nodes, kind)) is not None
+        ]
         unfit = {node for nodes in clusters for node in _useless(nodes)}
         unfit.update(node for location in locations for node in _unfit(location))
         if not unfit:
@@ -47,7 +54,9 @@ def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a cluster, whatever is in front of it."""
     if node.operator not in OPERATORS or node.bodies or None in node.outputs:
         return False
-    weights = [v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)]
+    weights = [
+        v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)
+    ]
     if not all(v.is_constant and v.graph is node.graph for v in weights):
         return False  # a session knows the constants of its own graph
     if is_product(node.op) and _waits_for_shared_weights(node):
@@ -59,13 +68,18 @@ def _may_be_inside(node: Node) -> bool:
 
 
 def _waits_for_shared_weights(node: Node) -> bool:
-    """Whether a product has few rows and its weights belong to others, too, as in recurrences that are unrolled:
-    onnxruntime packs them once for all, and finds them in a cache, where each kernel has and reads a copy of its own.
+    """Whether a product has few rows and its weights belong to others, too, as in recurrences that
+    are unrolled: onnxruntime packs them once for all, and finds them in a cache, where each kernel
+    has and reads a copy of its own.
     """
     rows = node.inputs[0]
     matrix = node.inputs[_MATRIX]
     assert rows is not None and matrix is not None
-    sharing = [user for user in matrix.outputs if user.operator in CONVOLVING and user.inputs[_MATRIX] is matrix]
+    sharing = [
+        user
+        for user in matrix.outputs
+        if user.operator in CONVOLVING and user.inputs[_MATRIX] is matrix
+    ]
     if len(sharing) < 2:
         return False
     sizes = [size for size in rows.shape or () if isinstance(size, int)]
@@ -110,7 +124,9 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 
 
 def _tensors(node: Node) -> Iterator[Edge]:
-    """What a kernel reads when it runs, or when a session is made. The rest is what a program is made for."""
+    """What a kernel reads when it runs, or when a session is made. The rest is what a program is
+    made for.
+    """
     for place, value in enumerate(node.inputs):
         if value is None:
             continue
@@ -137,8 +153,10 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """Those of a cluster that are neither behind nor in front of a convolution or product of it. In front of
-    products nothing is taken: nothing would be saved, and onnxruntime may know it as part of a norm."""
+    """Those of a cluster that are neither behind nor in front of a convolution or product of it. In
+    front of products nothing is taken: nothing would be saved, and onnxruntime may know it as part
+    of a norm.
+    """
     inside = set(nodes)
     behind, ahead = set[Node](), set[Node]()
     for node in nodes:

@@ -1,8 +1,10 @@
-"""Cluster: the largest groups of operators that kernels can contain and that can become one without a cycle.
+"""Cluster: the largest groups of operators that kernels can contain and that can become one without
+a cycle.
 
-Every operator gets a level: how often, on the longest way that leads to it, what can be in a cluster alternates with
-what cannot. No way back leads from a level to the same level through something outside, so neighbours of one level are
-a group, and all groups together are free of cycles. All of it takes linear time.
+Every operator gets a level: how often, on the longest way that leads to it, what can be in a
+cluster alternates with what cannot. No way back leads from a level to the same level through
+something outside, so neighbours of one level are a group, and all groups together are free of
+cycles. All of it takes linear time.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[li
             users[maker].append(node)
     levels: dict[Node, int] = {}
     for node in nodes:
-        levels[node] = max((_least(levels, members, maker, node) for maker in makers[node]), default=0)
+        levels[node] = max(
+            (_least(levels, members, maker, node) for maker in makers[node]), default=0
+        )
     for node in reversed(nodes):
         if node in members:
             _raise(node, levels, members, makers, users)
@@ -33,7 +37,9 @@ def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[li
 
 def _least(levels: dict[Node, int], members: dict[Node, None], maker: Node, user: Node) -> int:
     """The lowest level that a user of `maker` may have."""
-    return levels[maker] + (0 if maker in members and user in members else maker in members or user in members)
+    return levels[maker] + (
+        0 if maker in members and user in members else maker in members or user in members
+    )
 
 
 def _raise(
@@ -43,9 +49,15 @@ def _raise(
     makers: dict[Node, list[Node]],
     users: dict[Node, list[Node]],
 ) -> None:
-    """Move an operator to the level of those that use it, unless that would take it from others of its own level."""
-    highest = min((levels[user] - (user not in members) for user in users[node]), default=levels[node])
-    if highest <= levels[node] or not any(user in members and levels[user] == highest for user in users[node]):
+    """Move an operator to the level of those that use it, unless that would take it from others of
+    its own level.
+    """
+    highest = min(
+        (levels[user] - (user not in members) for user in users[node]), default=levels[node]
+    )
+    if highest <= levels[node] or not any(
+        user in members and levels[user] == highest for user in users[node]
+    ):
         return
     beside = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
     if all(len(users[maker]) == 1 for maker in beside):  # these can follow
@@ -53,7 +65,10 @@ def _raise(
 
 
 def _joined(
-    nodes: list[Node], levels: dict[Node, int], members: dict[Node, None], makers: dict[Node, list[Node]]
+    nodes: list[Node],
+    levels: dict[Node, int],
+    members: dict[Node, None],
+    makers: dict[Node, list[Node]],
 ) -> list[list[Node]]:
     group_of: dict[Node, Node] = {}
 

@@ -1,4 +1,6 @@
-"""A cluster as a model of its own, in which the stages work. The model it came from stays as it is meanwhile."""
+"""A cluster as a model of its own, in which the stages work. The model it came from stays as it is
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from fusionc.shapes.expressions import INVENTED
 from fusionc.shapes.inference import typed_model
 
 _IR_VERSION = 10
-_MOST_COPIED = 1024  # elements of a constant that simplification may look at; larger ones are inputs
+# elements of a constant that simplification may look at; larger ones are inputs
+_MOST_COPIED = 1024
 
 
 def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
@@ -43,7 +46,9 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
 
 
 def cluster_model(proto: onnx.ModelProto) -> Model:
-    """The model in memory. It counts as one for any runtime: what leads to areas is standard operators."""
+    """The model in memory. It counts as one for any runtime: what leads to areas is standard
+    operators.
+    """
     return typed_model(proto, "", "onnx")
 
 
@@ -58,7 +63,9 @@ def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
     info = _info(edge) if array is None else None
     if array is not None:
         graph.initializer.append(to_proto(array, edge.name))
-        graph.value_info.append(onnx.helper.make_tensor_value_info(edge.name, edge.elem_type, array.shape))
+        graph.value_info.append(
+            onnx.helper.make_tensor_value_info(edge.name, edge.elem_type, array.shape)
+        )
     elif info is not None:
         graph.input.append(info)
     return array is not None or info is not None
@@ -72,9 +79,13 @@ def _size(edge: Edge) -> int:
 
 
 def _info(edge: Edge) -> onnx.ValueInfoProto | None:
-    """The declaration. Symbols that were invented outside are not those that inference invents in the cluster."""
+    """The declaration. Symbols that were invented outside are not those that inference invents in
+    the cluster.
+    """
     operand = area_value_of(edge)
     if operand is None:
         return None
-    dims = [dim.replace(INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape]
+    dims = [
+        dim.replace(INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape
+    ]
     return onnx.helper.make_tensor_value_info(edge.name, operand.dtype, dims)

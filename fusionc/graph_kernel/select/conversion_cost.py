@@ -1,6 +1,7 @@
 """What it costs a kernel that elements lie in memory as float16, and are computed as float32.
 
-onnxruntime casts with instructions for it, at the cost of an addition. Kernels do it by shifts and comparisons.
+onnxruntime casts with instructions for it, at the cost of an addition. Kernels do it by shifts and
+comparisons.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 
-# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, beside reading, writing and rounding.
+# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, beside reading, writing
+# and rounding.
 _FROM_HALF = 7
 _TO_HALF = 30
 _ROUNDED_TO_HALF = 15

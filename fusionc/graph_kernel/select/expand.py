@@ -1,4 +1,5 @@
-"""Expand: composite operators become basic ones, by ONNX's own definitions and those of onnxruntime's operators.
+"""Expand: composite operators become basic ones, by ONNX's own definitions and those of
+onnxruntime's operators.
 
 An operator that a kernel can contain as it is stays as it is: its kernel is the better one.
 """
@@ -20,7 +21,8 @@ from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT, qualified
 
-# onnxruntime's own operators, as ONNX text. CastLike makes each constant one of the type of the input.
+# onnxruntime's own operators, as ONNX text. CastLike makes each constant one of the type of the
+# input.
 _DEFINITIONS = {
     "QuickGelu": """QuickGelu <alpha> (X) => (Y) {
         A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)  D = Sigmoid (C)
@@ -47,9 +49,12 @@ _CAST_LIKE = 15  # the opset since which it is there
 class Expander:
     """Decides which operators may be expanded, and expands them in the model of a cluster."""
 
-    def __init__(self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]) -> None:
+    def __init__(
+        self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]
+    ) -> None:
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-        left_out = frozenset(flags.disable_cluster_ops) - self._forced  # no part of an area by their definition either
+        # no part of an area by their definition either
+        left_out = frozenset(flags.disable_cluster_ops) - self._forced
         self._names = flags.expands(EXPAND) - left_out if is_on else frozenset()
         self._why_unsupported = why_unsupported
 
@@ -63,7 +68,9 @@ class Expander:
         return _has_definition(node)
 
     def expand(self, proto: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
-        """The model with these operators as basic ones, and those that their definitions are written in."""
+        """The model with these operators as basic ones, and those that their definitions are
+        written in.
+        """
         if SQUARE in names:
             names = [name for name in names if name != SQUARE]
             _expand_squares(proto.graph)
@@ -74,10 +81,13 @@ class Expander:
             if (node.domain, node.op_type) in ids or node.domain == MICROSOFT:
                 _write_defaults(node, opset)
         typed = onnx.shape_inference.infer_shapes(proto)
-        for function in list(typed.functions):  # those of operators that stay only said of which types they are
+        # those of operators that stay only said of which types they are
+        for function in list(typed.functions):
             if (function.domain, function.name) not in ids:
                 typed.functions.remove(function)
-        expanded = onnx.inliner.inline_selected_functions(typed, [*ids, _ALWAYS], inline_schema_functions=True)
+        expanded = onnx.inliner.inline_selected_functions(
+            typed, [*ids, _ALWAYS], inline_schema_functions=True
+        )
         del expanded.functions[:], expanded.graph.value_info[:]
         return expanded
 
@@ -99,16 +109,24 @@ def _is_two(exponent: np.ndarray) -> bool:
 
 
 def _has_numbers(node: Node) -> bool:
-    """Whether all attributes are numbers; with NaN and infinities definitions and onnxruntime give other results."""
+    """Whether all attributes are numbers; with NaN and infinities definitions and onnxruntime give
+    other results.
+    """
     return all(
-        math.isfinite(number) for attribute in node.proto.attribute for number in (attribute.f, *attribute.floats)
+        math.isfinite(number)
+        for attribute in node.proto.attribute
+        for number in (attribute.f, *attribute.floats)
     )
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether the definition rounds attributes to the type of the elements, where onnxruntime computes in float32."""
+    """Whether the definition rounds attributes to the type of the elements, where onnxruntime
+    computes in float32.
+    """
     kind = None if node.inputs[0] is None else node.inputs[0].elem_type
-    return node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE
+    return (
+        node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE
+    )
 
 
 def _has_definition(node: Node) -> bool:
@@ -117,7 +135,11 @@ def _has_definition(node: Node) -> bool:
         return exponent is not None and _is_two(exponent)
     if node.domain == MICROSOFT:
         has_bias = len(node.inputs) == 2 and None not in node.inputs
-        return node.op in _DEFINITIONS and node.graph.opset >= _CAST_LIKE and (node.op != "FastGelu" or has_bias)
+        return (
+            node.op in _DEFINITIONS
+            and node.graph.opset >= _CAST_LIKE
+            and (node.op != "FastGelu" or has_bias)
+        )
     return operators.is_composite(node.op, node.domain, node.graph.opset_of(node.domain))
 
 
@@ -127,7 +149,10 @@ def _write_defaults(node: onnx.NodeProto, opset: int) -> None:
     defaults = [a.default_value for a in known.attributes.values()] if known is not None else []
     own = _DEFAULTS.get(node.op_type, {}) if node.domain == MICROSOFT else {}
     written = {attribute.name for attribute in node.attribute}
-    for default in [*defaults, *(onnx.helper.make_attribute(name, value) for name, value in own.items())]:
+    for default in [
+        *defaults,
+        *(onnx.helper.make_attribute(name, value) for name, value in own.items()),
+    ]:
         if default.type != onnx.AttributeProto.UNDEFINED and default.name not in written:
             node.attribute.append(default)
 

@@ -1,4 +1,6 @@
-"""What onnxruntime does itself when it loads a model, and could not if these operators were in a kernel."""
+"""What onnxruntime does itself when it loads a model, and could not if these operators were in a
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from fusionc.rewrite import Match, Pass
 from fusionc.rewrite.matcher import match
 from fusionc.runtime.evaluate import can_evaluate, needed_inputs
 
-# Passes and their patterns. The standard has no such operators in older opsets, so that these passes change nothing.
+# Passes and their patterns. The standard has no such operators in older opsets, so that these
+# passes change nothing.
 _NORMS = (("LayerNormFusionPass", "LayerNorm"), ("RmsNormFusionPass", "RmsNorm"))
 
 
@@ -17,20 +20,28 @@ def computed_at_load(graph: Graph) -> set[Node]:
     """The operators that need nothing but constants."""
     found: set[Node] = set()
     for node in graph.ordered():
-        if can_evaluate(node) and all(v is None or v.is_constant or v.producer in found for v in needed_inputs(node)):
+        if can_evaluate(node) and all(
+            v is None or v.is_constant or v.producer in found for v in needed_inputs(node)
+        ):
             found.add(node)
     return found
 
 
 def normalizations(graph: Graph, registry: Mapping[str, Pass]) -> set[Node]:
     """The operators of normalizations that are written out, each of which becomes one operator."""
-    patterns = [p for pass_name, name in _NORMS for p in registry[pass_name].patterns if p.name == name]
+    patterns = [
+        p for pass_name, name in _NORMS for p in registry[pass_name].patterns if p.name == name
+    ]
     norms = [match(pattern.formulas, node, {}) for node in graph.ordered() for pattern in patterns]
-    return {node for norm in norms if norm is not None and _is_recognised(norm) for node in norm.nodes}
+    return {
+        node for norm in norms if norm is not None and _is_recognised(norm) for node in norm.nodes
+    }
 
 
 def _is_recognised(norm: Match) -> bool:
-    """Whether it is x / √(mean(x ** 2) + epsilon) · scale + offset, both constant; other forms stay what they are."""
+    """Whether it is x / √(mean(x ** 2) + epsilon) · scale + offset, both constant; other forms stay
+    what they are.
+    """
     has_form = {"Pow", "Sqrt", "Div"} <= {node.op for node in norm.nodes}
     vectors = (norm.scale, norm.captures.get("offset"))
     return has_form and all(vector is None or vector.is_constant for vector in vectors)

@@ -1,4 +1,6 @@
-"""From operators to an area in names of its own, and from an area to the function that computes the same."""
+"""From operators to an area in names of its own, and from an area to the function that computes the
+same.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,17 @@ def area_of(
     origin: str = "split",
     kind: KernelKind = KernelKind.LOOPS,
 ) -> Area | None:
-    """The area of operators in topological order; equal ones give equal areas. `origin` is what has made it.
+    """The area of operators in topological order; equal ones give equal areas. `origin` is what has
+    made it.
 
-    Constants that are no `inputs` become part of it. None where a type is unknown, or where nothing comes out.
+    Constants that are no `inputs` become part of it. None where a type is unknown, or where nothing
+    comes out.
     """
     if not outputs:
         return None
-    names = {value: f"x{i}" for i, value in enumerate(inputs)} | {value: f"y{i}" for i, value in enumerate(outputs)}
+    names = {value: f"x{i}" for i, value in enumerate(inputs)} | {
+        value: f"y{i}" for i, value in enumerate(outputs)
+    }
     constants: dict[str, np.ndarray[Any, Any]] = {}
     values: dict[str, AreaValue] = {}
     symbols: dict[str, str] = {}
@@ -51,7 +57,10 @@ def area_of(
             if operand is None:
                 return None
             name = names.setdefault(edge, f"v{len(values)}")
-            shape = tuple(d if isinstance(d, int) else symbols.setdefault(d, f"s{len(symbols)}") for d in operand.shape)
+            shape = tuple(
+                d if isinstance(d, int) else symbols.setdefault(d, f"s{len(symbols)}")
+                for d in operand.shape
+            )
             values[name] = AreaValue(name, operand.dtype, shape)
     protos = tuple(_renamed(node, names) for node in nodes)
     ends = tuple(names[v] for v in inputs), tuple(names[v] for v in outputs)
@@ -69,20 +78,26 @@ def _renamed(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
 
 def function_of(area: Area) -> onnx.FunctionProto:
     """The model-local function that computes what the kernel of the area computes."""
-    function = onnx.FunctionProto(domain=KERNELS, name=area.name, input=area.inputs, output=area.outputs)
+    function = onnx.FunctionProto(
+        domain=KERNELS, name=area.name, input=area.inputs, output=area.outputs
+    )
     function.opset_import.add(domain="", version=area.opset)
     if any(node.domain == MICROSOFT for node in area.nodes):
         function.opset_import.add(domain=MICROSOFT, version=1)
     for name, array in area.constants.items():
         constant = function.node.add(op_type="Constant", output=[name])
-        constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(to_proto(array, name))
+        constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(
+            to_proto(array, name)
+        )
     function.node.extend(area.nodes)
     return function
 
 
 def _digest(area: Area) -> str:
-    """What makes the name of an area that of its content: what it computes, of which types and shapes, and what makes
-    its kernel. So a model never calls a kernel that was made for another area or by another version of fusionc."""
+    """What makes the name of an area that of its content: what it computes, of which types and
+    shapes, and what makes its kernel. So a model never calls a kernel that was made for another
+    area or by another version of fusionc.
+    """
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
     text.update(repr(area.kind.value).encode())

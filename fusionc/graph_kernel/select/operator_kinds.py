@@ -1,4 +1,6 @@
-"""The operators of graph kernel fusion as data: what may be in a cluster, what is expanded, what kind each one is."""
+"""The operators of graph kernel fusion as data: what may be in a cluster, what is expanded, what
+kind each one is.
+"""
 
 from __future__ import annotations
 
@@ -35,20 +37,28 @@ SOURCE_OF_SIZES = "Shape"
 # What MindSpore's Square is in ONNX: with the exponent 2 it can be expanded, to x · x.
 SQUARE = "Pow"
 COMPUTED = CLUSTER | {SOURCE_OF_SIZES}
-# Operators that may stand as their definition. Those of Softplus and Mish overflow; those of LayerNormalization and
-# RMSNormalization compute shapes, and in float32 where runtimes compute in the type of the input.
+# Operators that may stand as their definition. Those of Softplus and Mish overflow; those of
+# LayerNormalization and RMSNormalization compute shapes, and in float32 where runtimes compute in
+# the type of the input.
 _EXPAND = """
 CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu Shrink
 Softsign Swish ThresholdedRelu
 """
-EXPAND = frozenset(_EXPAND.split()) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
+EXPAND = frozenset(_EXPAND.split()) | {
+    f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")
+}
 
 
 _KINDS = (
     dict.fromkeys(_ELEMENTWISE, OperatorKind.ELEMWISE)
-    | dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), OperatorKind.RESHAPE)
+    | dict.fromkeys(
+        ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), OperatorKind.RESHAPE
+    )
     | dict.fromkeys(("Expand", "Tile"), OperatorKind.BROADCAST)
-    | dict.fromkeys(("ArgMax", "ArgMin", *(op for op in ROW_BY_ROW if op.startswith("Reduce"))), OperatorKind.REDUCE)
+    | dict.fromkeys(
+        ("ArgMax", "ArgMin", *(op for op in ROW_BY_ROW if op.startswith("Reduce"))),
+        OperatorKind.REDUCE,
+    )
 )
 
 

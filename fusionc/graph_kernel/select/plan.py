@@ -1,7 +1,9 @@
-"""One cluster through the stages: expand, simplify, split. What is found are areas; the model is not touched.
+"""One cluster through the stages: expand, simplify, split. What is found are areas; the model is
+not touched.
 
-Where an area cannot be cut out of the model, an expanded operator or a simplification reaches beyond it, and not every
-kernel that the parts allow can be made. Then the cluster is tried again with less, at last as it is.
+Where an area cannot be cut out of the model, an expanded operator or a simplification reaches
+beyond it, and not every kernel that the parts allow can be made. Then the cluster is tried again
+with less, at last as it is.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Attempt:
-    """How much is tried: which operators are expanded, whether anything is simplified, how it is split."""
+    """How much is tried: which operators are expanded, whether anything is simplified, how it is
+    split.
+    """
 
     expanded: frozenset[str]
     is_simplified: bool
@@ -52,7 +56,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Planner:
-    """The stages with their switches. `observer` sees the model of a cluster before the first stage and after each."""
+    """The stages with their switches. `observer` sees the model of a cluster before the first stage
+    and after each.
+    """
 
     expander: Expander
     simplifier: Simplifier
@@ -72,11 +78,17 @@ class Planner:
             model = self._prepared(proto, attempt)
             with self.stages.timed(SPLITTER):
                 regions, counts = split(
-                    model.main, attempt.patterns, self.supported.of_node, self.most_operators, graph.id
+                    model.main,
+                    attempt.patterns,
+                    self.supported.of_node,
+                    self.most_operators,
+                    graph.id,
                 )
                 made = [region for region in regions if region.is_composite and not region.is_lone]
                 locations = [located(region, originals, nodes) for region in made]
-                possible = tuple(c for c in locations if c is not None and self.supported.of_area(c.area) is None)
+                possible = tuple(
+                    c for c in locations if c is not None and self.supported.of_area(c.area) is None
+                )
             if len(possible) == len(made) or attempt == self._least:
                 return Plan(tuple(nodes), possible, tuple(regions), tuple(counts))
         return Plan(tuple(nodes))
@@ -87,7 +99,9 @@ class Planner:
 
     def _attempts(self, nodes: Sequence[Node]) -> Iterator[Attempt]:
         """What is tried, one after the other until all areas that are found are possible."""
-        names = frozenset(qualified(node.op, node.domain) for node in nodes if self.expander.takes(node))
+        names = frozenset(
+            qualified(node.op, node.domain) for node in nodes if self.expander.takes(node)
+        )
         fewer = [names - {name} for name in sorted(names)] if len(names) > 1 else []
         every = tuple(self.patterns)
         for expanded in dict.fromkeys([names, *fewer, frozenset[str]()]):
@@ -99,7 +113,9 @@ class Planner:
         if self.observer is not None:
             self.observer(CLUSTER, copied(proto))
         with self.stages.timed(EXPANDER):
-            model = cluster_model(self.expander.expand(proto, attempt.expanded) if attempt.expanded else proto)
+            model = cluster_model(
+                self.expander.expand(proto, attempt.expanded) if attempt.expanded else proto
+            )
             if attempt.expanded:
                 self.simplifier.tidy(model)
         if attempt.expanded:

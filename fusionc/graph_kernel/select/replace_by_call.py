@@ -1,4 +1,6 @@
-"""An area takes the place of its operators in the model, as a call of a function that has them as its body."""
+"""An area takes the place of its operators in the model, as a call of a function that has them as
+its body.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ from fusionc.rewrite.pipeline import apply
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
 ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
 BLOCKED, PRODUCTS = "BlockedConvolutionFusionPass", "BlockedMatMulFusionPass"
-ALGORITHMS = {"WinogradConvolutionPass": KernelKind.WINOGRAD, "StrassenMatMulPass": KernelKind.STRASSEN}
+ALGORITHMS = {
+    "WinogradConvolutionPass": KernelKind.WINOGRAD,
+    "StrassenMatMulPass": KernelKind.STRASSEN,
+}
 _NO_AREA = "the area around it was refused"
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
 
@@ -41,20 +46,27 @@ def pass_of(location: AreaLocation) -> str:
 
 def moves_data(location: AreaLocation) -> bool:
     """Whether operators that only move elements are in the area."""
-    return location.area.kind is KernelKind.LOOPS and any(node.op_type in MOVES_DATA for node in location.area.nodes)
+    return location.area.kind is KernelKind.LOOPS and any(
+        node.op_type in MOVES_DATA for node in location.area.nodes
+    )
 
 
 def replace_by_calls(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass, log: RewriteLog
 ) -> PatternCount:
-    """Put the areas of one pass into the graph, those without a reason against them, and count them."""
+    """Put the areas of one pass into the graph, those without a reason against them, and count
+    them.
+    """
 
     def find(_: Graph) -> Iterator[Match]:
         for location, reason in locations:
             # What made an input may have become an area itself by now; its values kept their names.
             inputs = [_current(value) for value in location.inputs]
             yield Match(
-                graph, location.nodes, location.outputs, {"area": location.area, "inputs": inputs, "reason": reason}
+                graph,
+                location.nodes,
+                location.outputs,
+                {"area": location.area, "inputs": inputs, "reason": reason},
             )
 
     def rewrite(m: Match, new: Tape) -> Result:
@@ -66,8 +78,10 @@ def replace_by_calls(
 
 
 def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
-    """Say which sizes the outputs of areas have, as far as they are numbers: onnxruntime infers none through a kernel,
-    and keeps an image in its blocked layout, for one, only where it knows the channels."""
+    """Say which sizes the outputs of areas have, as far as they are numbers: onnxruntime infers
+    none through a kernel, and keeps an image in its blocked layout, for one, only where it knows
+    the channels.
+    """
     declared = {info.name for info in graph.proto.value_info}
     for location in locations:
         for value, name in zip(location.outputs, location.area.outputs, strict=True):
@@ -76,13 +90,21 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
             if is_call and not made.is_output and value.name not in declared:
                 known = location.area.values[name]
                 dims = [dim if isinstance(dim, int) else None for dim in known.shape]
-                graph.proto.value_info.append(onnx.helper.make_tensor_value_info(value.name, known.dtype, dims))
+                graph.proto.value_info.append(
+                    onnx.helper.make_tensor_value_info(value.name, known.dtype, dims)
+                )
 
 
-def count_steps(graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass) -> PatternCount:
-    """How many operators are computed by the algorithm that a pass is for, where the sizes are those that it is for, in
-    areas of which some may have been refused."""
-    count, kind = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name), ALGORITHMS[pass_.name]
+def count_steps(
+    graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass
+) -> PatternCount:
+    """How many operators are computed by the algorithm that a pass is for, where the sizes are
+    those that it is for, in areas of which some may have been refused.
+    """
+    count, kind = (
+        PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name),
+        ALGORITHMS[pass_.name],
+    )
     for location, reason in locations:
         if kind not in location.area.kind:
             continue

@@ -1,4 +1,5 @@
-"""Simplify: what expansion leaves behind is tidied up, then rules, equal operators and turned layouts, by level.
+"""Simplify: what expansion leaves behind is tidied up, then rules, equal operators and turned
+layouts, by level.
 
 All of it is done by passes of the registry, on the model of one cluster.
 """
@@ -16,8 +17,15 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 
-# What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
-_TIDY = ("IdentityPass", "CastRemovePass", "DimensionComputePass", "ConstantFoldingPass", "NoUseReshapeRemovePass")
+# What definitions are full of: casts to the type that is there, shapes of known size, constants of
+# constants.
+_TIDY = (
+    "IdentityPass",
+    "CastRemovePass",
+    "DimensionComputePass",
+    "ConstantFoldingPass",
+    "NoUseReshapeRemovePass",
+)
 EXACT_RULES, INEXACT_RULES = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
 _EQUAL = "CommonSubexpressionEliminationPass"
 _TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPass")
@@ -64,5 +72,7 @@ def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
     """The passes without the patterns that the flags switch off."""
     for pass_ in passes:
         kept = tuple(pattern for pattern in pass_.patterns if flags.has_rule(pattern.name))
-        limited: Pass = type(pass_.name, (type(pass_),), {"patterns": kept, "__doc__": pass_.documentation})()
+        limited: Pass = type(
+            pass_.name, (type(pass_),), {"patterns": kept, "__doc__": pass_.documentation}
+        )()
         yield limited

@@ -1,4 +1,6 @@
-"""What a kernel can contain: the question that cluster and split ask of every operator, and of an area as a whole."""
+"""What a kernel can contain: the question that cluster and split ask of every operator, and of an
+area as a whole.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ def any_standard_operator(area: Area) -> str | None:
 class SupportedOperators:
     """Asks about operators and areas, about equal ones once.
 
-    `allowed` are the names of operators that may be in clusters at all, `reason_against` says why no kernel can be made
-    of an area, None where one can.
+    `allowed` are the names of operators that may be in clusters at all, `reason_against` says why
+    no kernel can be made of an area, None where one can.
     """
 
     def __init__(self, allowed: frozenset[str], reason_against: ReasonAgainst) -> None:
@@ -50,6 +52,10 @@ class SupportedOperators:
             return f"{name} is not in the list of operators for clusters"
         if node.bodies:
             return "it holds a subgraph"
-        read = [value for value in dict.fromkeys(node.inputs) if value is not None and embedded(value) is None]
+        read = [
+            value
+            for value in dict.fromkeys(node.inputs)
+            if value is not None and embedded(value) is None
+        ]
         area = area_of([node], read, [value for value in node.outputs if value is not None])
         return "an element type or a rank is unknown" if area is None else self.of_area(area)

@@ -26,15 +26,20 @@ from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.conversion_cost import conversion_cost
 
-_LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
+# seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
+_LAUNCH = 0.7e-6
 _DOUBT = 0.05  # of the time of its operators, that a kernel may be off by
 _UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
-_MOST_CHANGED, _MOST_TRIED = 8, 300  # symbols that another size is looked for, and sizes that are tried for each
-_NEAR = 256 * 1024  # bytes; what is larger is not in the near caches any more when the next operator reads it
+# symbols that another size is looked for, and sizes that are tried for each
+_MOST_CHANGED, _MOST_TRIED = 8, 300
+# bytes; what is larger is not in the near caches any more when the next operator reads it
+_NEAR = 256 * 1024
 
 
 class Savings:
-    """Estimated seconds that the kernels of areas save in each run at least, those of equal areas estimated once."""
+    """Estimated seconds that the kernels of areas save in each run at least, those of equal areas
+    estimated once.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
@@ -57,10 +62,11 @@ class Savings:
 
 
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
-    """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it costs.
+    """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it
+    costs.
 
-    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
-    these sizes, or if no sizes are found that it can have.
+    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot
+    compute the area of these sizes, or if no sizes are found that it can have.
     """
     one_by_one, kernel = _both_times(area, sizes)
     return one_by_one - kernel
@@ -69,12 +75,17 @@ def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
 def _both_times(area: Area, sizes: Mapping[str, int]) -> tuple[float, float]:
     """The seconds of the operators one by one, and those of a kernel."""
     sized = with_sizes(area, sizes)
-    alone = (_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
+    alone = (
+        _seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes
+    )
     return sum(alone), _seconds(sized, is_kernel=True)
 
 
 def _alone(
-    node: onnx.NodeProto, values: Mapping[str, AreaValue], constants: Mapping[str, np.ndarray], opset: int
+    node: onnx.NodeProto,
+    values: Mapping[str, AreaValue],
+    constants: Mapping[str, np.ndarray],
+    opset: int,
 ) -> Area:
     """The area of one operator."""
     return Area(
@@ -89,12 +100,15 @@ def _alone(
 
 
 def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Sizes for all symbols of the inputs: those that are given, and as many others as possible are `_UNKNOWN`.
+    """Sizes for all symbols of the inputs: those that are given, and as many others as possible are
+    `_UNKNOWN`.
 
-    A symbol may stand for a few numbers only, as that of what is added to 3 elements: it is 3 or 1. What fits is looked
-    for among the numbers of the area, for one symbol after the other.
+    A symbol may stand for a few numbers only, as that of what is added to 3 elements: it is 3 or 1.
+    What fits is looked for among the numbers of the area, for one symbol after the other.
     """
-    symbols = dict.fromkeys(d for name in area.inputs for d in area.values[name].shape if isinstance(d, str))
+    symbols = dict.fromkeys(
+        d for name in area.inputs for d in area.values[name].shape if isinstance(d, str)
+    )
     chosen = {symbol: sizes.get(symbol, _UNKNOWN) for symbol in symbols}
     reached = _reached(_info(area, chosen))
     for _ in range(_MOST_CHANGED):
@@ -110,24 +124,34 @@ def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _numbers(area: Area) -> list[int]:
-    """Sizes that are written in an area: dimensions, and what tables of sizes and indices need. The largest first."""
+    """Sizes that are written in an area: dimensions, and what tables of sizes and indices need. The
+    largest first.
+    """
     found = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
     for array in area.constants.values():
         found.update(array.shape)
         if array.dtype.kind in "iu" and array.size:
             magnitudes = np.abs(array.astype(np.float64))
-            found.update(int(n) for n in (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max()) if n < _NEAR)
+            found.update(
+                int(n)
+                for n in (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max())
+                if n < _NEAR
+            )
     return sorted(found, reverse=True)
 
 
 def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
-    """An area as it is lowered, with numbers for the sizes of its inputs; those of inner values follow from them."""
+    """An area as it is lowered, with numbers for the sizes of its inputs; those of inner values
+    follow from them.
+    """
 
     def number(dim: int | str) -> int:
         return dim if isinstance(dim, int) else sizes[dim]
 
     given = {
-        name: replace(v, shape=tuple(map(number, v.shape))) for name, v in area.values.items() if name in area.inputs
+        name: replace(v, shape=tuple(map(number, v.shape)))
+        for name, v in area.values.items()
+        if name in area.inputs
     }
     inner = {
         name: AreaValue(name, v.dtype, tuple(f"{name}.{axis}" for axis in range(len(v.shape))))
@@ -145,15 +169,21 @@ def _reached(info: AreaInfo) -> int:
 
 
 def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes, of which some are given. Raises Unsupported as `seconds_saved` does."""
+    """An area with numbers for all sizes, of which some are given. Raises Unsupported as
+    `seconds_saved` does.
+    """
     info = _info(area, _possible(area, sizes))
     infer_sizes(info)
     shapes = {name: tuple(size.number or 0 for size in info.shapes[name]) for name in area.values}
-    return replace(area, values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()})
+    return replace(
+        area,
+        values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()},
+    )
 
 
 def _seconds(area: Area, is_kernel: bool = False) -> float:
-    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes longer.
+    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes
+    longer.
 
     `is_kernel` counts what conversions cost in a kernel.
     """
@@ -167,15 +197,23 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
             elements *= variable.extent.number or 0
         length = prod(variable.extent.number or 0 for variable in text.row)
         cost = text.cost + (conversion_cost(text, nest, info) if is_kernel else 0)
-        computing = (elements * cost - (elements - elements // max(length, 1)) * text.cost_once) / 16e9
-        moved = sum(elements * info.ctype(access.tensor).bytes for access in text.accesses if access.index.terms)
+        computing = (
+            elements * cost - (elements - elements // max(length, 1)) * text.cost_once
+        ) / 16e9
+        moved = sum(
+            elements * info.ctype(access.tensor).bytes
+            for access in text.accesses
+            if access.index.terms
+        )
         total += max(computing, moved * _seconds_per_byte() if moved > _NEAR else 0.0)
     return total
 
 
 @cache
 def _seconds_per_byte() -> float:
-    """How long this machine takes to move a byte that is in no near cache; measured once and kept."""
+    """How long this machine takes to move a byte that is in no near cache; measured once and
+    kept.
+    """
     kept = cache_folder() / "seconds_per_byte.json"
     try:
         return float(json.loads(kept.read_text()))

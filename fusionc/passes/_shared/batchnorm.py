@@ -35,7 +35,9 @@ def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
 
 
 def _is_inference(bn: Node, opset: int) -> bool:
-    """Whether a BatchNormalization uses its stored statistics, in any of the operator's versions."""
+    """Whether a BatchNormalization uses its stored statistics, in any of the operator's
+    versions.
+    """
     if opset < 7:
         return bool(bn.attr("is_test"))
     if opset < 14:  # more than one output, or none of them left out, asks for training mode

@@ -4,13 +4,19 @@ from onnx import TensorProto
 
 from fusionc.rewrite import Match
 
-_BITS: dict[int, tuple[int, int]] = {  # of the mantissa and of the exponent; integers: of the number, and none
+# of the mantissa and of the exponent; integers: of the number, and none
+_BITS: dict[int, tuple[int, int]] = {
     TensorProto.FLOAT16: (10, 5),
     TensorProto.BFLOAT16: (7, 8),
     TensorProto.FLOAT: (23, 8),
     TensorProto.DOUBLE: (52, 11),
 }
-_SIGNED: dict[int, int] = {TensorProto.INT8: 8, TensorProto.INT16: 16, TensorProto.INT32: 32, TensorProto.INT64: 64}
+_SIGNED: dict[int, int] = {
+    TensorProto.INT8: 8,
+    TensorProto.INT16: 16,
+    TensorProto.INT32: 32,
+    TensorProto.INT64: 64,
+}
 _UNSIGNED: dict[int, int] = {
     TensorProto.UINT8: 8,
     TensorProto.UINT16: 16,
@@ -29,12 +35,16 @@ def holds(wide: int, narrow: int) -> bool:
     if wide == narrow or narrow == TensorProto.BOOL:
         return wide == narrow or wide in (*_BITS, *_SIGNED, *_UNSIGNED)
     if narrow in _BITS:
-        return wide in _BITS and all(a >= b for a, b in zip(_BITS[wide], _BITS[narrow], strict=True))
+        return wide in _BITS and all(
+            a >= b for a, b in zip(_BITS[wide], _BITS[narrow], strict=True)
+        )
     size = _SIGNED.get(narrow) or _UNSIGNED.get(narrow)
     if size is None:
         return False
     if wide in _BITS:  # the largest number needs size − 1 bits after the leading one
-        return size - (narrow in _SIGNED) <= _BITS[wide][0] + 1 and size <= 2 ** (_BITS[wide][1] - 1)
+        return size - (narrow in _SIGNED) <= _BITS[wide][0] + 1 and size <= 2 ** (
+            _BITS[wide][1] - 1
+        )
     if narrow in _UNSIGNED and wide in _SIGNED:
         return _SIGNED[wide] > size
     return (_SIGNED if narrow in _SIGNED else _UNSIGNED).get(wide, 0) >= size

@@ -18,7 +18,9 @@ class Interval:
     high: float = math.inf
 
     def then(self, other: Interval) -> Interval:
-        """This interval, then another one. Refuses where the order of the limits would begin to matter."""
+        """This interval, then another one. Refuses where the order of the limits would begin to
+        matter.
+        """
         if self.low > self.high or other.low > other.high:
             refuse("a lower limit above the upper one")
         low, high = (min(max(limit, other.low), other.high) for limit in (self.low, self.high))
@@ -26,7 +28,8 @@ class Interval:
 
 
 def interval_of(node: Node, limit: Edge | None = None) -> Interval:
-    """What Relu, Clip, or Min or Max of one value and the constant `limit` does. Refuses limits that are not known.
+    """What Relu, Clip, or Min or Max of one value and the constant `limit` does. Refuses limits
+    that are not known.
 
     A limit that Clip leaves out is the largest finite number: infinities become finite by it.
     """
@@ -40,11 +43,15 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
         low, high = node.attr("min"), node.attr("max")
         return Interval(-largest if low is None else low, largest if high is None else high)
     low, high = ([*node.inputs[1:], None, None])[:2]
-    return Interval(-largest if low is None else _number(low), largest if high is None else _number(high))
+    return Interval(
+        -largest if low is None else _number(low), largest if high is None else _number(high)
+    )
 
 
 def largest_of(value: Edge | None) -> float:
-    """The largest number of a value's element type; infinity for integers, which nothing limits further."""
+    """The largest number of a value's element type; infinity for integers, which nothing limits
+    further.
+    """
     dtype = None if value is None else value.dtype
     if dtype is None:
         refuse("the element type is unknown")

@@ -1,7 +1,7 @@
 """Arithmetic with constants.
 
-Constants are combined in float64 and rounded once; integers are combined in their own type, where they wrap around as
-they do when the model runs.
+Constants are combined in float64 and rounded once; integers are combined in their own type, where
+they wrap around as they do when the model runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def c_is(number: float) -> Callable[[Match], bool]:
 
 
 def is_zero(value: Edge, sign: float) -> bool:
-    """Whether a constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0, not −0."""
+    """Whether a constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0,
+    not −0.
+    """
     array = value.constant()
     if array is None or not is_everywhere(value, 0):
         return False
@@ -56,14 +58,18 @@ def check_fits(constant: Edge, x: Edge) -> None:
 
 
 def without_one(m: Match, new: Tape) -> Result:
-    """x of x · c, where c is one everywhere. Refuses where c may enlarge the result, or is the scale of a norm."""
+    """x of x · c, where c is one everywhere. Refuses where c may enlarge the result, or is the
+    scale of a norm.
+    """
     check_fits(m.c, m.x)
     keep_scale(m.x, m.c)
     return m.x
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
-    """The only element of a constant that leaves x as large as it is; `default` where there is no constant."""
+    """The only element of a constant that leaves x as large as it is; `default` where there is no
+    constant.
+    """
     if constant is None:
         return default
     array = array_of(constant)
@@ -73,8 +79,9 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def require_attribute(number: float | None, x: Edge) -> None:
-    """Refuse a number that becomes an attribute, which is a float32, and would change: beside doubles that is much. In
-    the body of a function the type is unknown."""
+    """Refuse a number that becomes an attribute, which is a float32, and would change: beside
+    doubles that is much. In the body of a function the type is unknown.
+    """
     may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
     if number is not None and may_be_double and float(np.float32(number)) != number:
         refuse("a number of more digits than an attribute has")
@@ -100,10 +107,12 @@ def product(a: Array, b: Array) -> Array:
 
 
 def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
-    """The products of two factors by which x is multiplied one after the other, constants of the types of `like`.
+    """The products of two factors by which x is multiplied one after the other, constants of the
+    types of `like`.
 
-    Refuses where x times the first one overflows, or loses digits that the second one makes large, at elements for
-    which the result is an ordinary number: 1e30 and then 1e-30 make infinity of all that is above 3e8.
+    Refuses where x times the first one overflows, or loses digits that the second one makes large,
+    at elements for which the result is an ordinary number: 1e30 and then 1e-30 make infinity of all
+    that is above 3e8.
     """
     result = product(first, second)
     if is_integer(result):
@@ -120,7 +129,9 @@ def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """One over each element. Refuses integers, and infinities: x/∞ is NaN where x is infinite as well."""
+    """One over each element. Refuses integers, and infinities: x/∞ is NaN where x is infinite as
+    well.
+    """
     if is_integer(a):
         refuse("the elements are not floating-point numbers")
     if np.isinf(a).any():
@@ -131,8 +142,8 @@ def inverse(a: Array) -> Array:
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
     """A new constant that stands for those of `like`, in their element type.
 
-    Refuses infinities, numbers below the smallest normal one, more elements than the largest of `like` has, and a
-    second large constant beside one that stays.
+    Refuses infinities, numbers below the smallest normal one, more elements than the largest of
+    `like` has, and a second large constant beside one that stays.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
@@ -154,7 +165,9 @@ def negated(new: Tape, constant: Edge) -> Constant:
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
-    return new.const(np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype)
+    return new.const(
+        np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype
+    )
 
 
 def zeros(new: Tape, x: Edge) -> Edge:
@@ -174,8 +187,10 @@ def check_zeros(m: Match) -> None:
 
 
 def check_power(m: Match) -> None:
-    """Refuses where m.x ^ m.c is no product of the elements of x: where c may enlarge x, and integers of which
-    onnxruntime computes the power in double, one number or one with several exponents."""
+    """Refuses where m.x ^ m.c is no product of the elements of x: where c may enlarge x, and
+    integers of which onnxruntime computes the power in double, one number or one with several
+    exponents.
+    """
     check_fits(m.c, m.x)
     if m.x.dtype is None:
         refuse("the element type is unknown")

@@ -31,7 +31,8 @@ def dims_of(constant: Edge) -> tuple[int, ...]:
 
 
 def bits_of(constant: Edge) -> Array:
-    """The elements of a constant, to look at their bits: those in a file are not read into memory, wherever they begin.
+    """The elements of a constant, to look at their bits: those in a file are not read into memory,
+    wherever they begin.
 
     numpy would compute with those that begin at an odd address in another order than with others.
     """
@@ -41,21 +42,32 @@ def bits_of(constant: Edge) -> Array:
     dtype = numpy_type(data.data_type)
     if dtype is None or byte_size(data) != dtype.itemsize * math.prod(data.dims):
         return array_of(constant)
-    place = TensorProto(data_type=TensorProto.UINT8, dims=[byte_size(data)], data_location=TensorProto.EXTERNAL)
+    place = TensorProto(
+        data_type=TensorProto.UINT8, dims=[byte_size(data)], data_location=TensorProto.EXTERNAL
+    )
     place.external_data.extend(data.external_data)
-    return np.asarray(to_array(place, constant.graph.model.folder)).view(dtype).reshape(tuple(data.dims))
+    return (
+        np.asarray(to_array(place, constant.graph.model.folder))
+        .view(dtype)
+        .reshape(tuple(data.dims))
+    )
 
 
 def shape_of(value: Edge | None) -> Shape | None:
     """The shape of a value; that of a constant also in a function body, where types are unknown."""
     if value is None:
         return None
-    shape, array = value.shape, value.constant() if value.is_constant and value.shape is None else None
+    shape, array = (
+        value.shape,
+        value.constant() if value.is_constant and value.shape is None else None,
+    )
     return shape if array is None else array.shape
 
 
 def would_double(constant: Edge, size: int) -> bool:
-    """Whether a constant of that many elements, made of this one, would stand beside it: others need the original."""
+    """Whether a constant of that many elements, made of this one, would stand beside it: others
+    need the original.
+    """
     return size > COPIED and constant.use_count > 1
 
 
@@ -65,20 +77,30 @@ def require_own(m: Match, *weights: Edge | None) -> None:
     for weight in weights:
         if weight is None or array_of(weight).nbytes <= LARGE:
             continue
-        if weight.is_output or weight.use_count > len(nodes) or any(user not in nodes for user in weight.outputs):
+        if (
+            weight.is_output
+            or weight.use_count > len(nodes)
+            or any(user not in nodes for user in weight.outputs)
+        ):
             refuse(SHARED)
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
-    """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot take.
+    """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot
+    take.
 
-    Weights that are computed from constants (`known`) get a Mul beside them: the model stays as small as it was.
+    Weights that are computed from constants (`known`) get a Mul beside them: the model stays as
+    small as it was.
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
     largest = np.abs(factor).max(initial=0)  # beside it, what is small is that of dead channels
     if largest and abs(np.log2(largest)) > _WIDEST:
-        refuse("the factor is so large or so small that intermediate results may leave the range of their type")
+        refuse(
+            "the factor is so large or so small that intermediate results may leave the "
+            "range of "
+            "their type"
+        )
     array = weight.constant()
     if array is not None and array.nbytes > LARGE and weight.use_count > 1:
         refuse(SHARED)
@@ -95,15 +117,20 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
 
 
 def require_range(weights: Array) -> None:
-    """Refuses weights that are so large that a sum of products may overflow before a change of them and not after."""
+    """Refuses weights that are so large that a sum of products may overflow before a change of them
+    and not after.
+    """
     sizes = np.abs(weights)
     if sizes.max(where=_where(np.isfinite(sizes)), initial=0) > 2.0**_WIDEST:
-        refuse("the weights are so large that intermediate results may leave the range of their type")
+        refuse(
+            "the weights are so large that intermediate results may leave the range of their type"
+        )
 
 
 def _is_coarse(rounded: Array, exact: Array) -> bool:
-    """Whether rounding cost more than the type's precision, as it does below its smallest normal number. Judged by
-    the largest element: beside it, what happens to small ones does not matter."""
+    """Whether rounding cost more than the type's precision, as it does below its smallest normal
+    number. Judged by the largest element: beside it, what happens to small ones does not matter.
+    """
     where, error = _where(np.isfinite(exact)), rounded.astype(np.float64)
     error -= exact
     worst = np.abs(error, out=error).max(where=where, initial=0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fusionc.model.graph import Node
 from fusionc.model.operators import has_legacy_axis
 
-# Each element of the result comes from the element of the first input at the same place; other inputs are scalars.
-# Activations, and what exporters write them out with:
+# Each element of the result comes from the element of the first input at the same place; other
+# inputs are scalars. Activations, and what exporters write them out with:
 ACTIVATIONS = (
     "Abs", "Celu", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu",
     "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
@@ -30,6 +30,8 @@ def is_of_one(node: Node) -> bool:
 
 
 def is_of_several(node: Node) -> bool:
-    """Whether the operator computes each element from one element of each of its inputs, broadcast."""
+    """Whether the operator computes each element from one element of each of its inputs,
+    broadcast.
+    """
     is_one = node.domain == "" and node.op in _OF_SEVERAL and not node.has_references
     return is_one and node.graph.opset >= BROADCASTING and not has_legacy_axis(node)

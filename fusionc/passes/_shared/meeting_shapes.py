@@ -14,8 +14,11 @@ def all_meet(a: Shape, b: Shape) -> bool:
 
 
 def meets(a: Element, b: Element) -> bool:
-    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
+    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one
+    counts for nothing.
+    """
     limits = (limited(a), limited(b))
     return a == b or any(
-        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
+        pair is not None and pair[0] > 1 and pair[1] == c
+        for pair, c in zip(limits, (b, a), strict=True)
     )

@@ -11,11 +11,14 @@ from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Result, Tape, op, refuse, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
-_OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")  # is that number
+# is that number
+_OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 
 
 def known_axes(node: Node, rank: int) -> list[int] | None:
-    """The axes that a Reduce operator reduces, counted from the front, in order; None where they are not known."""
+    """The axes that a Reduce operator reduces, counted from the front, in order; None where they
+    are not known.
+    """
     axes = axes_of(node)
     if axes is None and any(node.inputs[1:]):
         return None
@@ -25,7 +28,9 @@ def known_axes(node: Node, rank: int) -> list[int] | None:
 
 
 def reduced_axes(node: Node, rank: int | None) -> list[int]:
-    """What `known_axes` tells of a Reduce operator. Refuses where that is not known before the model runs."""
+    """What `known_axes` tells of a Reduce operator. Refuses where that is not known before the
+    model runs.
+    """
     if rank is None:
         refuse("the rank is unknown")
     axes = known_axes(node, rank)
@@ -33,7 +38,8 @@ def reduced_axes(node: Node, rank: int | None) -> list[int]:
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
-    """The first axis of a Reduce operator that keeps its dimensions and reduces all axes from there to the last.
+    """The first axis of a Reduce operator that keeps its dimensions and reduces all axes from there
+    to the last.
 
     Refuses other Reduce operators.
     """
@@ -46,7 +52,8 @@ def trailing_axis(node: Node, x: Edge) -> int:
 
 
 def one_axis(node: Node, x: Edge) -> int:
-    """The only axis of a Reduce operator that keeps its dimensions, as written where the rank of x is unknown.
+    """The only axis of a Reduce operator that keeps its dimensions, as written where the rank of x
+    is unknown.
 
     Refuses other Reduce operators.
     """
@@ -67,7 +74,8 @@ def join_reduces(m: Match, new: Tape) -> Result:
     """Reduce(Reduce(x)) as one Reduce. Refuses where the order of the operations matters."""
     if m.x.dtype is None:
         refuse("the element type is unknown")
-    if m.x.dtype.kind not in "iu":  # integers wrap around, in whichever order; runtimes lose a NaN in some orders
+    # integers wrap around, in whichever order; runtimes lose a NaN in some orders
+    if m.x.dtype.kind not in "iu":
         refuse("floating-point numbers may come out in another way")
     rank = m.x.rank
     first, is_kept = reduced_axes(m.inner, rank), bool(m.inner.attr("keepdims"))
@@ -103,9 +111,17 @@ def without_reduce(m: Match, new: Tape) -> Result:
 
 
 def new_reduce(
-    new: Tape, name: str, x: Edge, axes: Sequence[int], *, keepdims: bool = True, like: Node | None = None
+    new: Tape,
+    name: str,
+    x: Edge,
+    axes: Sequence[int],
+    *,
+    keepdims: bool = True,
+    like: Node | None = None,
 ) -> Edge:
     """A Reduce operator as the opset writes it."""
     if new.graph.opset < (13 if name == "ReduceSum" else 18):
         return new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
-    return new.node(name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims))
+    return new.node(
+        name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims)
+    )

@@ -22,7 +22,9 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """The root mean square normalization of a value as an operator, or written out as it must be below opset 23."""
+    """The root mean square normalization of a value as an operator, or written out as it must be
+    below opset 23.
+    """
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
 
 
@@ -32,7 +34,9 @@ def layer_norm(value: Formula) -> OpFormula:
 
 
 def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
-    """One pattern where the sum is used elsewhere as well, and is a result, too, and one where it is not."""
+    """One pattern where the sum is used elsewhere as well, and is a result, too, and one where it
+    is not.
+    """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
         Pattern(name, formula, where=_is_private),
@@ -71,8 +75,11 @@ def epsilon_of_last(m: Match) -> float:
     return float(epsilon)
 
 
-def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], epsilon: float) -> Result:
-    """The sum and its normalization as one operator; the sum is its fourth output where it is needed.
+def joined(
+    m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], epsilon: float
+) -> Result:
+    """The sum and its normalization as one operator; the sum is its fourth output where it is
+    needed.
 
     `vectors` are its inputs along the last axis: the scale, and what is added.
     """
@@ -89,12 +96,16 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     if len(m.outputs) == 1:
         return new.node(operator, inputs, domain=MICROSOFT, epsilon=epsilon)
     wanted = (True, False, False, True)
-    first, _, _, total = new.node(operator, inputs, domain=MICROSOFT, outputs=wanted, epsilon=epsilon)
+    first, _, _, total = new.node(
+        operator, inputs, domain=MICROSOFT, outputs=wanted, epsilon=epsilon
+    )
     return [first, total]
 
 
 def _operands(m: Match) -> tuple[Edge, Edge]:
-    """What is added: first what is as large as the sum, then what the kernel can repeat for each batch."""
+    """What is added: first what is as large as the sum, then what the kernel can repeat for each
+    batch.
+    """
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
         shape, small = shape_of(whole), shape_of(other)
         if shape is None or small is None:
@@ -103,6 +114,8 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
             refuse("the rank is neither 2 nor 3")
         total: Shape | None = m.sum.outputs[0].shape
         repeats = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
-        if (all_meet(small, shape) or repeats) and (small == shape or total is None or all_meet(shape, total)):
+        if (all_meet(small, shape) or repeats) and (
+            small == shape or total is None or all_meet(shape, total)
+        ):
             return whole, other
     refuse("the shapes are not known to be equal")

@@ -39,7 +39,9 @@ class Cut:
 
 
 def cuts_of(node: Node) -> list[Cut] | None:
-    """What a Slice does, attributes or inputs by opset; None where it is not known before the model runs."""
+    """What a Slice does, attributes or inputs by opset; None where it is not known before the model
+    runs.
+    """
     if node.graph.opset < 10:
         starts, ends, axes = node.attr("starts"), node.attr("ends"), node.attr("axes")
         steps = None
@@ -54,7 +56,8 @@ def cuts_of(node: Node) -> list[Cut] | None:
         return None
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
-    if not len(axes) == len(starts) == len(ends) == len(steps):  # no runtime takes it; it may lie where none gets to
+    # no runtime takes it; it may lie where none gets to
+    if not len(axes) == len(starts) == len(ends) == len(steps):
         return None
     return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
 
@@ -66,18 +69,26 @@ def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     ends, steps = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
     if new.graph.opset < 10:
         return new.Slice(x, axes=axes, starts=starts, ends=ends)
-    inputs = [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]
+    inputs = (
+        [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]
+    )
     return new.Slice(x, *(new.const(np.array(numbers, np.int64)) for numbers in inputs))
 
 
 def slices_nothing_off(m: Match) -> bool:
     """Whether the shape is known to stay, and the steps are 1."""
-    steps = m.options[3].constant() if len(m.options) > 3 and m.options[3] is not None else np.ones(0)
-    return same_shape(m.x.shape, m.outputs[0].shape) and steps is not None and bool((steps == 1).all())
+    steps = (
+        m.options[3].constant() if len(m.options) > 3 and m.options[3] is not None else np.ones(0)
+    )
+    return (
+        same_shape(m.x.shape, m.outputs[0].shape) and steps is not None and bool((steps == 1).all())
+    )
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
-    """For a Slice of one axis with step one and known bounds: what is cut, the axis, start and end from the front."""
+    """For a Slice of one axis with step one and known bounds: what is cut, the axis, start and end
+    from the front.
+    """
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
     x, cuts = node.inputs[0], cuts_of(node)
@@ -92,7 +103,8 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
 
 
 def axis_of(node: Node, rank: int | None) -> int | None:
-    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank, or there is none.
+    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank,
+    or there is none.
 
     onnx cuts an axis to 32 bits before it checks it: what loads may have one of -2⁶³.
     """
@@ -103,8 +115,12 @@ def axis_of(node: Node, rank: int | None) -> int | None:
 
 
 def joins_all_inputs(concat: Node) -> bool:
-    """Whether each input of a Concat counts along its axis: onnxruntime overlooks those without elements."""
-    shapes = [value.shape for value in concat.inputs if value is not None and value.shape is not None]
+    """Whether each input of a Concat counts along its axis: onnxruntime overlooks those without
+    elements.
+    """
+    shapes = [
+        value.shape for value in concat.inputs if value is not None and value.shape is not None
+    ]
     axis = axis_of(concat, len(shapes[0])) if shapes else None
     is_known = len(shapes) == len(concat.inputs) and len(set(map(len, shapes))) == 1
     return is_known and axis is not None and joins_all(shapes, axis)
@@ -136,9 +152,13 @@ def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Valu
     """A Split of these sizes as the opset writes it; returns its outputs."""
     if new.graph.opset < 13:
         return new.node("Split", [x], outputs=len(sizes), axis=axis, split=list(sizes))
-    return new.node("Split", [x, new.const(np.array(sizes, np.int64))], outputs=len(sizes), axis=axis)
+    return new.node(
+        "Split", [x, new.const(np.array(sizes, np.int64))], outputs=len(sizes), axis=axis
+    )
 
 
 def are_all_pieces(pieces: Sequence[Edge | None], split: Node) -> bool:
     """Whether these are all outputs of the Split, in their order."""
-    return len(pieces) == len(split.outputs) and all(p is o for p, o in zip(pieces, split.outputs, strict=True))
+    return len(pieces) == len(split.outputs) and all(
+        p is o for p, o in zip(pieces, split.outputs, strict=True)
+    )

@@ -6,11 +6,14 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, refuse
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
+# what runtimes have kernels for
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 def require_floats(value: Edge) -> None:
-    """Refuses elements that are no floating-point numbers, or some for which runtimes have few kernels."""
+    """Refuses elements that are no floating-point numbers, or some for which runtimes have few
+    kernels.
+    """
     if value.elem_type not in FLOATS:
         refuse("the elements are not floating-point numbers")
 
@@ -22,9 +25,11 @@ def require_onnxruntime(m: Match) -> None:
 
 
 def require_kernel(m: Match, name: str) -> None:
-    """Refuses a standard operator for which the target has no kernel that takes elements such as those of x.
+    """Refuses a standard operator for which the target has no kernel that takes elements such as
+    those of x.
 
-    The tape asks this of new operators, unless they take float16; not of one that takes other elements than before.
+    The tape asks this of new operators, unless they take float16; not of one that takes other
+    elements than before.
     """
     elem_type = m.x.elem_type
     if not elem_type:

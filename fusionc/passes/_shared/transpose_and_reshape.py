@@ -1,4 +1,6 @@
-"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and making them anew."""
+"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and making them
+anew.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,15 @@ def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
 
 
 def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze, Unsqueeze or Reduce as written, attribute or input by opset; None where not known."""
+    """The axes of a Squeeze, Unsqueeze or Reduce as written, attribute or input by opset; None
+    where not known.
+    """
     written = node.attr("axes")
     if written is not None:
         return [int(axis) for axis in written]
-    given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    given = (
+        node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    )
     return None if given is None else [int(axis) for axis in given.reshape(-1)]
 
 
@@ -66,14 +72,18 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Reshape of Reshape as one. Refuses a second shape that copies what x is not known to have at that place."""
+    """Reshape of Reshape as one. Refuses a second shape that copies what x is not known to have at
+    that place.
+    """
     middle, target = m.second.inputs[0], m.shape.constant()
     others = [at for at in _may_be_copied(m) if not _is_same(m.x, middle, at)]
     if not others:
         return new.Reshape(m.x, m.shape, like=m.second)
     if target is None:
         refuse(_MAY_COPY)
-    return new.Reshape(m.x, new.const(_written_out(target, others, middle.shape), like=m.shape), like=m.second)
+    return new.Reshape(
+        m.x, new.const(_written_out(target, others, middle.shape), like=m.shape), like=m.second
+    )
 
 
 def _may_be_copied(m: Match) -> list[int]:
@@ -84,13 +94,21 @@ def _may_be_copied(m: Match) -> list[int]:
     if sizes is None and rank is None:
         refuse(_MAY_COPY)
     known = dict(enumerate(sizes or ()))
-    return [at for at in range(rank or len(known)) if known.get(at) == 0 or not isinstance(known.get(at), int)]
+    return [
+        at
+        for at in range(rank or len(known))
+        if known.get(at) == 0 or not isinstance(known.get(at), int)
+    ]
 
 
 def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
-    """The target with what it copies of a shape in numbers; −1 for one that is unknown, where no zeros are left."""
+    """The target with what it copies of a shape in numbers; −1 for one that is unknown, where no
+    zeros are left.
+    """
     known = dict(enumerate(shape or ()))
-    sizes = {at: size if isinstance(size := known.get(at), int) and size > 0 else -1 for at in copied}
+    sizes = {
+        at: size if isinstance(size := known.get(at), int) and size > 0 else -1 for at in copied
+    }
     wanted = target.reshape(-1).copy()
     for at, size in sizes.items():
         wanted[at] = size

@@ -21,7 +21,9 @@ def written_gelu(x: Formula) -> Formula:
 def written_tanh_gelu(x: Formula) -> Formula:
     """x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, associated in any way."""
     cube = either(x**3.0, x * (x * x), x * (x**2.0))
-    cubic = either(cube * _CUBIC, (x * _CUBIC) * (x * x), x * ((x * x) * _CUBIC), x * (x * (x * _CUBIC)))
+    cubic = either(
+        cube * _CUBIC, (x * _CUBIC) * (x * x), x * ((x * x) * _CUBIC), x * (x * (x * _CUBIC))
+    )
     square = either((x * x) * _CUBIC, (x**2.0) * _CUBIC, x * (x * _CUBIC))
     tanh = op.Tanh(
         either(
@@ -40,7 +42,9 @@ def any_gelu(x: Formula) -> Formula:
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
-    """Of the addends m.x and m.b, first the one that has rows, then the one number for each column of them."""
+    """Of the addends m.x and m.b, first the one that has rows, then the one number for each column
+    of them.
+    """
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
@@ -49,7 +53,9 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to take a factor away from y·(1 + erf(…)) or y·(1 + tanh(…)), half of which is Gelu."""
+    """Refuse to take a factor away from y·(1 + erf(…)) or y·(1 + tanh(…)), half of which is
+    Gelu.
+    """
     sums = [term for factor in _comes_from(x, "Mul") for term in _comes_from(factor, "Add")]
     if any(_comes_from(term, "Erf") or _comes_from(term, "Tanh") for term in sums):
         refuse("runtimes recognize Gelu by its factor")

@@ -32,8 +32,11 @@ def _inverse_root(value: Formula, numerator: Formula) -> Formula:
 
 
 _square = _centred("mean_of_square")
-_variance = op.ReduceMean(either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance")
-NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))  # (x − mean(x)) / √(variance(x) + epsilon)
+_variance = op.ReduceMean(
+    either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance"
+)
+# (x − mean(x)) / √(variance(x) + epsilon)
+NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
 _MAX_ONES = 1 << 16  # elements of a scale that has to be made
 
 
@@ -44,16 +47,21 @@ def root_mean_square(value: Formula) -> Formula:
 
 
 def is_plain(m: Match) -> bool:
-    """Whether no constant scales what the formula makes: where one does, it belongs to the normalization."""
+    """Whether no constant scales what the formula makes: where one does, it belongs to the
+    normalization.
+    """
     users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]
-    return not any(value is not None and value.is_constant for node in users for value in node.inputs)
+    return not any(
+        value is not None and value.is_constant for node in users for value in node.inputs
+    )
 
 
 def keep_scale(x: Edge, scale: Edge) -> None:
-    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), written in whatever way.
+    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), written in
+    whatever way.
 
-    Layer normalization is another matter where the opset has it: it is found without its scale, too, and may be
-    InstanceNormalization then.
+    Layer normalization is another matter where the opset has it: it is found without its scale,
+    too, and may be InstanceNormalization then.
     """
     quotients = [x, *_inputs_of(x, "Cast")]
     divisors = [
@@ -61,23 +69,38 @@ def keep_scale(x: Edge, scale: Edge) -> None:
         for quotient in quotients
         for value in (*_inputs_of(quotient, "Div")[1:], *_inverted(_inputs_of(quotient, "Mul")))
     ]
-    terms = [term for root in divisors for total in _inputs_of(root, "Sqrt") for term in _inputs_of(total, "Add")]
+    terms = [
+        term
+        for root in divisors
+        for total in _inputs_of(root, "Sqrt")
+        for term in _inputs_of(total, "Add")
+    ]
     squares = [square for term in terms for square in _inputs_of(term, "ReduceMean")[:1]]
-    roots = [root for square in squares for name in ("Pow", "Mul") for root in _inputs_of(square, name)]
-    has_own_operator = any(_inputs_of(root, "Sub") for root in roots) and x.graph.opset >= LAYER_NORMALIZATION
+    roots = [
+        root for square in squares for name in ("Pow", "Mul") for root in _inputs_of(square, name)
+    ]
+    has_own_operator = (
+        any(_inputs_of(root, "Sub") for root in roots) and x.graph.opset >= LAYER_NORMALIZATION
+    )
     if scale.rank == 1 and squares and not has_own_operator:
         refuse("runtimes recognize normalizations by their scale")
 
 
 def _inverted(factors: list[Edge]) -> list[Edge]:
     """Of what factors are one over something."""
-    return [value for f in factors for value in (*_inputs_of(f, "Div")[1:], *_inputs_of(f, "Reciprocal"))]
+    return [
+        value
+        for f in factors
+        for value in (*_inputs_of(f, "Div")[1:], *_inputs_of(f, "Reciprocal"))
+    ]
 
 
 def _inputs_of(value: Edge, name: str) -> list[Edge]:
     """The inputs of the operator that makes a value, where it is this one."""
     node = value.producer
-    return [v for v in node.inputs if v is not None] if node is not None and node.is_op(name) else []
+    return (
+        [v for v in node.inputs if v is not None] if node is not None and node.is_op(name) else []
+    )
 
 
 def require_narrow(m: Match) -> None:
@@ -106,7 +129,8 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
     normalized, factor = m.x.shape[axis:], m.scale
-    if not all(isinstance(d, int) and d > 0 for d in normalized):  # the formula does not want anything to normalize
+    # the formula does not want anything to normalize
+    if not all(isinstance(d, int) and d > 0 for d in normalized):
         refuse("there may be nothing to normalize")
     if factor is None:
         if math.prod(normalized) > _MAX_ONES:

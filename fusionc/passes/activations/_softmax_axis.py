@@ -8,7 +8,9 @@ from fusionc.rewrite import refuse
 
 
 def softmax_axis(x: Edge, *reductions: Node) -> int:
-    """The axis along which all of these reduce x, for a Softmax of x. Refuses what Softmax cannot do."""
+    """The axis along which all of these reduce x, for a Softmax of x. Refuses what Softmax cannot
+    do.
+    """
     axes = {one_axis(node, x) for node in reductions}
     if len(axes) != 1:
         refuse("not the same axes are reduced")

@@ -21,12 +21,13 @@ class ClipFusionPass(Pass):
 
     before   two of Relu, Clip, Min and Max with a constant, one after the other; Max(x, 0)
     after    Clip(x, low, high), or Relu(x)
-    refuses  limits that are not single known numbers, are NaN, or whose lower one is above the upper one; a constant
-             that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take;
-             limits of 0 of what is divided by; a Clip before opset 6, and before opset 11 beside doubles numbers that a
-             float32 does not hold
-    algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
-             number; of 0 and −0 Max and Min take their constant, Relu and Clip the other
+    refuses  limits that are not single known numbers, are NaN, or whose lower one is above the
+             upper one; a constant that may enlarge the result by broadcasting; types that Clip or
+             Relu of the model's opset do not take; limits of 0 of what is divided by; a Clip before
+             opset 6, and before opset 11 beside doubles numbers that a float32 does not hold
+    algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the
+             largest finite number; of 0 and −0 Max and Min take their constant, Relu and Clip the
+             other
     source   onnxscript's min_max_to_clip and fuse_relus_clips
     """
 
@@ -57,4 +58,6 @@ class ClipFusionPass(Pass):
             for number in (low, high):
                 require_attribute(number, m.x)
             return new.Clip(m.x, min=low, max=high)
-        return new.Clip(m.x, *(None if b is None else new.const(np.array(b, m.x.dtype)) for b in (low, high)))
+        return new.Clip(
+            m.x, *(None if b is None else new.const(np.array(b, m.x.dtype)) for b in (low, high))
+        )

@@ -12,7 +12,9 @@ def _below(power: Formula) -> Formula:
 
 
 _ELU = _below(op.Exp(x))
-_CELU = op.Mul(either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divisor")) + -1.0), alpha)
+_CELU = op.Mul(
+    either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divisor")) + -1.0), alpha
+)
 
 
 def _number(m: Match, name: str) -> float:
@@ -29,7 +31,8 @@ def _elu_min(m: Match, new: Tape) -> Result:
 
 def _selu(m: Match, new: Tape) -> Result:
     gamma = _number(m, "gamma")
-    if not m.elu.attr("alpha") > 0:  # onnxruntime's Selu takes the lesser of 0 and what alpha multiplies
+    # onnxruntime's Selu takes the lesser of 0 and what alpha multiplies
+    if not m.elu.attr("alpha") > 0:
         refuse("alpha is not positive")
     return new.Selu(m.x, alpha=m.elu.attr("alpha"), gamma=gamma)
 
@@ -44,11 +47,12 @@ def _celu(m: Match, new: Tape) -> Result:
 class EluSeluCeluFusionPass(Pass):
     """Exponential linear units that are written out become Elu, Selu and Celu.
 
-    before   Where(x > 0, x, a · (Exp(x) − 1)), Where(x < 0 …) the other way round, also with ≥ and ≤;
-             Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) − 1))
+    before   Where(x > 0, x, a · (Exp(x) − 1)), Where(x < 0 …) the other way round, also with ≥ and
+             ≤; Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) −
+             1))
     after    Elu(x), alpha = a; Selu(x), gamma = c; Celu(x), alpha = a
-    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive beside Min and
-             of Selu; beside doubles, numbers that a float32 does not hold
+    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive
+             beside Min and of Selu; beside doubles, numbers that a float32 does not hold
     algebra  the definitions; at 0 both branches are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """

@@ -15,8 +15,8 @@ class FastGeluFusionPass(UBFusionPass):
 
     before   Gelu(x), Gelu(x + b), as operators or written out with Erf; BiasGelu(x, b)
     after    com.microsoft.FastGelu(x), FastGelu(x, b)
-    refuses  elements other than float32 (there is no kernel); with a bias: addends of which none is known to be one
-             number for each column
+    refuses  elements other than float32 (there is no kernel); with a bias: addends of which none is
+             known to be one number for each column
     never    by default: it is no rounding
     algebra  Erf(x / √2) is about Tanh(√(2/π) · (x + 0.044715 x³)): the results differ by up to 5e-4
     source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, which is off there, too
@@ -25,7 +25,9 @@ class FastGeluFusionPass(UBFusionPass):
     numerics = "approximate"
     default = "off"
     patterns = (
-        Pattern("FastGeluOfBias", either(any_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias),
+        Pattern(
+            "FastGeluOfBias", either(any_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias
+        ),
         Pattern("FastGelu", any_gelu(x)),
     )
 

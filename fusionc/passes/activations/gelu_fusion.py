@@ -12,7 +12,8 @@ class GeluFusionPass(Pass):
     """GELU that is written out becomes Gelu.
 
     before   x · (1 + Erf(x / √2)) / 2 associated in any way, x · (Erf(x / √2) / 2 + 1/2);
-             x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, with x³ as Pow or Mul, x factored out or not
+             x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, with x³ as Pow or Mul, x factored out
+             or not
     after    Gelu(x); Gelu(x), approximate tanh
     refuses  opset below 20
     algebra  the definition of Gelu

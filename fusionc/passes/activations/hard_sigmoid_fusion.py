@@ -12,7 +12,9 @@ def _number(m: Match, name: str, default: float) -> float:
 
 
 def _slope(m: Match) -> tuple[float, float]:
-    """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that divides."""
+    """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that
+    divides.
+    """
     limits, size = interval_of(m.clip), 1.0
     if m.c is not None:
         size = _number(m, "c", 1.0)
@@ -38,18 +40,24 @@ class HardSigmoidFusionPass(Pass):
 
     before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
     after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
-    refuses  other limits than 0 and the number that divides; division by zero; constants that are not single numbers or
-             may enlarge x; beside doubles, numbers that a float32 does not hold
+    refuses  other limits than 0 and the number that divides; division by zero; constants that are
+             not single numbers or may enlarge x; beside doubles, numbers that a float32 does not
+             hold
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
-    source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it, Add and Clip never
+    source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it,
+             Add and Clip never
     """
 
     numerics = "rounding"
     patterns = (
         Pattern(
-            "HardSigmoidProduct", either(op.Div(x * _CLIP, c, _as="last"), op.Mul(x * _CLIP, c, _as="last")), _product
+            "HardSigmoidProduct",
+            either(op.Div(x * _CLIP, c, _as="last"), op.Mul(x * _CLIP, c, _as="last")),
+            _product,
         ),
-        Pattern("HardSigmoidScaled", either(op.Div(_CLIP, c, _as="last"), op.Mul(_CLIP, c, _as="last"))),
+        Pattern(
+            "HardSigmoidScaled", either(op.Div(_CLIP, c, _as="last"), op.Mul(_CLIP, c, _as="last"))
+        ),
         Pattern("HardSigmoid", _CLIP),
     )
 

@@ -8,7 +8,8 @@ _SIGMOID = op.Sigmoid(gate)
 class InferenceSwigluFusionPass(UBFusionPass):
     """SwiGLU becomes onnxruntime's QuickGelu and one product.
 
-    before   gate · Sigmoid(gate) · up, associated in any way; gate and up may be the halves of a Split, or two products
+    before   gate · Sigmoid(gate) · up, associated in any way; gate and up may be the halves of a
+             Split, or two products
     after    com.microsoft.QuickGelu(gate) · up, with alpha 1
     refuses  elements other than float32 (there is no kernel)
     algebra  a product may be associated in any way; what gate and up come from does not matter
@@ -17,7 +18,11 @@ class InferenceSwigluFusionPass(UBFusionPass):
 
     numerics = "rounding"
     aliases = ("inference_swiglu_fusion",)
-    patterns = (Pattern("Swiglu", either((gate * _SIGMOID) * up, (gate * up) * _SIGMOID, gate * (up * _SIGMOID))),)
+    patterns = (
+        Pattern(
+            "Swiglu", either((gate * _SIGMOID) * up, (gate * up) * _SIGMOID, gate * (up * _SIGMOID))
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         return new.Mul(new.node("QuickGelu", [m.gate], domain=MICROSOFT, alpha=1.0), m.up)

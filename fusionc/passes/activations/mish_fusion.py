@@ -8,7 +8,8 @@ class MishFusionPass(Pass):
 
     before   x · Tanh(Softplus(x))
     after    Mish(x)
-    refuses  opset below 18; a target that has no kernel (onnxruntime takes the operator apart again)
+    refuses  opset below 18; a target that has no kernel (onnxruntime takes the operator apart
+             again)
     algebra  the definition of Mish
     source   CANN's MishFusionPass
     """

@@ -17,14 +17,18 @@ def _axis(m: Match) -> int:
 
 
 def _has_axes_behind(m: Match) -> bool:
-    """Whether two or more axes are known to lie behind it. Below opset 13 Softmax reads along all of them."""
+    """Whether two or more axes are known to lie behind it. Below opset 13 Softmax reads along all
+    of them.
+    """
     return m.opset >= 13 and m.x.rank is not None and _axis(m) < m.x.rank - 2
 
 
 def _numbers(shape: Shape, axis: int) -> tuple[list[int] | None, list[int] | None]:
-    """What Reshape needs to make one axis of those behind `axis`, and to part them again, 0 for an axis that stays.
+    """What Reshape needs to make one axis of those behind `axis`, and to part them again, 0 for an
+    axis that stays.
 
-    None where no numbers tell in each run: −1 cannot stand for two, nor beside a dimension that may be 0.
+    None where no numbers tell in each run: −1 cannot stand for two, nor beside a dimension that may
+    be 0.
     """
     before, behind = shape[: axis + 1], shape[axis + 1 :]
     stay, known = [0] * len(before), [dim for dim in behind if isinstance(dim, int)]
@@ -48,18 +52,26 @@ def _zeros_are_sizes(sizes: Edge) -> dict[str, int]:
 
 
 class SoftmaxReshapePass(UBFusionPass):
-    """Softmax over the channels of an image: the axes behind become one, for which onnxruntime transposes faster.
+    """Softmax over the channels of an image: the axes behind become one, for which onnxruntime
+    transposes faster.
 
     before   Softmax(x, axis), with two or more axes behind, and LogSoftmax
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  axes behind that are known to have one element in all, or none; less than 100 elements; below opset 15
-             sizes that no numbers tell
+    refuses  axes behind that are known to have one element in all, or none; less than 100 elements;
+             below opset 15 sizes that no numbers tell
     algebra  Softmax reads along one axis, so that it does not matter how the others are cut
-    source   onnxruntime exchanges the axis with the last one, reads along that, and exchanges them again: with one axis
-             behind, that is a copy of a matrix; 0.15 to 0.7 of the time of Softmax, from 500 to 4 million elements
+    source   onnxruntime exchanges the axis with the last one, reads along that, and exchanges them
+             again: with one axis behind, that is a copy of a matrix; 0.15 to 0.7 of the time of
+             Softmax, from 500 to 4 million elements
     """
 
-    patterns = (Pattern("Softmax", op[("Softmax", "LogSoftmax")](var("x"), _as="softmax"), where=_has_axes_behind),)
+    patterns = (
+        Pattern(
+            "Softmax",
+            op[("Softmax", "LogSoftmax")](var("x"), _as="softmax"),
+            where=_has_axes_behind,
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
@@ -71,7 +83,13 @@ class SoftmaxReshapePass(UBFusionPass):
             refuse("there are few elements")
         joined, parted = _numbers(shape, axis)
         if parted is None and m.opset < 15:
-            refuse("the sizes before and behind the axis are unknown, which Shape can part from opset 15 on", opset=15)
+            refuse(
+                (
+                    "the sizes before and behind the axis are unknown, which Shape can part from "
+                    "opset 15 on"
+                ),
+                opset=15,
+            )
         vector = _joined(m, new, axis) if joined is None else new.const(np.array(joined, np.int64))
         again = new.Shape(m.x) if parted is None else new.const(np.array(parted, np.int64))
         rows = new.Reshape(m.x, vector, **_zeros_are_sizes(vector))

@@ -19,10 +19,12 @@ class SoftmaxSmallOpFusionPass(Pass):
     before   e / ReduceSum(e) or e · Reciprocal(ReduceSum(e)) with e = Exp(x − ReduceMax(x));
              (x − ReduceMax(x)) − Log(ReduceSum(e))
     after    Softmax(x); LogSoftmax(x)
-    refuses  reductions of several or different axes, or that drop theirs; below opset 13 another axis than the last
+    refuses  reductions of several or different axes, or that drop theirs; below opset 13 another
+             axis than the last
     never    forms that overflow, which are those of StableSoftmaxFusionPass
     algebra  the definitions of Softmax and LogSoftmax
-    source   CANN's SoftmaxFusionPass, MindSpore's softmax_small_op_fusion; tf2onnx writes it like this
+    source   CANN's SoftmaxFusionPass, MindSpore's softmax_small_op_fusion; tf2onnx writes it like
+             this
     """
 
     numerics = "rounding"

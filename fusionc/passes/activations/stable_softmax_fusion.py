@@ -15,11 +15,13 @@ class StableSoftmaxFusionPass(Pass):
 
     before   Exp(x) / ReduceSum(Exp(x)), Exp(x) · Reciprocal(ReduceSum(Exp(x))); Log(Softmax(x))
     after    Softmax(x); LogSoftmax(x)
-    refuses  a reduction of several axes, or that drops its axis; below opset 13 another axis than the last
-    never    by default: where Exp overflows the original gives NaN, and where Softmax underflows −∞; the result gives
-             the right number
+    refuses  a reduction of several axes, or that drops its axis; below opset 13 another axis than
+             the last
+    never    by default: where Exp overflows the original gives NaN, and where Softmax underflows
+             −∞; the result gives the right number
     algebra  exp(x) / Σ exp(x) = exp(x − c) / Σ exp(x − c) for every c
-    source   CANN's SoftmaxFusionPass without the maximum; onnx-optimizer's fuse_consecutive_log_softmax
+    source   CANN's SoftmaxFusionPass without the maximum; onnx-optimizer's
+             fuse_consecutive_log_softmax
     """
 
     numerics = "approximate"

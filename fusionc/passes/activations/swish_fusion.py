@@ -7,7 +7,9 @@ _POWER = op.Exp(op.Neg(x)) + 1.0
 
 
 def _check_tail(m: Match) -> None:
-    """onnxruntime's Sigmoid is 0 below −18, has few digits above, and becomes 1 later; what is written out has all."""
+    """onnxruntime's Sigmoid is 0 below −18, has few digits above, and becomes 1 later; what is
+    written out has all.
+    """
     if decider := decider_of(m.outputs[0]):
         refuse(f"{decider} follows, which decides by the last bit")
     if decider := decider_of(m.outputs[0], ZERO):
@@ -27,12 +29,13 @@ def _product(m: Match, new: Tape) -> Result:
 class SwishFusionPass(Pass):
     """Sigmoid that is written out becomes Sigmoid, and x · Sigmoid(x) becomes Swish.
 
-    before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x · Sigmoid(alpha · x)
+    before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
+             Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator apart again); an alpha
-             that may enlarge x; beside doubles, one that a float32 does not hold; a formula of which the logarithm
-             follows, the inverse or the root: below −18 onnxruntime's Sigmoid is 0; one that is rounded: it reaches 1
-             elsewhere
+    refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator
+             apart again); an alpha that may enlarge x; beside doubles, one that a float32 does not
+             hold; a formula of which the logarithm follows, the inverse or the root: below −18
+             onnxruntime's Sigmoid is 0; one that is rounded: it reaches 1 elsewhere
     algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
     source   CANN's SwishFusionPass
     """

@@ -3,7 +3,13 @@ from collections.abc import Callable
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.constant_arithmetic import check_fits, joined_scale, negated, numbers, rounded
+from fusionc.passes._shared.constant_arithmetic import (
+    check_fits,
+    joined_scale,
+    negated,
+    numbers,
+    rounded,
+)
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -94,13 +100,19 @@ _RULES: dict[str, tuple[Formula, Build]] = {
     "2.14": (_rsqrt(op.Reciprocal(a)), lambda m, new: new.Sqrt(m.a)),
     "2.15": (op.Mul(a * k, b * q), _constants),
     "2.17": (op.Exp(a) * op.Exp(b), lambda m, new: new.Exp(new.Add(m.a, m.b))),
-    "2.18": (op.Mul(op.Exp(a) * c, op.Exp(b)), lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), m.c)),
+    "2.18": (
+        op.Mul(op.Exp(a) * c, op.Exp(b)),
+        lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), m.c),
+    ),
     "2.19": (
         op.Mul(op.Exp(a) * c, op.Exp(b) * d),
         lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), new.Mul(m.c, m.d)),
     ),
     "2.20": (op.Sqrt(a) * op.Sqrt(a), lambda m, new: m.a),
-    "2.21": (op.Mul(a * op.Sqrt(b), c * op.Sqrt(b)), lambda m, new: new.Mul(new.Mul(m.a, m.b), m.c)),
+    "2.21": (
+        op.Mul(a * op.Sqrt(b), c * op.Sqrt(b)),
+        lambda m, new: new.Mul(new.Mul(m.a, m.b), m.c),
+    ),
     "2.22": (op.Mul(a * op.Sqrt(b), op.Sqrt(b)), lambda m, new: new.Mul(m.a, m.b)),
     "2.23": (op.Sqrt(a) * op.Sqrt(b), lambda m, new: new.Sqrt(new.Mul(m.a, m.b))),
     "2.24": (_rsqrt(a) * _rsqrt(a), lambda m, new: new.Reciprocal(m.a)),
@@ -109,7 +121,10 @@ _RULES: dict[str, tuple[Formula, Build]] = {
     "2.27": (_rsqrt(a) * _rsqrt(b), lambda m, new: new.Reciprocal(new.Sqrt(new.Mul(m.a, m.b)))),
     "2.28": (a * _rsqrt(a), lambda m, new: new.Sqrt(m.a)),
     "2.29": (op.Abs(a) * op.Abs(b), lambda m, new: new.Abs(new.Mul(m.a, m.b))),
-    "2.30": (op.Mul(op.Abs(a) * c, op.Abs(b)), lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), m.c)),
+    "2.30": (
+        op.Mul(op.Abs(a) * c, op.Abs(b)),
+        lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), m.c),
+    ),
     "2.31": (
         op.Mul(op.Abs(a) * c, op.Abs(b) * d),
         lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), new.Mul(m.c, m.d)),
@@ -128,22 +143,28 @@ _RULES: dict[str, tuple[Formula, Build]] = {
 
 
 class ArithmeticInexactPass(Pass):
-    """The rules of graph kernel fusion that hold for real numbers only; every pattern has the number of its rule.
+    """The rules of graph kernel fusion that hold for real numbers only; every pattern has the
+    number of its rule.
 
-    before   sums and differences of products with a common factor; sums and products in which a value and its inverse
-             meet; roots, reciprocal roots, exponentials and absolute values that are multiplied or divided; quotients
-             of quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number scales
+    before   sums and differences of products with a common factor; sums and products in which a
+             value and its inverse meet; roots, reciprocal roots, exponentials and absolute values
+             that are multiplied or divided; quotients of quotients; logarithms of powers, roots and
+             exponentials; ReduceSum of what a number scales
     after    fewer operators, or cheaper ones
-    refuses  integers; exponents of another type than the base; a value that is gone and may have given the result its
-             shape; constants that together would be too large or too small for their type; under a ReduceSum, more than
-             one number
-    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass do; 2.5, which is 2.4;
-             2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more operators
-    algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way, and so may what has a
-             sign that a root or a logarithm of it has not: therefore off by default
+    refuses  integers; exponents of another type than the base; a value that is gone and may have
+             given the result its shape; constants that together would be too large or too small for
+             their type; under a ReduceSum, more than one number
+    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass do; 2.5,
+             which is 2.4; 2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more
+             operators
+    algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way,
+             and so may what has a sign that a root or a logarithm of it has not: therefore off by
+             default
     source   MindSpore's arithmetic_simplify; its inexact rules numbered in the order of its table
     """
 
     numerics = "approximate"
     default = "off"
-    patterns = tuple(Pattern(rule, formula, _of_floats(build)) for rule, (formula, build) in _RULES.items())
+    patterns = tuple(
+        Pattern(rule, formula, _of_floats(build)) for rule, (formula, build) in _RULES.items()
+    )

@@ -13,7 +13,13 @@ from fusionc.passes._shared.constant_arithmetic import (
     without_one,
     zeros,
 )
-from fusionc.passes._shared.reduce_axes import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
+from fusionc.passes._shared.reduce_axes import (
+    join_reduces,
+    reduce_once,
+    reduce_twice,
+    reduces_nothing,
+    without_reduce,
+)
 from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
@@ -35,12 +41,16 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
 
 
 def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
-    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be that."""
+    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be
+    that.
+    """
 
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
 
-    where.__doc__ = f"Whether the constant is {0 * sign:g} everywhere, or 0 and x is never negative."
+    where.__doc__ = (
+        f"Whether the constant is {0 * sign:g} everywhere, or 0 and x is never negative."
+    )
     return Pattern(rule, formula, _x_if_it_fits, where=where)
 
 
@@ -63,7 +73,9 @@ def _select(m: Match, new: Tape) -> Result:
 
 
 def _exact_square(m: Match, new: Tape) -> Result:
-    """x · x where onnxruntime computes the power in this way, too: with one exponent for several elements in a row."""
+    """x · x where onnxruntime computes the power in this way, too: with one exponent for several
+    elements in a row.
+    """
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
     if not is_multiplied and (m.x.dtype is None or m.x.dtype.kind == "f"):
@@ -72,7 +84,9 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether all axes that a ReduceSum reduces are known to have one element, which is no −0: of that it makes 0."""
+    """Whether all axes that a ReduceSum reduces are known to have one element, which is no −0: of
+    that it makes 0.
+    """
     return reduces_nothing(m) and (_of_integers(m) or is_never_negative(m.x))
 
 
@@ -92,25 +106,32 @@ def _undoes(m: Match) -> bool:
     return [first[axis] for axis in second] == sorted(first)
 
 
-_OF_ONE_ELEMENT = (("ReduceSum", _adds_nothing), ("ReduceMin", reduces_nothing), ("ReduceMax", reduces_nothing))
+_OF_ONE_ELEMENT = (
+    ("ReduceSum", _adds_nothing),
+    ("ReduceMin", reduces_nothing),
+    ("ReduceMax", reduces_nothing),
+)
 
 
 class ArithmeticSimplifyPass(Pass):
     """The exact rules of graph kernel fusion; every pattern has the number of its rule.
 
-    before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of integers also
-             x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison; ReduceMin and ReduceMax likewise,
-             Reduce over axes of size 1; Transposes or Reshapes one after the other, Slice of everything, Cast to the
-             same type
-    after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
-    refuses  what may enlarge the result; x ^ 2 of floating-point numbers where the last axis is not known to have
-             several elements, or c has, which onnxruntime computes as any power; a large constant that is used
-             elsewhere; a square of which the mean is taken, or a vector of ones that scales what is divided by the root
-             of a mean, by which runtimes recognize normalizations
-    never    x + 0, x − −0 and ReduceSum over axes of size 1 where x may be −0, which they make 0; 1.6, 1.38 and 1.39,
-             which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization
-             from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24
-             (Dim1TransposeToSqueezePass); 1.36, which is 1.35
+    before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of
+             integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison;
+             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; Transposes or Reshapes
+             one after the other, Slice of everything, Cast to the same type
+    after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
+             Transpose or Reshape
+    refuses  what may enlarge the result; x ^ 2 of floating-point numbers where the last axis is not
+             known to have several elements, or c has, which onnxruntime computes as any power; a
+             large constant that is used elsewhere; a square of which the mean is taken, or a vector
+             of ones that scales what is divided by the root of a mean, by which runtimes recognize
+             normalizations
+    never    x + 0, x − −0 and ReduceSum over axes of size 1 where x may be −0, which they make 0;
+             1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is
+             no faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
+             which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
+             1.35
     algebra  each is an identity, of NaN, infinities and integers that wrap around, too
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
@@ -131,9 +152,18 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
         Pattern("1.14", reduce_twice("ReduceMin"), join_reduces),
         Pattern("1.15", reduce_twice("ReduceMax"), join_reduces),
-        Pattern("1.16", op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"), _sum_of_negatives, where=_of_integers),
+        Pattern(
+            "1.16",
+            op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"),
+            _sum_of_negatives,
+            where=_of_integers,
+        ),
         Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
-        Pattern("1.23", op.Reshape(op.Reshape(x, rest("options")), var("shape"), _as="second"), reshape_reshape),
+        Pattern(
+            "1.23",
+            op.Reshape(op.Reshape(x, rest("options")), var("shape"), _as="second"),
+            reshape_reshape,
+        ),
         Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=slices_nothing_off),
         *(
             Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_of_integers)

@@ -17,19 +17,25 @@ from fusionc.shapes.equality import broadcasts_into
 
 
 def _scaled(inner: Formula, constant: str, name: str) -> Formula:
-    return either(op.Mul(inner, const(constant), _as=name), op.Div(inner, const(constant), _as=name))
+    return either(
+        op.Mul(inner, const(constant), _as=name), op.Div(inner, const(constant), _as=name)
+    )
 
 
 def _shifted(inner: Formula, constant: str, name: str) -> Formula:
     c = const(constant)
-    return either(op.Add(inner, c, _as=name), op.Sub(inner, c, _as=name), op.Sub(c, inner, _as=name))
+    return either(
+        op.Add(inner, c, _as=name), op.Sub(inner, c, _as=name), op.Sub(c, inner, _as=name)
+    )
 
 
 def _shift(node: Node, constant: Edge) -> tuple[int, Array]:
     """A sum as sign·x + addend."""
     if node.op == "Add":
         return 1, numbers(constant)
-    return (-1, numbers(constant)) if node.inputs[0] is constant else (1, _negative(numbers(constant)))
+    return (
+        (-1, numbers(constant)) if node.inputs[0] is constant else (1, _negative(numbers(constant)))
+    )
 
 
 def _negative(array: Array) -> Array:
@@ -52,7 +58,10 @@ def _addends(m: Match, new: Tape) -> Result:
     if outer_sign < 0:
         sign, first = -sign, _negative(first)
     both = np.asarray(first + second)
-    if not is_integer(both) and (np.abs(both) < np.maximum(np.abs(first), np.abs(second)) / 4).any():
+    if (
+        not is_integer(both)
+        and (np.abs(both) < np.maximum(np.abs(first), np.abs(second)) / 4).any()
+    ):
         refuse("the constants cancel")  # so that the first may be there to cut off digits of x
     constant = rounded(new, both, m.c, m.d)
     return new.Add(m.x, constant) if sign > 0 else new.Sub(constant, m.x)
@@ -65,22 +74,25 @@ def _affine(m: Match, new: Tape) -> Result:
     factor = inverse(factor) if m.inner.op == "Div" else factor
     outer = inverse(outer) if m.outer.op == "Div" else outer
     sign, addend = _shift(m.middle, m.d)
-    slope = rounded(new, joined_scale(factor if sign > 0 else _negative(factor), outer, m.c, m.e), m.c, m.e)
+    slope = rounded(
+        new, joined_scale(factor if sign > 0 else _negative(factor), outer, m.c, m.e), m.c, m.e
+    )
     return new.Add(new.Mul(m.x, slope), rounded(new, product(addend, outer), m.d, m.e))
 
 
 class ConstantReassociationPass(Pass):
     """Constants that are multiplied or added one after the other become one.
 
-    before   (x·c)·d, (x/c)/d and mixed; (x + c) + d, (x − c) − d and mixed, also c − x; (x·c + d)·e and the same with
-             divisions and differences
+    before   (x·c)·d, (x/c)/d and mixed; (x + c) + d, (x − c) − d and mixed, also c − x; (x·c + d)·e
+             and the same with divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
-    refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be infinite, too small for
-             their type or larger in size; a large constant that is used elsewhere; division of integers; e that may
-             enlarge x; the factor ½ of Gelu
-    algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around, else but
-             for rounding
-    source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c + d)·e
+    refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be
+             infinite, too small for their type or larger in size; a large constant that is used
+             elsewhere; division of integers; e that may enlarge x; the factor ½ of Gelu
+    algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around,
+             else but for rounding
+    source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c +
+             d)·e
     """
 
     numerics = "rounding"
@@ -88,5 +100,9 @@ class ConstantReassociationPass(Pass):
     patterns = (
         Pattern("Factors", _scaled(_scaled(var("x"), "c", "inner"), "d", "outer"), _factors),
         Pattern("Addends", _shifted(_shifted(var("x"), "c", "inner"), "d", "outer"), _addends),
-        Pattern("Affine", _scaled(_shifted(_scaled(var("x"), "c", "inner"), "d", "middle"), "e", "outer"), _affine),
+        Pattern(
+            "Affine",
+            _scaled(_shifted(_scaled(var("x"), "c", "inner"), "d", "middle"), "e", "outer"),
+            _affine,
+        ),
     )

@@ -7,7 +7,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, v
 from fusionc.shapes.expressions import is_static
 
 _POWER = var("x") ** const("c")
-_FEW = 2**18  # elements; two million took 1.1 to 1.4 times as long as the power, a quarter of a million 0.8
+# elements; two million took 1.1 to 1.4 times as long as the power, a quarter of a million 0.8
+_FEW = 2**18
 
 
 def _check_float(m: Match) -> None:
@@ -48,12 +49,14 @@ def _reciprocal_root(m: Match, new: Tape) -> Result:
 class PowToMulPass(Pass):
     """Powers with simple exponents become cheaper operators.
 
-    before   x ^ 2, x ^ 3, x ^ −1; x ^ 0.5, x ^ −0.5 of what cannot be negative, such as a sum of squares
+    before   x ^ 2, x ^ 3, x ^ −1; x ^ 0.5, x ^ −0.5 of what cannot be negative, such as a sum of
+             squares
     after    x · x, x · x · x, Reciprocal(x), Sqrt(x), 1 / Sqrt(x), which onnxruntime
              finds in a normalization and Reciprocal it does not
     refuses  an exponent that may enlarge x; integers with other exponents than 2 and 3,
              or of which onnxruntime computes powers in double; roots of what may be negative;
-             x ^ 3 of many elements; a square of which the mean is taken, by which runtimes recognize normalizations
+             x ^ 3 of many elements; a square of which the mean is taken, by which runtimes
+             recognize normalizations
     algebra  (−∞) ^ 0.5 = +∞, where √(−∞) is NaN: therefore only of what cannot be negative
     source   MindSpore's rules 1.5 and 1.6; onnxsim's pow2_to_mul
     """

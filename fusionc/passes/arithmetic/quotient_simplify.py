@@ -37,20 +37,26 @@ def _turned(m: Match, new: Tape) -> Result:
 class QuotientSimplifyPass(Pass):
     """Quotients that are multiplied or divided become one quotient or one product.
 
-    before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with Reciprocal for 1/…
+    before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with
+             Reciprocal for 1/…
     after    b/a; kq/a; b·a; b/a
-    refuses  integers; b of a larger shape than a, of which more numbers would be divided; constants that together would
-             be too large or too small for their type, or larger in size; a k that alone may make the quotient so
+    refuses  integers; b of a larger shape than a, of which more numbers would be divided; constants
+             that together would be too large or too small for their type, or larger in size; a k
+             that alone may make the quotient so
     never    (k/a)·b with a k other than 1, which is as many operators in any order
-    algebra  of real numbers it is the same; it rounds once instead of twice, and a quotient that would be too large
-             on the way no longer is
+    algebra  of real numbers it is the same; it rounds once instead of twice, and a quotient that
+             would be too large on the way no longer is
     source   the rules for reciprocals of other optimizers of ONNX models
     """
 
     numerics = "rounding"
     patterns = (
         Pattern("InverseTimes", _one_over(a) * b, _quotient),
-        Pattern("ConstantOver", either(op.Mul(k / a, q, _as="outer"), op.Div(k / a, q, _as="outer")), _constants),
+        Pattern(
+            "ConstantOver",
+            either(op.Mul(k / a, q, _as="outer"), op.Div(k / a, q, _as="outer")),
+            _constants,
+        ),
         Pattern("OverInverse", b / _one_over(a), _product),
         Pattern("InverseOfQuotient", _one_over(a / b), _turned),
     )

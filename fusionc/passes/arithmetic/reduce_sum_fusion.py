@@ -38,13 +38,17 @@ def _axes(node: Node, rank: int | None) -> list[int]:
 
 
 def _moved(m: Match, new: Tape) -> Result:
-    """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has reduced."""
+    """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has
+    reduced.
+    """
     moved, axes = axes_of(m.move), _axes(m.reduce, m.x.rank)
     if moved is None:
         refuse("the axes are not known before the model runs")
     if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
         refuse("the axes differ")
-    return new.node(m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze"))
+    return new.node(
+        m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze")
+    )
 
 
 def _without_reduce(m: Match, new: Tape) -> Result:
@@ -55,27 +59,33 @@ def _without_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their attribute.
+    """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their
+    attribute.
 
-    before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or ArgMin along the
-             axes that it dropped, Squeeze of those that it kept; ReduceMax(ReduceMax(x)) of integers, ReduceMin,
-             ReduceSum and ReduceProd likewise
+    before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or
+             ArgMin along the axes that it dropped, Squeeze of those that it kept;
+             ReduceMax(ReduceMax(x)) of integers, ReduceMin, ReduceSum and ReduceProd likewise
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; a sum or mean of what may be −0 and is divided by; two Reduces of
-             which only one keeps its dimensions; two Reduces of floating-point numbers: sums would be rounded in
-             another order, and runtimes lose a NaN in some
-    algebra  of one number, the sum, the mean, the product and the largest are that number, but for a sum or mean of −0,
-             which is 0; the largest of the largest is the largest of all
-    source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and Unsqueeze
+    refuses  axes that are not known; other axes; a sum or mean of what may be −0 and is divided by;
+             two Reduces of which only one keeps its dimensions; two Reduces of floating-point
+             numbers: sums would be rounded in another order, and runtimes lose a NaN in some
+    algebra  of one number, the sum, the mean, the product and the largest are that number, but for
+             a sum or mean of −0, which is 0; the largest of the largest is the largest of all
+    source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and
+             Unsqueeze
     """
 
     numerics = "rounding"
     aliases = ("AReduceMeanFusionPass",)
     patterns = (
-        Pattern("ReduceNothing", reduce_once(), _without_reduce, where=reduces_nothing, is_exact=True),
+        Pattern(
+            "ReduceNothing", reduce_once(), _without_reduce, where=reduces_nothing, is_exact=True
+        ),
         Pattern(
             "ReduceUnsqueeze",
-            op.Unsqueeze(op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"),
+            op.Unsqueeze(
+                op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"
+            ),
             _moved,
             is_exact=True,
         ),

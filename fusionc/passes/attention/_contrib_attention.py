@@ -11,7 +11,15 @@ from fusionc.model.graph import Edge
 from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
-from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, is_merged, merged, reshaped, ungrouped
+from fusionc.passes.attention._heads import (
+    SPLIT,
+    batch_of,
+    heads_of,
+    is_merged,
+    merged,
+    reshaped,
+    ungrouped,
+)
 from fusionc.passes.attention._masks import hidden_by, shows_all
 from fusionc.passes.attention._written_attention import attention, guarded, k, mask, scores_of, v
 from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
@@ -19,7 +27,8 @@ from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
 
-Made = tuple[Edge, Edge | None, Edge | None]  # the heads side by side, keys and values with those of the past
+# the heads side by side, keys and values with those of the past
+Made = tuple[Edge, Edge | None, Edge | None]
 Rewrite = Callable[[Match, Tape], Made]
 _KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
 _VALUES = op.Concat(var("past_value"), var("new_value"), _as="values")
@@ -27,29 +36,37 @@ _VALUES = op.Concat(var("past_value"), var("new_value"), _as="values")
 
 def _repeated(value: OpFormula, name: str) -> Formula:
     """The same heads, or each of them several times."""
-    wide = op.Expand(op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand")
+    wide = op.Expand(
+        op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand"
+    )
     return either(op.Reshape(wide, var(f"{name}_shape"), _as=f"{name}_repeat"), wide, value)
 
 
 def _masked(scores: Formula) -> Formula:
-    """The scores with a mask: added, filled in by Where, or both, or two added, maybe with a lower bound behind it."""
-    filled = either(op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores))
+    """The scores with a mask: added, filled in by Where, or both, or two added, maybe with a lower
+    bound behind it.
+    """
+    filled = either(
+        op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores)
+    )
     hiding = either(filled + mask, filled, (scores + var("bias")) + mask, scores + mask)
     return either(op.Max(hiding, const("floor")), hiding)
 
 
 def _merged_or_single(formula: Formula) -> Formula:
-    """The heads side by side, also without a Transpose, which one query for each head does not need: `m.turn` is None
-    there."""
+    """The heads side by side, also without a Transpose, which one query for each head does not
+    need: `m.turn` is None there.
+    """
     return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
-    """Attention that is written out, with its heads merged: without a mask, with one, and with one that needs a guard;
-    first those of which the keys and values are joined to those of the past.
+    """Attention that is written out, with its heads merged: without a mask, with one, and with one
+    that needs a guard; first those of which the keys and values are joined to those of the past.
 
-    The guard Where(IsNaN(weights), 0, weights) makes zeros of a row of which the mask hides all keys by −∞. It becomes
-    a Where of the mask behind the attention, from where the operators, which make NaN of such a row, do not see it.
+    The guard Where(IsNaN(weights), 0, weights) makes zeros of a row of which the mask hides all
+    keys by −∞. It becomes a Where of the mask behind the attention, from where the operators, which
+    make NaN of such a row, do not see it.
     """
 
     def alone(m: Match, new: Tape) -> Result:
@@ -69,7 +86,8 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         return _zeroed(m, new)
 
     def is_single(m: Match) -> bool:
-        if ungrouped(m.q) is not None:  # a Transpose would exchange the heads of a group and the groups
+        # a Transpose would exchange the heads of a group and the groups
+        if ungrouped(m.q) is not None:
             return m.turn is None and where(m)
         return (m.turn is not None or _length_of_queries(m) == 1) and where(m)
 
@@ -79,25 +97,36 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     def fits_with_guard(m: Match) -> bool:
         return is_single(m) and _needs_guard(m)
 
-    single = f"{(where.__doc__ or '').rstrip('.')}; a Transpose merges the heads, or there is one query"
+    single = (
+        f"{(where.__doc__ or '').rstrip('.')}; a Transpose merges the heads, or there is one query"
+    )
     fits.__doc__ = f"{single}; and nothing guards against hidden rows."
     fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
     past = scores_of(_repeated(_KEYS, "k"), casts=True)
     values = _repeated(_VALUES, "v")
-    plain, hiding = (_merged_or_single(attention(scores, values, casts=True)) for scores in (past, _masked(past)))
+    plain, hiding = (
+        _merged_or_single(attention(scores, values, casts=True)) for scores in (past, _masked(past))
+    )
     scores = scores_of(k, casts=True)
     return (
         Pattern(
             f"{name}Guard",
-            _merged_or_single(op.MatMul(guarded(op.Softmax(keep(scores + mask), _as="softmax")), v)),
+            _merged_or_single(
+                op.MatMul(guarded(op.Softmax(keep(scores + mask), _as="softmax")), v)
+            ),
             unguarded,
             where=fits_with_guard,
         ),
         Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
         Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), joined, where=fits),
         Pattern(name, _merged_or_single(attention(scores, casts=True)), alone, where=fits),
-        Pattern(f"{name}Masked", _merged_or_single(attention(_masked(scores), casts=True)), alone, where=fits),
+        Pattern(
+            f"{name}Masked",
+            _merged_or_single(attention(_masked(scores), casts=True)),
+            alone,
+            where=fits,
+        ),
     )
 
 
@@ -127,22 +156,44 @@ def _length_of_queries(m: Match) -> int | str | None:
 
 
 def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
-    """What a Concat joins along the axis of lengths, all of one batch: what there was, and what is new."""
+    """What a Concat joins along the axis of lengths, all of one batch: what there was, and what is
+    new.
+    """
     node = value.producer
-    if node is None or not node.is_op("Concat") or node.has_references or len(node.inputs) != 2 or value.rank != 4:
+    if (
+        node is None
+        or not node.is_op("Concat")
+        or node.has_references
+        or len(node.inputs) != 2
+        or value.rank != 4
+    ):
         return None
     past, fresh = node.inputs
-    if axis_of(node, 4) != 2 or past is None or fresh is None or past.shape is None or fresh.shape is None:
+    if (
+        axis_of(node, 4) != 2
+        or past is None
+        or fresh is None
+        or past.shape is None
+        or fresh.shape is None
+    ):
         return None
-    is_one_batch = dimension(past, 0) == dimension(batch_of(fresh), 0) == dimension(batch_of(query), 0)
-    is_alike = past.shape[1] == fresh.shape[1] and isinstance(past.shape[1], int) and past.shape[3] == fresh.shape[3]
+    is_one_batch = (
+        dimension(past, 0) == dimension(batch_of(fresh), 0) == dimension(batch_of(query), 0)
+    )
+    is_alike = (
+        past.shape[1] == fresh.shape[1]
+        and isinstance(past.shape[1], int)
+        and past.shape[3] == fresh.shape[3]
+    )
     return (past, fresh) if is_one_batch and is_alike and isinstance(past.shape[3], int) else None
 
 
 def _needs_guard(m: Match) -> bool:
     if m.guard is None:
         return False
-    if m.bias is not None or (m.far is not None and (m.mask is not None or not np.isfinite(m.far.constant()).all())):
+    if m.bias is not None or (
+        m.far is not None and (m.mask is not None or not np.isfinite(m.far.constant()).all())
+    ):
         return True  # of two finite numbers far below zero the sum may not be one
     if m.mask is None or shows_all(m.mask):
         return False
@@ -170,7 +221,9 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     if merges:
         result = new.Reshape(result, m.shape, like=m.merge)
     elif isinstance(size, int):
-        result = new.Reshape(result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64)))
+        result = new.Reshape(
+            result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64))
+        )
     else:
         refuse("the size of the heads is unknown")
     # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
@@ -183,7 +236,9 @@ def _zeroed(m: Match, new: Tape) -> Edge:
 
 
 def number_of_heads(m: Match) -> int:
-    """The heads of the query; where only their size is known, from the product behind, which takes all of them."""
+    """The heads of the query; where only their size is known, from the product behind, which takes
+    all of them.
+    """
     found = _heads(m)
     return found if found else refuse("the number of heads is unknown")
 
@@ -202,9 +257,19 @@ def _heads(m: Match) -> int:
         return 0  # its rows may be others than those of the queries, each with a part of the heads
     for user in merged_heads.outputs:
         weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
-        if weights is None or weights.rank != 2 or weights.shape is None or user.inputs[0] is not merged_heads:
+        if (
+            weights is None
+            or weights.rank != 2
+            or weights.shape is None
+            or user.inputs[0] is not merged_heads
+        ):
             continue
         width = weights.shape[0]
-        if isinstance(width, int) and isinstance(size, int) and 0 < size <= width and width % size == 0:
+        if (
+            isinstance(width, int)
+            and isinstance(size, int)
+            and 0 < size <= width
+            and width % size == 0
+        ):
             return width // size
     return 0

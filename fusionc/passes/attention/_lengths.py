@@ -13,8 +13,9 @@ from fusionc.rewrite import Tape
 
 
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
-    """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
-    many users will share it."""
+    """The length of an axis, as a vector of one element: of the first value in the graph that has
+    the same, so that many users will share it.
+    """
     length, graph = None if value.shape is None else value.shape[axis], new.graph
     if isinstance(length, int):
         return new.const(np.array([length], np.int64))
@@ -44,4 +45,8 @@ def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
     """Vectors, one behind the other: a constant where all of them are."""
     known = [part.constant() for part in parts]
     arrays = [array for array in known if array is not None]
-    return new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*parts, axis=0)
+    return (
+        new.const(np.concatenate(arrays))
+        if len(arrays) == len(known)
+        else new.Concat(*parts, axis=0)
+    )

@@ -21,11 +21,15 @@ ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
 
 
 def hidden_by(value: Edge | None) -> set[float] | None:
-    """The numbers by which a mask hides keys, all those far below zero that it may hold; None where it is unknown."""
+    """The numbers by which a mask hides keys, all those far below zero that it may hold; None where
+    it is unknown.
+    """
     return _hidden_by(value, _DEEPEST, {})
 
 
-def _hidden_by(value: Edge | None, depth: int, known: dict[Edge, set[float] | None]) -> set[float] | None:
+def _hidden_by(
+    value: Edge | None, depth: int, known: dict[Edge, set[float] | None]
+) -> set[float] | None:
     if value is None or value.is_constant:
         array = None if value is None else value.constant()
         return None if array is None or array.dtype.kind != "f" else _far_below(array)
@@ -36,14 +40,21 @@ def _hidden_by(value: Edge | None, depth: int, known: dict[Edge, set[float] | No
         return _by_product(node)
     if value not in known:
         found = [_hidden_by(part, depth - 1, known) for part in parts_of(node)]
-        is_unknown = None in found or (node.op == "Add" and all(found))  # two such numbers may overflow
+        # two such numbers may overflow
+        is_unknown = None in found or (node.op == "Add" and all(found))
         known[value] = None if is_unknown else {number for part in found for number in part or ()}
     return known[value]
 
 
 def parts_of(node: Node) -> list[Edge | None]:
     """The inputs of which the elements of a mask are made."""
-    return list(node.inputs[1:] if node.op == "Where" else node.inputs[:1] if node.op in _MOVING else node.inputs)
+    return list(
+        node.inputs[1:]
+        if node.op == "Where"
+        else node.inputs[:1]
+        if node.op in _MOVING
+        else node.inputs
+    )
 
 
 def _far_below(array: np.ndarray[Any, Any]) -> set[float]:
@@ -66,10 +77,14 @@ def _is_integral(value: Edge | None, depth: int = _DEEPEST) -> bool:
         return False
     if node.op == "Sub":
         one = node.inputs[0].constant()
-        return one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1], depth - 1)
+        return (
+            one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1], depth - 1)
+        )
     dtype = node.inputs[0].dtype
     return (
-        _is_integral(node.inputs[0], depth - 1) if node.op == "Unsqueeze" else dtype is not None and dtype.kind in "iub"
+        _is_integral(node.inputs[0], depth - 1)
+        if node.op == "Unsqueeze"
+        else dtype is not None and dtype.kind in "iub"
     )
 
 
@@ -80,7 +95,9 @@ def shows_all(given: Edge) -> bool:
 
 
 def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
-    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
+    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there
+    is none.
+    """
     given, shape = _whole(m, query, key, new)
     if given is None or shape is None:
         return None if given is None else refuse("the mask is not known to fit the scores")
@@ -92,8 +109,9 @@ def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
 
 
 def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
-    """What is added to the scores, and its shape: `m.mask`, and `m.bias`, or numbers far below zero where a Where fills
-    them in."""
+    """What is added to the scores, and its shape: `m.mask`, and `m.bias`, or numbers far below zero
+    where a Where fills them in.
+    """
     given: Edge | None = m.mask
     shape, condition = None if given is None else given.shape, m.shown or m.hidden
     if condition is not None:
@@ -150,22 +168,31 @@ def _is_alike(a: Heads, b: Heads) -> bool:
 
 
 def full(given: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
-    """A mask of this shape with the last two axes that the operators want: all of queries and keys."""
+    """A mask of this shape with the last two axes that the operators want: all of queries and
+    keys.
+    """
     lengths = _require_fitting(shape, query, key)
-    if shape is not None and not any(_is_repeated(*pair) for pair in zip(shape[-2:], lengths, strict=True)):
+    if shape is not None and not any(
+        _is_repeated(*pair) for pair in zip(shape[-2:], lengths, strict=True)
+    ):
         return given
     return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
 
 
 def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
-    """How many queries and keys there are. Refuses a mask of a shape that is not known to fit the scores."""
+    """How many queries and keys there are. Refuses a mask of a shape that is not known to fit the
+    scores.
+    """
     if shape is None or not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is unknown, or not 2 to 4")
     batch, _, length, _ = query.shape or (None,) * 4
     lengths = (length, None if key.shape is None else key.shape[2])
-    for have, want in zip(reversed(shape), (*reversed(lengths), heads_of(query), batch), strict=False):
+    for have, want in zip(
+        reversed(shape), (*reversed(lengths), heads_of(query), batch), strict=False
+    ):
         if have != 1 and (
-            have is None or (have != want and (not isinstance(want, int | str) or not meets(have, want)))
+            have is None
+            or (have != want and (not isinstance(want, int | str) or not meets(have, want)))
         ):
             refuse("the mask is not known to fit the scores")
     return lengths

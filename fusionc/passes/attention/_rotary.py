@@ -1,4 +1,6 @@
-"""Rotary position embedding that is written out: its formulas, and cosine and sine as the operators read them."""
+"""Rotary position embedding that is written out: its formulas, and cosine and sine as the operators
+read them.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,21 @@ def _size(m: Match) -> int:
     if any(value.elem_type != TensorProto.FLOAT for value in (m.x, m.cos, m.sin)):
         refuse("the elements are not float32")
     shape = m.x.shape
-    if shape is None or len(shape) != 4 or not isinstance(shape[3], int) or shape[3] % 2 or not shape[3]:
+    if (
+        shape is None
+        or len(shape) != 4
+        or not isinstance(shape[3], int)
+        or shape[3] % 2
+        or not shape[3]
+    ):
         refuse("x is not known to have four axes, the last one even")
     return int(shape[3])
 
 
 def patterns(turn: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]:
-    """The formulas; `turn(m, new, is_half=, interleaved=)` makes the operator, one of `operators`, of them."""
+    """The formulas; `turn(m, new, is_half=, interleaved=)` makes the operator, one of `operators`,
+    of them.
+    """
 
     def whole(m: Match, new: Tape) -> Result:
         _require_halves(m)
@@ -65,8 +75,12 @@ def patterns(turn: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]
 
     part = operators(_split[0], rest("tables"), _as="rotary")
     return (
-        Pattern("RotaryEmbedding", either(_turned(_split[0], _split[1]), _turned(_low, _high)), whole),
-        Pattern("RotaryHalves", either(_halves(_split[0], _split[1]), _halves(_low, _high)), halves),
+        Pattern(
+            "RotaryEmbedding", either(_turned(_split[0], _split[1]), _turned(_low, _high)), whole
+        ),
+        Pattern(
+            "RotaryHalves", either(_halves(_split[0], _split[1]), _halves(_low, _high)), halves
+        ),
         Pattern("RotaryPairs", op.Reshape(_PAIRS, var("shape"), _as="merge"), pairs),
         Pattern("RotaryPartial", op.Concat(part, _split[1], _as="concat"), _rewrite_partial),
     )
@@ -88,16 +102,28 @@ def _require_pairs(m: Match) -> None:
     for node, start in ((m.low, 0), (m.high, 1)):
         cuts = cuts_of(node) or [Cut(0, 0, 0)]
         cut = cuts[0]
-        if len(cuts) != 1 or cut.axis not in (3, -1) or (cut.start, cut.step) != (start, 2) or cut.end < size:
+        if (
+            len(cuts) != 1
+            or cut.axis not in (3, -1)
+            or (cut.start, cut.step) != (start, 2)
+            or cut.end < size
+        ):
             refuse("not every second element is taken")
     stacked = (axes_of(m.real), axes_of(m.imaginary), [m.concat.attr("axis")])
-    if any(axes not in ([4], [-1]) for axes in stacked) or not same_after_reshape(m.merge.outputs[0].shape, m.x.shape):
+    if any(axes not in ([4], [-1]) for axes in stacked) or not same_after_reshape(
+        m.merge.outputs[0].shape, m.x.shape
+    ):
         refuse("real and imaginary part are not known to alternate")
 
 
 def _rewrite_partial(m: Match, new: Tape) -> Result:
     sizes = sizes_of(m.split)
-    if m.x.rank != 4 or not (_is_last(m.split, m.x) and _is_last(m.concat, m.x)) or sizes is None or len(sizes) != 2:
+    if (
+        m.x.rank != 4
+        or not (_is_last(m.split, m.x) and _is_last(m.concat, m.x))
+        or sizes is None
+        or len(sizes) != 2
+    ):
         refuse("not two known pieces of the last of four axes")
     attributes = {"rotary_embedding_dim": m.rotary.attr("rotary_embedding_dim") or sizes[0]}
     if m.rotary.domain == MICROSOFT:
@@ -105,7 +131,9 @@ def _rewrite_partial(m: Match, new: Tape) -> Result:
         if not isinstance(heads, int):
             refuse("the number of heads is unknown")
         attributes["num_heads"] = heads
-    return new.node(m.rotary.op, [m.x, *m.tables], domain=m.rotary.domain, like=m.rotary, **attributes)
+    return new.node(
+        m.rotary.op, [m.x, *m.tables], domain=m.rotary.domain, like=m.rotary, **attributes
+    )
 
 
 _UNKNOWN = "the two halves of the cosine or sine are not known to be the same"
@@ -124,15 +152,25 @@ def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
 
 
 def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
-    """Cosine or sine of x as [batch, length, size / 2], and whether it is only one for all of the batch."""
+    """Cosine or sine of x as [batch, length, size / 2], and whether it is only one for all of the
+    batch.
+    """
     given, wanted = value.shape, x.shape
     if given is None or wanted is None or not 2 <= len(given) <= 4:
         refuse("the shape of cosine or sine is unknown")
     batch, heads, length, size = (1,) * (4 - len(given)) + tuple(given)
     is_fitting = (
-        batch is not None and batch in (1, wanted[0]) and heads == 1 and length is not None and length == wanted[2]
+        batch is not None
+        and batch in (1, wanted[0])
+        and heads == 1
+        and length is not None
+        and length == wanted[2]
     )
-    if not is_fitting or not isinstance(wanted[3], int) or size != (wanted[3] // 2 if is_half else wanted[3]):
+    if (
+        not is_fitting
+        or not isinstance(wanted[3], int)
+        or size != (wanted[3] // 2 if is_half else wanted[3])
+    ):
         refuse("cosine or sine does not fit x")
     return _of_rank_three(value if is_half else _half(value, new), new), batch == 1
 
@@ -158,24 +196,45 @@ def _half(value: Edge, new: Tape) -> Edge:
         if np.array_equal(first, second):
             return new.const(np.ascontiguousarray(first), like=value)
         refuse("the two halves of the cosine or sine differ")
-    node = made_by(value, "Concat", "Cos", "Sin", "Identity", "Cast", "Unsqueeze", "Squeeze", "Gather", "Mul", "Slice")
+    node = made_by(
+        value,
+        "Concat",
+        "Cos",
+        "Sin",
+        "Identity",
+        "Cast",
+        "Unsqueeze",
+        "Squeeze",
+        "Gather",
+        "Mul",
+        "Slice",
+    )
     if node is None or rank is None:
         refuse(_UNKNOWN)
-    if node.op == "Concat" and _is_last(node, value) and len(node.inputs) == 2 and node.inputs[1] is node.inputs[0]:
+    if (
+        node.op == "Concat"
+        and _is_last(node, value)
+        and len(node.inputs) == 2
+        and node.inputs[1] is node.inputs[0]
+    ):
         whole: Edge | None = node.inputs[0]
         assert whole is not None
         return whole
     inputs = list(node.inputs)
     at = 1 if node.op == "Mul" and inputs[0] is not None and inputs[0].is_constant else 0
     above = inputs[at]
-    if above is None or not _is_apart(node, above, inputs[1 - at] if node.op == "Mul" else None, rank):
+    if above is None or not _is_apart(
+        node, above, inputs[1 - at] if node.op == "Mul" else None, rank
+    ):
         refuse(_UNKNOWN)
     inputs[at] = _half(above, new)
     return new.node(node.op, inputs, like=node)
 
 
 def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
-    """Whether an operator computes each column of its last axis from the same column of its input."""
+    """Whether an operator computes each column of its last axis from the same column of its
+    input.
+    """
     last = {rank - 1, -1}
     if node.op == "Unsqueeze":
         axes = axes_of(node)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusionc.passes.attention._heads import heads_of, inside, is_merged, merged, packed, reshaped, split, unrepeated
+from fusionc.passes.attention._heads import (
+    heads_of,
+    inside,
+    is_merged,
+    merged,
+    packed,
+    reshaped,
+    split,
+    unrepeated,
+)
 from fusionc.passes.attention._written_attention import attention, k, q, v
 from fusionc.rewrite import Match, Pattern, Result, Tape, op, refuse
 from fusionc.rewrite.pattern import Formula
@@ -31,7 +40,9 @@ def _without_repeats(m: Match, new: Tape) -> Result:
     if heads_of(key) != heads_of(value):
         refuse("key and value have different heads")
     more = list(m.attention.inputs)[3:]
-    return new.Attention(m.q, key, value, *more, like=m.attention, q_num_heads=None, kv_num_heads=None)
+    return new.Attention(
+        m.q, key, value, *more, like=m.attention, q_num_heads=None, kv_num_heads=None
+    )
 
 
 def _has_split_heads(m: Match) -> bool:

@@ -16,8 +16,10 @@ from fusionc.shapes.equality import same_after_reshape
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
 _MOST_PARTS = 100  # of what a mask is made of, that many are looked at
-_CASTS = ("widened", "widened_late", "narrowed")  # of the scores, to a wider type, and of the weights, back
-_LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
+# of the scores, to a wider type, and of the weights, back
+_CASTS = ("widened", "widened_late", "narrowed")
+# beyond it and its reciprocal, it may matter for the range where the scale is applied
+_LARGEST_SCALE = 2.0**12
 
 
 def _scaled(formula: Formula, name: str) -> Formula:
@@ -31,9 +33,12 @@ def _cast(formula: Formula, name: str, is_wanted: bool) -> Formula:
 
 
 def scores_of(key: Formula, casts: bool = False) -> Formula:
-    """q·kᵀ·scale, the scale on q, on k, on both or on the product; `casts`: also with one behind it."""
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product; `casts`: also with one behind
+    it.
+    """
     flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
-    swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+    # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+    swapped = either(
         op.Transpose(_scaled(key, "k_scale"), _as="swap"),
         op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
     )
@@ -45,7 +50,9 @@ SCORES = scores_of(k)
 
 
 def attention(scores: Formula, value: Formula = v, casts: bool = False) -> Formula:
-    """Softmax(scores)·v, also with the guard that makes rows of NaN zero; `casts` takes one of the weights."""
+    """Softmax(scores)·v, also with the guard that makes rows of NaN zero; `casts` takes one of the
+    weights.
+    """
     weights = op.Softmax(scores, _as="softmax")
     return op.MatMul(_cast(either(guarded(weights), weights), "narrowed", casts), value)
 
@@ -56,7 +63,9 @@ def guarded(weights: Formula) -> Formula:
 
 
 def is_half(m: Match, *three: Edge) -> bool:
-    """Whether query, key and value are float16, with scores of float32 between two Casts, or without."""
+    """Whether query, key and value are float16, with scores of float32 between two Casts, or
+    without.
+    """
     early, late, back = (m.captures.get(name) for name in _CASTS)
     casts = [None if node is None else node.attr("to") for node in (early or late, back)]
     is_mixed = early is not None and late is not None
@@ -65,9 +74,14 @@ def is_half(m: Match, *three: Edge) -> bool:
 
 
 def operands(
-    m: Match, new: Tape, given: Edge | None = None, value: Edge | None = None, takes_half: bool = False
+    m: Match,
+    new: Tape,
+    given: Edge | None = None,
+    value: Edge | None = None,
+    takes_half: bool = False,
 ) -> tuple[Edge, Edge, float]:
-    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v` if not given.
+    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v`
+    if not given.
 
     `takes_half` says that elements may be float16.
     """
@@ -87,7 +101,9 @@ def operands(
 
 
 def _require_operands(m: Match, given: Edge, value: Edge, takes_half: bool) -> None:
-    """Refuses types, ranks and sizes that the operator does not take, each by itself, and a Softmax that it is not."""
+    """Refuses types, ranks and sizes that the operator does not take, each by itself, and a Softmax
+    that it is not.
+    """
     if not _are_plain(m, m.q, given, value) and not (takes_half and is_half(m, m.q, given, value)):
         refuse("the elements are not float32")
     if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
@@ -133,14 +149,25 @@ def _key(m: Match, given: Edge, new: Tape) -> Edge:
     (batch, heads, length, size), flat = given.shape or (None,) * 4, m.flatten.outputs[0].shape
     if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
         refuse("the key is not known to be transposed")
-    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (size, length):
+    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (
+        size,
+        length,
+    ):
         refuse("the key is not known to be transposed")
     return given
 
 
 def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: Tape) -> Edge:
-    """The key, where what split or repeated it has become one with the Reshape to [batch · heads, length, size]."""
-    if flat is None or swapped is None or len(flat) != 3 or len(swapped) != 4 or given.shape is None:
+    """The key, where what split or repeated it has become one with the Reshape to [batch · heads,
+    length, size].
+    """
+    if (
+        flat is None
+        or swapped is None
+        or len(flat) != 3
+        or len(swapped) != 4
+        or given.shape is None
+    ):
         refuse("the key is not known to be transposed")
     batch, heads, size, length = swapped
     if None in flat or tuple(flat[1:]) != (length, size):
@@ -154,8 +181,9 @@ def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: T
 
 
 def _makes_nan(mask: Edge | None) -> bool:
-    """Whether a mask may hold NaN or +∞ by what it is made of: such a constant, or one of ∞ that is multiplied or
-    subtracted."""
+    """Whether a mask may hold NaN or +∞ by what it is made of: such a constant, or one of ∞ that is
+    multiplied or subtracted.
+    """
     left = [(mask, True)]  # and whether it may hold −∞
     for value, is_added in left:
         array = value.constant() if value is not None and value.is_constant else None

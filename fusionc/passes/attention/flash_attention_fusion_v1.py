@@ -12,17 +12,21 @@ from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
 _LOW = -3e38  # hides as well: what is added to it is lost in rounding
 _LOW_AS_STORED = float(np.float32(_LOW))
-_SHARE = 2.0**-20  # of the lowest number: it is some of the next ones; of 0, the usual maximum: nothing
+# of the lowest number: it is some of the next ones; of 0, the usual maximum: nothing
+_SHARE = 2.0**-20
 
 
 def _attention(m: Match, new: Tape) -> Result:
     query, key, scale = operands(m, new)
-    return new.Attention(query, key, m.v, full(_without_lowest(m, new), m.mask.shape, query, key, new), scale=scale)
+    return new.Attention(
+        query, key, m.v, full(_without_lowest(m, new), m.mask.shape, query, key, new), scale=scale
+    )
 
 
 def _without_lowest(m: Match, new: Tape) -> Edge:
-    """The mask, with other numbers in rows that hide all keys: of a row that has only the lowest number, or only −∞,
-    onnxruntime makes zeros, and Softmax equal weights, or NaN."""
+    """The mask, with other numbers in rows that hide all keys: of a row that has only the lowest
+    number, or only −∞, onnxruntime makes zeros, and Softmax equal weights, or NaN.
+    """
     given: Edge = m.mask
     if shows_all(given):
         return given
@@ -47,9 +51,11 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
 
 
 def _moved_by_row(m: Match, hidden: set[float] | None, new: Tape) -> Edge:
-    """The mask minus a small share of the largest number of each row, which Softmax does not see: of a row that hides
-    all keys by the lowest number it makes some of the next ones, of one that hides them by −∞ NaN, as Softmax does.
-    With the guard that makes zeros of the latter, it stays −∞."""
+    """The mask minus a small share of the largest number of each row, which Softmax does not see:
+    of a row that hides all keys by the lowest number it makes some of the next ones, of one that
+    hides them by −∞ NaN, as Softmax does. With the guard that makes zeros of the latter, it stays
+    −∞.
+    """
     given: Edge = m.mask
     shape, is_guarded = given.shape, m.guard is not None
     if is_guarded and not new.graph.model.is_for_onnxruntime:
@@ -69,17 +75,20 @@ class FlashAttentionFusionV1(Pass):
 
     before   Softmax(q·kᵀ·scale + mask)·v in all the ways of FlashAttentionFusionV2
     after    Attention(q, k, v, mask)
-    refuses  what FlashAttentionFusionV2 refuses; a mask that is not known to fit the scores; one mask for each head of
-             which it is not known by which numbers it hides keys (to look at all its rows takes 1.07 to 1.3 of the
-             time); with the guard Where(IsNaN(…), 0, …), a mask that may hold NaN or +∞ by the constants it is made
-             of; with target onnx, one that hides in an unknown way and the guard: not every runtime makes zeros
+    refuses  what FlashAttentionFusionV2 refuses; a mask that is not known to fit the scores; one
+             mask for each head of which it is not known by which numbers it hides keys (to look at
+             all its rows takes 1.07 to 1.3 of the time); with the guard Where(IsNaN(…), 0, …), a
+             mask that may hold NaN or +∞ by the constants it is made of; with target onnx, one that
+             hides in an unknown way and the guard: not every runtime makes zeros
     never    kept: what FlashAttentionFusionV2 does not keep
-    algebra  the definition of Attention; onnxruntime takes a row of the lowest number, or of −∞, for hidden and makes
-             it zero, while Softmax makes equal weights of it, or NaN. So the lowest number becomes −3·10³⁸ where the
-             mask says by which numbers it hides: Where and (1 − mask)·c of constants. Of another mask, such as an input
-             of the model, or one that hides by −∞, 2⁻²⁰ of the largest number of each row is subtracted (with the
-             guard, of at least the lowest number): Softmax(s + c) = Softmax(s), and Attention no longer takes it for
-             hidden; the largest number is mostly 0. Measured with this: S = 16 / 128 / 384: 0.94 to 1.02 of the time
+    algebra  the definition of Attention; onnxruntime takes a row of the lowest number, or of −∞,
+             for hidden and makes it zero, while Softmax makes equal weights of it, or NaN. So the
+             lowest number becomes −3·10³⁸ where the mask says by which numbers it hides: Where and
+             (1 − mask)·c of constants. Of another mask, such as an input of the model, or one that
+             hides by −∞, 2⁻²⁰ of the largest number of each row is subtracted (with the guard, of
+             at least the lowest number): Softmax(s + c) = Softmax(s), and Attention no longer takes
+             it for hidden; the largest number is mostly 0. Measured with this: S = 16 / 128 / 384:
+             0.94 to 1.02 of the time
     source   MindSpore's FlashAttentionFusionV1
     """
 

@@ -13,7 +13,14 @@ from fusionc.passes.attention._contrib_attention import (
     patterns,
     value_of,
 )
-from fusionc.passes.attention._heads import SPLIT, heads_of, inside, side_by_side, ungrouped, unrepeated
+from fusionc.passes.attention._heads import (
+    SPLIT,
+    heads_of,
+    inside,
+    side_by_side,
+    ungrouped,
+    unrepeated,
+)
 from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import is_half, operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
@@ -32,12 +39,21 @@ def _multi_head(m: Match, new: Tape) -> Made:
     if old[0] is not None and old[1] is not None:
         pasts, fresh = zip(*(pair for pair in old if pair is not None), strict=True)
         parts = inside((query, fresh[0], fresh[1]), (heads, heads, heads), new)
-        if parts is None or pasts[0].shape is None or pasts[0].shape != pasts[1].shape or None in pasts[0].shape:
+        if (
+            parts is None
+            or pasts[0].shape is None
+            or pasts[0].shape != pasts[1].shape
+            or None in pasts[0].shape
+        ):
             refuse("query, key and value are not made of heads side by side")
         inputs = [*parts, None, None, added_mask(m, query, key, new), *pasts]
-        made, keys, values = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
+        made, keys, values = new.node(
+            "MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes
+        )
         return made, keys, values
-    parts = inside((query, key, value), (heads, heads, heads), new) or _with_whole_keys(query, key, value, heads, new)
+    parts = inside((query, key, value), (heads, heads, heads), new) or _with_whole_keys(
+        query, key, value, heads, new
+    )
     inputs = [*parts, None, None, added_mask(m, query, key, new)]
     return new.node("MultiHeadAttention", inputs, domain=MICROSOFT, **attributes), None, None
 
@@ -64,7 +80,8 @@ def _of_halves(m: Match, new: Tape, query: Edge, key: Edge, value: Edge, scale: 
 def _with_whole_keys(
     query: Edge, key: Edge, value: Edge, heads: int, new: Tape, moves_query: bool = False
 ) -> list[Edge]:
-    """Keys and values as they are, [batch, heads, length, size]: joined to those of the past, or repeated.
+    """Keys and values as they are, [batch, heads, length, size]: joined to those of the past, or
+    repeated.
 
     `moves_query` says that it pays to put the heads of any query side by side.
     """
@@ -91,30 +108,35 @@ def _is_single(m: Match) -> bool:
 
 
 class MultiHeadAttentionFusionPass(UBFusionPass):
-    """Attention that is written out, its heads split and merged, becomes onnxruntime's MultiHeadAttention.
+    """Attention that is written out, its heads split and merged, becomes onnxruntime's
+    MultiHeadAttention.
 
-    before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose split into heads and
-             a result that Transpose and Reshape merge, at any opset; one query for each head needs no Transpose; hidden
-             scores that a Where fills in with −∞ or a number far below zero, with a mask behind it or none; a mask
-             and a bias; Max of the masked scores and the lowest number; float16, with Casts around Softmax or without
-    after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side, or as they are;
-             keys and values that are joined to those of the past are its second and third output; between Casts for
-             float16, which onnxruntime puts around each operator of it
-    refuses  elements other than float32 and float16; of float16 keys and values of the past, and a mask that is added
-             in float16; heads or batches that are not known to be the same, one head, one key for
-             all heads; a scale that is not positive; a mask that is not known to fit the scores; a guard
-             Where(IsNaN(…), 0, …) with a mask that may hold NaN or +∞ by the constants it is made of, or with one mask
-             for each head that may hide a whole row by −∞; heads that are merged in an unknown way; one query and
-             repeated keys, which RepeatedMatMulUbFusionPass does in less time; numbers filled in that may not hide, or
-             a lower bound that others than hidden scores may reach
-    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN; such a score in a
-             place that Where fills in
-    algebra  the definition of attention; what is added to a number far below zero is lost in rounding; a row without
-             any key is NaN, or equal weights, as it is before; onnxruntime 1.31.1, 12 heads of 64, one thread, ratio to
-             the parts, S = 1 / 16 / 64 / 128 / 384: 0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90 / 1.00
-             / 0.97 / 0.97 / 0.96 to 1.06; with two threads less; with a past of 16 / 128 and one query: 0.85 / 0.90,
-             with two threads 0.80 / 0.89; 24 transformers: 0.99 of their time; float16, S = 16 / 128 / 384: 0.95 / 0.92
-             / 0.78 without Casts, 0.96 / 0.96 / 0.86 with them
+    before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose
+             split into heads and a result that Transpose and Reshape merge, at any opset; one query
+             for each head needs no Transpose; hidden scores that a Where fills in with −∞ or a
+             number far below zero, with a mask behind it or none; a mask and a bias; Max of the
+             masked scores and the lowest number; float16, with Casts around Softmax or without
+    after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side,
+             or as they are; keys and values that are joined to those of the past are its second and
+             third output; between Casts for float16, which onnxruntime puts around each operator of
+             it
+    refuses  elements other than float32 and float16; of float16 keys and values of the past, and a
+             mask that is added in float16; heads or batches that are not known to be the same, one
+             head, one key for all heads; a scale that is not positive; a mask that is not known to
+             fit the scores; a guard Where(IsNaN(…), 0, …) with a mask that may hold NaN or +∞ by
+             the constants it is made of, or with one mask for each head that may hide a whole row
+             by −∞; heads that are merged in an unknown way; one query and repeated keys, which
+             RepeatedMatMulUbFusionPass does in less time; numbers filled in that may not hide, or a
+             lower bound that others than hidden scores may reach
+    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator
+             NaN; such a score in a place that Where fills in
+    algebra  the definition of attention; what is added to a number far below zero is lost in
+             rounding; a row without any key is NaN, or equal weights, as it is before; onnxruntime
+             1.31.1, 12 heads of 64, one thread, ratio to the parts, S = 1 / 16 / 64 / 128 / 384:
+             0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90 / 1.00 / 0.97 / 0.97 / 0.96
+             to 1.06; with two threads less; with a past of 16 / 128 and one query: 0.85 / 0.90,
+             with two threads 0.80 / 0.89; 24 transformers: 0.99 of their time; float16, S = 16 /
+             128 / 384: 0.95 / 0.92 / 0.78 without Casts, 0.96 / 0.96 / 0.86 with them
     source   onnxruntime's attention fusions for transformer models
     """
 

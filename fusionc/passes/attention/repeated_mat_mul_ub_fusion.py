@@ -4,7 +4,18 @@ from fusionc.model.graph import Edge
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.attention._heads import unrepeated
 from fusionc.passes.attention._lengths import length_of, vector_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    either,
+    op,
+    refuse,
+    rest,
+    var,
+)
 from fusionc.rewrite.pattern import Formula
 
 x = var("x")
@@ -12,27 +23,36 @@ _KEYS = [0, 1, 3, 2]  # the last two axes exchanged
 
 
 def _repeated(value: Formula) -> Formula:
-    return op.Reshape(op.Expand(op.Unsqueeze(value, rest("axes")), var("wide")), var("shape"), _as="repeat")
+    return op.Reshape(
+        op.Expand(op.Unsqueeze(value, rest("axes")), var("wide")), var("shape"), _as="repeat"
+    )
 
 
 def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
     """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
-    before, behind = new.const(np.array([0, matrices], np.int64)), new.const(np.array([0], np.int64))
+    before, behind = (
+        new.const(np.array([0, matrices], np.int64)),
+        new.const(np.array([0], np.int64)),
+    )
     return new.Reshape(value, vector_of([before, rows, behind], new))
 
 
 class RepeatedMatMulUbFusionPass(UBFusionPass):
-    """A product with matrices that are each repeated becomes one with more rows and without the repetition.
+    """A product with matrices that are each repeated becomes one with more rows and without the
+    repetition.
 
-    before   MatMul(a, Reshape(Expand(Unsqueeze(x, 2)))), a Transpose of the last two axes in front of the product
-             or none: the heads of the queries, several of which share one of keys and values
-    after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one, one below another
-    refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is not known to have
-             as many matrices; other targets
-    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for, until
-             ShapeReshapePass, where it is on, leaves them open
-    algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them;
-             a Llama of 4 layers runs in 0.88 of the time with one query and a past, in 0.97 with a prompt
+    before   MatMul(a, Reshape(Expand(Unsqueeze(x, 2)))), a Transpose of the last two axes in front
+             of the product or none: the heads of the queries, several of which share one of keys
+             and values
+    after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one,
+             one below another
+    refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is
+             not known to have as many matrices; other targets
+    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows
+             are asked for, until ShapeReshapePass, where it is on, leaves them open
+    algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger
+             matrix has them; a Llama of 4 layers runs in 0.88 of the time with one query and a
+             past, in 0.97 with a prompt
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
 

@@ -32,13 +32,15 @@ def _with_heads_inside(m: Match, new: Tape) -> Result:
 class RotaryEmbeddingFusionPass(Pass):
     """Rotary position embedding that is written out becomes RotaryEmbedding.
 
-    before   x·cos + Concat(−x₂, x₁)·sin; Concat(x₁·cos − x₂·sin, x₂·cos + x₁·sin), x₁ and x₂ being halves (Split or
-             Slice), or stacked, every second element; Concat(RotaryEmbedding(Split(x)₀), Split(x)₁)
+    before   x·cos + Concat(−x₂, x₁)·sin; Concat(x₁·cos − x₂·sin, x₂·cos + x₁·sin), x₁ and x₂ being
+             halves (Split or Slice), or stacked, every second element;
+             Concat(RotaryEmbedding(Split(x)₀), Split(x)₁)
     after    RotaryEmbedding(x, cos, sin), before the heads are split where they are
-    refuses  opset below 23; x with other ranks than 4 or elements other than float32; cosine or sine of which the two
-             halves are not known to be the same, or that does not fit x
-    algebra  the definition of RotaryEmbedding; onnxruntime 1.31.1, 2 threads, ratio to the parts, the Expand of a
-             cosine for all of a batch included: 0.58 to 0.76 for one position, 0.25 to 0.65 for 16 to 512
+    refuses  opset below 23; x with other ranks than 4 or elements other than float32; cosine or
+             sine of which the two halves are not known to be the same, or that does not fit x
+    algebra  the definition of RotaryEmbedding; onnxruntime 1.31.1, 2 threads, ratio to the parts,
+             the Expand of a cosine for all of a batch included: 0.58 to 0.76 for one position, 0.25
+             to 0.65 for 16 to 512
     source   onnxruntime's and onnxscript's rotary embedding fusions
     """
 

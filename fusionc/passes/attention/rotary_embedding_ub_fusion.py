@@ -19,7 +19,9 @@ def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Res
         caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in found]
         positions = _all_rows(m.x, new)
         tables = [_table(rows, size, new, is_shared=False) for rows in caches]
-    return new.node("RotaryEmbedding", [m.x, positions, *tables], domain=MICROSOFT, interleaved=interleaved)
+    return new.node(
+        "RotaryEmbedding", [m.x, positions, *tables], domain=MICROSOFT, interleaved=interleaved
+    )
 
 
 def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
@@ -56,11 +58,11 @@ class RotaryEmbeddingUbFusionPass(UBFusionPass):
     """Rotary position embedding that is written out becomes onnxruntime's own RotaryEmbedding.
 
     before   all that RotaryEmbeddingFusionPass takes
-    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 where one cosine is for all of a batch,
-             else all rows of [batch · length, size / 2]
+    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 where one cosine is
+             for all of a batch, else all rows of [batch · length, size / 2]
     refuses  what RotaryEmbeddingFusionPass refuses but the opset: from 23 on that pass comes first
-    algebra  the definition of RotaryEmbedding; a batch that is empty, of a length above 0, the operator does not take
-             where each of it has angles of its own
+    algebra  the definition of RotaryEmbedding; a batch that is empty, of a length above 0, the
+             operator does not take where each of it has angles of its own
     source   onnxruntime's rotary embedding fusion
     """
 

@@ -22,20 +22,25 @@ def inlined(
     inputs: Sequence[Edge | None] = (),
     attributes: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> list[Edge]:
-    """What the outputs of a node become: those of a subgraph or function body of it, made anew beside it.
+    """What the outputs of a node become: those of a subgraph or function body of it, made anew
+    beside it.
 
-    `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Nodes with subgraphs of
-    their own are moved: out of a function, which may have other calls, that is refused, as are operators that mean
-    something else at the other graph's opset.
+    `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Nodes
+    with subgraphs of their own are moved: out of a function, which may have other calls, that is
+    refused, as are operators that mean something else at the other graph's opset.
     """
     values: dict[Edge, Edge | None] = dict(zip(body.inputs, inputs, strict=False))
     values.update(dict.fromkeys(body.inputs[len(inputs) :]))
-    values.update({constant: new.const(constant.values, like=constant) for constant in body.constants()})
+    values.update(
+        {constant: new.const(constant.values, like=constant) for constant in body.constants()}
+    )
     for inner in body.ordered():
         _require_same_meaning(inner, new.graph)
         if inner.op in RANDOM and inner.attr("seed") is None:
             refuse("random numbers without a seed: with another name they would be others")
-        given = [None if value is None else _translated(value, values, body) for value in inner.inputs]
+        given = [
+            None if value is None else _translated(value, values, body) for value in inner.inputs
+        ]
         if inner.bodies and body.is_function:
             refuse("control flow inside what would be inlined")
         made: Sequence[Value | None]
@@ -58,7 +63,9 @@ def inlined(
 def _known(node: Node, values: Mapping[Edge, Edge | None], body: Graph) -> dict[Edge, Edge]:
     """What the subgraphs of a node read of the body that holds it, and what stands for that."""
     pairs = {value: _translated(value, values, body) for value in node.captures()}
-    return {value: found for value, found in pairs.items() if found is not None and found is not value}
+    return {
+        value: found for value, found in pairs.items() if found is not None and found is not value
+    }
 
 
 def _translated(value: Edge, values: Mapping[Edge, Edge | None], body: Graph) -> Edge | None:
@@ -74,7 +81,11 @@ def _require_same_meaning(node: Node, target: Graph) -> None:
     if versions[0] == versions[1]:
         return
     schemas = [schema(node.op, node.domain, version) for version in versions]
-    if schemas[0] is None or schemas[1] is None or schemas[0].since_version != schemas[1].since_version:
+    if (
+        schemas[0] is None
+        or schemas[1] is None
+        or schemas[0].since_version != schemas[1].since_version
+    ):
         refuse("an operator of another opset")
 
 

@@ -29,9 +29,16 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
     if dtype is None or not {value.dtype.kind, dtype.kind} <= set("fiub"):
         refuse("the value is not a number of a common type")
     if dtype.kind in "iu":
-        is_held = math.isfinite(number) and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
+        is_held = (
+            math.isfinite(number)
+            and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
+        )
     else:  # runtimes round numbers of 64 bits once to 32 bits on their way to 16
-        is_held = to != TensorProto.FLOAT16 or value.astype(np.float32).item() == number or math.isnan(number)
+        is_held = (
+            to != TensorProto.FLOAT16
+            or value.astype(np.float32).item() == number
+            or math.isnan(number)
+        )
     if not is_held:
         refuse("the other type cannot hold the value")
     return new.ConstantOfShape(m.x, value=to_proto(value.astype(dtype), "value"))
@@ -40,11 +47,12 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
 class CastRemovePass(Pass):
     """A Cast that changes nothing goes, and one of a constant tensor.
 
-    before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the type of x;
-             Cast(ConstantOfShape(s))
+    before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the
+             type of x; Cast(ConstantOfShape(s))
     after    x; the outer Cast of x; ConstantOfShape(s) with its value in the other type
-    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text of another type;
-             a value of ConstantOfShape that is NaN, infinite or too large for integers, or of a type that numpy lacks
+    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text
+             of another type; a value of ConstantOfShape that is NaN, infinite or too large for
+             integers, or of a type that numpy lacks
     algebra  a number that a wider type holds is the same number there
     source   CANN's CastRemovePass
     """
@@ -53,7 +61,11 @@ class CastRemovePass(Pass):
     patterns = (
         Pattern("CastToSame", op.Cast(x, _as="cast"), where=casts_nothing),
         Pattern("CastCast", op.Cast(op.Cast(x, _as="inner"), _as="outer"), _cast_cast),
-        Pattern("CastConstantOfShape", op.Cast(op.ConstantOfShape(x, _as="fill"), _as="cast"), _constant_of_shape),
+        Pattern(
+            "CastConstantOfShape",
+            op.Cast(op.ConstantOfShape(x, _as="fill"), _as="cast"),
+            _constant_of_shape,
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

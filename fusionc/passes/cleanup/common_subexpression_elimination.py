@@ -5,16 +5,21 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-_AS_CHEAP = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size")  # as a copy of their result
+# as a copy of their result
+_AS_CHEAP = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size")
 _ORDERED = {"Max", "Min"}  # of −0 and +0 they return the one that comes first or last
 
 
 def _key(node: Node) -> tuple[Any, ...]:
-    """Nodes with equal keys compute the same: operator, attributes, the very same inputs, as many outputs.
+    """Nodes with equal keys compute the same: operator, attributes, the very same inputs, as many
+    outputs.
 
-    The number of outputs decides how a Split without sizes cuts, and whether an old BatchNormalization is training.
+    The number of outputs decides how a Split without sizes cuts, and whether an old
+    BatchNormalization is training.
     """
-    attributes = sorted((a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute)
+    attributes = sorted(
+        (a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute
+    )
     inputs = [id(value) if value is not None else 0 for value in node.inputs]
     while inputs and not inputs[-1]:
         inputs.pop()
@@ -26,7 +31,8 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 def _find(graph: Graph) -> Iterator[Match]:
     first: dict[tuple[Any, ...], Node] = {}
-    for node in graph.ordered():  # producers first: their merging makes the inputs of later nodes equal
+    # producers first: their merging makes the inputs of later nodes equal
+    for node in graph.ordered():
         if node.bodies or node.is_op("Constant") or not is_pure(node):
             continue
         kept = first.setdefault(_key(node), node)
@@ -38,11 +44,13 @@ def _find(graph: Graph) -> Iterator[Match]:
 class CommonSubexpressionEliminationPass(Pass):
     """Two nodes that compute the same become one.
 
-    before   f(x), f(x): equal operator, attributes and inputs (of commutative operators in either order)
+    before   f(x), f(x): equal operator, attributes and inputs (of commutative operators in either
+             order)
     after    one f(x), used twice; an Identity of it where both are graph outputs
-    refuses  several graph outputs that would share values with others; an operator that costs no more than a copy
-    never    random or stateful operators, custom operators, operators with subgraphs; constants are left to
-             RemoveSameConstPass
+    refuses  several graph outputs that would share values with others; an operator that costs no
+             more than a copy
+    never    random or stateful operators, custom operators, operators with subgraphs; constants are
+             left to RemoveSameConstPass
     algebra  equal functions of equal values are equal, bit by bit
     source   CANN's CommonSubexpressionEliminationPass
     """
@@ -51,7 +59,12 @@ class CommonSubexpressionEliminationPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         equal: list[Edge] = m.equal
-        is_bound = [old.is_output and value.is_output for old, value in zip(m.outputs, equal, strict=True)]
+        is_bound = [
+            old.is_output and value.is_output for old, value in zip(m.outputs, equal, strict=True)
+        ]
         if sum(is_bound) != 1 or m.nodes[0].is_op(*_AS_CHEAP):
             return equal
-        return [new.Identity(value) if bound else value for value, bound in zip(equal, is_bound, strict=True)]
+        return [
+            new.Identity(value) if bound else value
+            for value, bound in zip(equal, is_bound, strict=True)
+        ]

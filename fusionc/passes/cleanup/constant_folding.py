@@ -24,21 +24,27 @@ _DOTS = frozenset(map(str, range(1, 64)))  # labels of axes that an ellipsis sta
 
 BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
 _BATCH = 256 << 20  # bytes that are read and made together, as far as they are known
-_spent: WeakKeyDictionary[Model, int] = WeakKeyDictionary()  # multiplications that folding has taken
-_costly: WeakKeyDictionary[Node, str] = WeakKeyDictionary()  # what ended or blocked onnxruntime, and the reason
+# multiplications that folding has taken
+_spent: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
+# what ended or blocked onnxruntime, and the reason
+_costly: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
 _FEW_BYTES = 256  # of numbers that may be unpacked all the same, as the scalars of formulas
 _GROWS = "the model would grow by more than 1 MiB"
 
 
 def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
-    """The nodes whose inputs are all known before the model runs, producers first, and the multiplications of each.
-    Those that would take too much are rejected."""
+    """The nodes whose inputs are all known before the model runs, producers first, and the
+    multiplications of each. Those that would take too much are rejected.
+    """
     found: dict[Node, int] = {}
     spent = _spent.get(graph.model, 0)
     for node in graph.ordered():
         if node in rejected or not node.outputs or not can_evaluate(node):
             continue
-        if all(value is None or value.is_constant or value.producer in found for value in needed_inputs(node)):
+        if all(
+            value is None or value.is_constant or value.producer in found
+            for value in needed_inputs(node)
+        ):
             reason, work = _why_not_computed(node, spent)
             if reason is None:
                 found[node] = work
@@ -55,8 +61,9 @@ def _is_needed(node: Node, foldable: Mapping[Node, int]) -> bool:
 
 
 def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], left: int) -> list[Node]:
-    """The foldable nodes that something else needs. Those that are known to be too large are rejected without being
-    computed, and what they are made of is needed instead."""
+    """The foldable nodes that something else needs. Those that are known to be too large are
+    rejected without being computed, and what they are made of is needed instead.
+    """
     pending = [node for node in foldable if _is_needed(node, foldable)]
     frontier: dict[Node, None] = {}
     while pending:
@@ -86,12 +93,21 @@ def _batches(nodes: list[Node]) -> Iterator[list[Node]]:
         yield batch
 
 
-def _affordable(results: dict[Node, dict[Value, np.ndarray[Any, Any]]], left: int) -> tuple[dict[Node, None], int]:
-    """Which of the results the budget allows, all if it can be, else the small ones first; and what they cost."""
-    total = sum(_stored_bytes(arrays.values()) for arrays in results.values()) - _freed_bytes(results)
+def _affordable(
+    results: dict[Node, dict[Value, np.ndarray[Any, Any]]], left: int
+) -> tuple[dict[Node, None], int]:
+    """Which of the results the budget allows, all if it can be, else the small ones first; and what
+    they cost.
+    """
+    total = sum(_stored_bytes(arrays.values()) for arrays in results.values()) - _freed_bytes(
+        results
+    )
     if total <= left:
         return dict.fromkeys(results), max(total, 0)
-    growths = {node: _stored_bytes(arrays.values()) - _freed_bytes([node]) for node, arrays in results.items()}
+    growths = {
+        node: _stored_bytes(arrays.values()) - _freed_bytes([node])
+        for node, arrays in results.items()
+    }
     chosen: dict[Node, None] = {}
     spent = 0
     for node, growth in sorted(growths.items(), key=lambda item: item[1]):
@@ -102,7 +118,9 @@ def _affordable(results: dict[Node, dict[Value, np.ndarray[Any, Any]]], left: in
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Fold what is left at the border of the constant part; what may not be folded moves the border."""
+    """Fold what is left at the border of the constant part; what may not be folded moves the
+    border.
+    """
     rejected = {node: _costly[node] for node in graph.nodes if node in _costly} if _costly else {}
     while True:
         foldable, left = _foldable(graph, rejected), BUDGET - graph.model.folding_growth
@@ -118,7 +136,9 @@ def _find(graph: Graph) -> Iterator[Match]:
             _costly.update({node: found.reasons[node] for node in found.costly})
             for node in chosen:
                 arrays = found.arrays[node]
-                yield Match(graph, (node,), list(arrays), {"arrays": list(arrays.values()), "reason": ""})
+                yield Match(
+                    graph, (node,), list(arrays), {"arrays": list(arrays.values()), "reason": ""}
+                )
         if not new:
             break
         rejected.update(new)
@@ -127,7 +147,8 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 def _constant_nodes(graph: Graph) -> Iterator[Match]:
-    if graph.in_function or graph.model.ir_version < 4:  # no initializers there, or only as graph inputs
+    # no initializers there, or only as graph inputs
+    if graph.in_function or graph.model.ir_version < 4:
         return
     for node in graph.of_operator("Constant"):
         (value,) = node.outputs
@@ -136,9 +157,11 @@ def _constant_nodes(graph: Graph) -> Iterator[Match]:
 
 
 def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
-    """Why a node is not computed although its inputs are known, and how many multiplications it would take.
+    """Why a node is not computed although its inputs are known, and how many multiplications it
+    would take.
 
-    It would take too much memory or time, as far as the shapes tell before; `spent` are the multiplications of others.
+    It would take too much memory or time, as far as the shapes tell before; `spent` are the
+    multiplications of others.
     """
     if _unpacks(node):
         return "the numbers are stored in fewer bits, and unpacked when the model is loaded", 0
@@ -147,14 +170,24 @@ def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
     if max(made, between) > max(_MOST_BYTES, read):
         return f"it would take more than {_MOST_BYTES >> 20} MiB to compute", 0
     if work > _MOST_WORK or (work and spent + work > _MOST_TOGETHER):
-        return f"it would take more than {_MOST_WORK // 10**9} billion multiplications to compute", 0
+        return (
+            f"it would take more than {_MOST_WORK // 10**9} billion multiplications to compute",
+            0,
+        )
     return None, work
 
 
 def _unpacks(node: Node) -> bool:
-    """Whether a node casts weights of few bits: onnxruntime does it at load, so that folding gains nothing but size."""
+    """Whether a node casts weights of few bits: onnxruntime does it at load, so that folding gains
+    nothing but size.
+    """
     packed, made = (node.inputs[0], node.outputs[0]) if node.op == "Cast" else (None, None)
-    if packed is None or made is None or packed.elem_type not in NARROW or not is_real(made.elem_type):
+    if (
+        packed is None
+        or made is None
+        or packed.elem_type not in NARROW
+        or not is_real(made.elem_type)
+    ):
         return False
     return _known_bytes(made) - _known_bytes(packed) > _FEW_BYTES
 
@@ -177,9 +210,14 @@ def _multiplications(node: Node) -> int:
 
 
 def _einsum(node: Node) -> tuple[int, int]:
-    """Multiplications, and the bytes of the largest product between, where two operands after the other are joined."""
+    """Multiplications, and the bytes of the largest product between, where two operands after the
+    other are joined.
+    """
     left, arrow, result = node.attr("equation").replace(" ", "").partition("->")
-    terms = [_labels(term, _known_shape(value)) for term, value in zip(left.split(","), node.inputs, strict=False)]
+    terms = [
+        _labels(term, _known_shape(value))
+        for term, value in zip(left.split(","), node.inputs, strict=False)
+    ]
     dtype = None if node.inputs[0] is None else node.inputs[0].dtype
     if dtype is None or not arrow or any(term is None for term in terms):
         return 0, 0
@@ -189,13 +227,19 @@ def _einsum(node: Node) -> tuple[int, int]:
     for number, term in enumerate(terms[1:], start=2):
         product |= (term or {}).keys()
         work += math.prod(sizes[label] for label in product)
-        product &= {label for later in terms[number:] for label in later or {}} | set(result) | _DOTS & product
+        product &= (
+            {label for later in terms[number:] for label in later or {}}
+            | set(result)
+            | _DOTS & product
+        )
         largest = max(largest, math.prod(sizes[label] for label in product))
     return work, largest * dtype.itemsize
 
 
 def _labels(term: str, shape: tuple[int, ...] | None) -> dict[str, int] | None:
-    """The size of each label of an operand; the axes of an ellipsis are called by their place from the right."""
+    """The size of each label of an operand; the axes of an ellipsis are called by their place from
+    the right.
+    """
     if shape is None:
         return None
     before, dots, after = term.partition("...")
@@ -234,7 +278,8 @@ def _freed_bytes(nodes: Iterable[Node]) -> int:
             elif (array := value.constant()) is not None:
                 freed += _stored_bytes([array])
             elif value.producer is not None and all(
-                o is None or o is value or missing.get(o, o.use_count) == 0 for o in value.producer.outputs
+                o is None or o is value or missing.get(o, o.use_count) == 0
+                for o in value.producer.outputs
             ):
                 pending.append(value.producer)
     return freed
@@ -245,7 +290,11 @@ def _stored_bytes(arrays: Iterable[np.ndarray[Any, Any]]) -> int:
     total = 0
     for array in arrays:
         is_text = array.dtype.kind == "O"
-        total += sum(len(s.encode() if isinstance(s, str) else s) for s in array.flat) if is_text else array.nbytes
+        total += (
+            sum(len(s.encode() if isinstance(s, str) else s) for s in array.flat)
+            if is_text
+            else array.nbytes
+        )
     return total
 
 
@@ -254,13 +303,15 @@ class ConstantFoldingPass(Pass):
 
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
-    refuses  what onnxruntime cannot compute, or not within 10 seconds of processor time and 2 GiB; what takes 512 MiB,
-             or 4 billion multiplications, as far as shapes tell; results that would make the model larger by more than
-             1 MiB in all, compared with the constants that are not needed any more (a fold that shrinks the model is
-             always done); Casts of weights of at most 8 bits, or of bfloat16, to larger types: onnxruntime folds them
-             at load
-    never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and DequantizeLinear
-             (their pairs say how the model is quantized), elements that numpy has not
+    refuses  what onnxruntime cannot compute, or not within 10 seconds of processor time and 2 GiB;
+             what takes 512 MiB, or 4 billion multiplications, as far as shapes tell; results that
+             would make the model larger by more than 1 MiB in all, compared with the constants that
+             are not needed any more (a fold that shrinks the model is always done); Casts of
+             weights of at most 8 bits, or of bfloat16, to larger types: onnxruntime folds them at
+             load
+    never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and
+             DequantizeLinear (their pairs say how the model is quantized), elements that numpy has
+             not
     algebra  a function of constants is a constant
     source   CANN's ConstantFoldingPass
     """

@@ -9,7 +9,9 @@ _SHAPE = keep(op.Shape(x, _as="shape"))
 
 
 def _picked(m: Match) -> list[Element] | None:
-    """The dimensions that the Shape holds, or that the Gather or Slice takes out of it, as far as they are known."""
+    """The dimensions that the Shape holds, or that the Gather or Slice takes out of it, as far as
+    they are known.
+    """
     if m.index is None:
         return elements(m.outputs[0])
     dims, index = elements(m.shape.outputs[0]), m.index.constant()
@@ -36,7 +38,8 @@ def _size(m: Match, new: Tape) -> Result:
 class DimensionComputePass(Pass):
     """Dimensions that are known before the model runs become constants.
 
-    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), where the dimensions asked for are known
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), where the dimensions asked
+             for are known
     after    a constant
     refuses  nothing of its own
     never    a dimension that is only declared, where onnx knows the operator and does not infer it

@@ -16,7 +16,9 @@ def _calls(graph: Graph) -> Iterator[Match]:
             living = filter(is_alive, graph.model.graphs)
             calls = sum(len(other.by_operator.get(node.operator, ())) for other in living)
             drops = (function,) if calls == 1 else ()
-            yield Match(graph, (node,), node.outputs, {"node": node, "function": function}, drops=drops)
+            yield Match(
+                graph, (node,), node.outputs, {"node": node, "function": function}, drops=drops
+            )
 
 
 class FunctionInlinePass(Pass):
@@ -24,9 +26,9 @@ class FunctionInlinePass(Pass):
 
     before   f(x, attribute = 3)
     after    the body of f with x for its input and 3 for its attribute; f goes with its last call
-    refuses  bodies with control flow, or with random numbers without a seed; operators that mean something else at the
-             opset of the model; a function with the name of an operator that onnx or onnxruntime has: onnxruntime runs
-             that one
+    refuses  bodies with control flow, or with random numbers without a seed; operators that mean
+             something else at the opset of the model; a function with the name of an operator that
+             onnx or onnxruntime has: onnxruntime runs that one
     never    by default: a function may be what a runtime has a kernel for
     algebra  the definition of a call
     source   onnx's inliner; passes see types and constants that a function body hides
@@ -37,7 +39,9 @@ class FunctionInlinePass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         node = m.node
-        if not is_foreign(node) or has_operator(node.op, node.domain, node.graph.opset_of(node.domain)):
+        if not is_foreign(node) or has_operator(
+            node.op, node.domain, node.graph.opset_of(node.domain)
+        ):
             refuse("the runtime has an operator of this name, which it may take for the function")
         attributes = parameters(m.function.proto, m.node.proto)
         return inlined(new, m.node, m.function, m.node.inputs, attributes)

@@ -7,7 +7,9 @@ x = var("x")
 
 
 def _same_shape(m: Match) -> bool:
-    """Whether the shape is known to stay. These operators keep the order of the elements, or cannot change it then."""
+    """Whether the shape is known to stay. These operators keep the order of the elements, or cannot
+    change it then.
+    """
     (result,) = m.outputs
     return same_shape(m.x.shape, result.shape)
 
@@ -32,19 +34,24 @@ def _pads_nothing(m: Match) -> bool:
 def _resizes_nothing(m: Match) -> bool:
     """Whether the mode is nearest, all scales are 1, and the shape is known to stay."""
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
-    is_moved = m.node.attr("coordinate_transformation_mode") in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
-    return m.node.attr("mode") == "nearest" and not is_moved and _same_shape(m) and _is_all(scales, 1)
+    is_moved = m.node.attr("coordinate_transformation_mode") in (
+        "tf_crop_and_resize",
+        "tf_half_pixel_for_nn",
+    )
+    return (
+        m.node.attr("mode") == "nearest" and not is_moved and _same_shape(m) and _is_all(scales, 1)
+    )
 
 
 class NoUseReshapeRemovePass(Pass):
     """Operators of shape that change nothing become their input.
 
-    before   Reshape, Flatten, Squeeze, Unsqueeze, Expand to the shape that x has; Slice that takes everything;
-             Tile that repeats once; Pad by nothing; Resize (nearest) by 1
+    before   Reshape, Flatten, Squeeze, Unsqueeze, Expand to the shape that x has; Slice that takes
+             everything; Tile that repeats once; Pad by nothing; Resize (nearest) by 1
     after    x
     refuses  a graph output that would lose its name, because x is a graph input or another output
-    never    a shape that is not known to stay, number by number and symbol by symbol; Slice with other steps than 1,
-             which may turn x round
+    never    a shape that is not known to stay, number by number and symbol by symbol; Slice with
+             other steps than 1, which may turn x round
     algebra  the elements and their order are those of x
     source   CANN's NoUseReshapeRemovePass and ReshapeRemovePass
     """
@@ -52,7 +59,9 @@ class NoUseReshapeRemovePass(Pass):
     aliases = ("ReshapeRemovePass",)
     patterns = (
         Pattern(
-            "Reshape", op["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"](x, rest("options")), where=_same_shape
+            "Reshape",
+            op["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"](x, rest("options")),
+            where=_same_shape,
         ),
         Pattern("Slice", op.Slice(x, rest("options")), where=slices_nothing_off),
         Pattern("Tile", op.Tile(x, rest("options")), where=_tiles_once),

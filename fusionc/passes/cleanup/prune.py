@@ -13,7 +13,8 @@ def _dead_nodes(graph: Graph) -> Iterator[Match]:
 
 
 def _unused_constants(graph: Graph) -> Iterator[Match]:
-    if graph.model.ir_version < 4:  # there, an initializer is a graph input as well, and inputs stay
+    # there, an initializer is a graph input as well, and inputs stay
+    if graph.model.ir_version < 4:
         return
     for constant in list(graph.constants()):
         if not constant.is_used:
@@ -25,7 +26,9 @@ def _unused_functions(graph: Graph) -> Iterator[Match]:
         return
     functions = graph.model.functions
     needed: set[tuple[str, str, str]] = set()
-    called = [(node.domain, node.op_type, node.overload) for node in training_nodes(graph.model.proto)]
+    called = [
+        (node.domain, node.op_type, node.overload) for node in training_nodes(graph.model.proto)
+    ]
     reached = list(graph.nodes)
     while called or reached:
         if not called:
@@ -43,11 +46,12 @@ def _unused_functions(graph: Graph) -> Iterator[Match]:
 class PrunePass(Pass):
     """What nothing needs is removed: nodes, constants, model-local functions.
 
-    before   a node none of whose outputs is used; an initializer nobody reads; a function nobody calls
+    before   a node none of whose outputs is used; an initializer nobody reads; a function nobody
+             calls
     after    nothing
     refuses  nothing
-    never    what training information names, graph inputs, initializers that the caller may override; random,
-             stateful or custom operators
+    never    what training information names, graph inputs, initializers that the caller may
+             override; random, stateful or custom operators
     algebra  what no output depends on changes no output
     source   CANN's PrunePass and UnusedConstPass
     """

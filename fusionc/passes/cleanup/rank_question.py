@@ -35,15 +35,21 @@ def _choices(answer: Edge, says: bool = True) -> Iterator[tuple[Node, bool]]:
 
 
 def _added(node: Node) -> int | None:
-    """What an operator adds to the rank of its first input; None where that is another operator, or unknown."""
+    """What an operator adds to the rank of its first input; None where that is another operator, or
+    unknown.
+    """
     if node.domain != "" or node.op not in _ADDS or node.has_references:
         return None
     axes = [] if node.op == "Identity" else axes_of(node)
-    return None if axes is None or (node.op == "Squeeze" and not axes) else _ADDS[node.op] * len(axes)
+    return (
+        None if axes is None or (node.op == "Squeeze" and not axes) else _ADDS[node.op] * len(axes)
+    )
 
 
 def _rank_in(made: Edge | None, value: Edge, rank: int) -> int | None:
-    """The rank of what a branch makes where that of the value is this one; None where it does not follow from it."""
+    """The rank of what a branch makes where that of the value is this one; None where it does not
+    follow from it.
+    """
     if made is value:
         return rank
     node = None if made is None else made.producer
@@ -53,7 +59,9 @@ def _rank_in(made: Edge | None, value: Edge, rank: int) -> int | None:
 
 
 def _is_seen(node: Node) -> bool:
-    """Whether something that a node makes reaches an output of its graph: what does not may never be run."""
+    """Whether something that a node makes reaches an output of its graph: what does not may never
+    be run.
+    """
     pending, seen = [node], {node}
     while pending:
         for value in pending.pop().outputs:
@@ -82,18 +90,24 @@ def _wanted_ranks(value: Edge) -> Iterator[int]:
 class RankQuestionPass(Pass):
     """A question for the rank of a value is answered where the model fails with every other rank.
 
-    before   Size(Shape(v)) == r as the condition of Ifs whose results go to an LSTM, GRU or RNN, where v is what an If
-             makes, of one rank in one branch and of another one in the other
+    before   Size(Shape(v)) == r as the condition of Ifs whose results go to an LSTM, GRU or RNN,
+             where v is what an If makes, of one rank in one branch and of another one in the other
     after    the answer
-    refuses  ranks that are unknown; where both answers are possible; where another answer would let a model run that
-             fails
+    refuses  ranks that are unknown; where both answers are possible; where another answer would let
+             a model run that fails
     algebra  LSTM, GRU and RNN take x and initial states of rank 3 alone
-    source   torch's LSTMCell, LSTM and GRU as scripts, which ask whether there is a batch; silero-vad
+    source   torch's LSTMCell, LSTM and GRU as scripts, which ask whether there is a batch;
+             silero-vad
     """
 
     patterns = (
-        Pattern("Rank", op.Equal(op.Size(op.Shape(var("v"), _as="shape")), const("r"), _as="equal")),
-        Pattern("RankSecond", op.Equal(const("r"), op.Size(op.Shape(var("v"), _as="shape")), _as="equal")),
+        Pattern(
+            "Rank", op.Equal(op.Size(op.Shape(var("v"), _as="shape")), const("r"), _as="equal")
+        ),
+        Pattern(
+            "RankSecond",
+            op.Equal(const("r"), op.Size(op.Shape(var("v"), _as="shape")), _as="equal"),
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -16,7 +16,9 @@ _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the ext
 
 
 def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
-    """Where the elements of a large constant lie, if they are in an external file: file, offset, length."""
+    """Where the elements of a large constant lie, if they are in an external file: file, offset,
+    length.
+    """
     data = constant.data
     if constant.nbytes <= _LARGEST or not isinstance(data, TensorProto) or not is_external(data):
         return ()
@@ -38,7 +40,9 @@ def _hash(constant: Constant) -> object:
     return element_digest(bits_of(constant))
 
 
-def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) -> Iterator[list[Constant]]:
+def _groups(
+    constants: Iterable[Constant], key: Callable[[Constant], object]
+) -> Iterator[list[Constant]]:
     """Constants with equal keys, in order; those that are alone are left out."""
     found: dict[object, list[Constant]] = {}
     for constant in constants:
@@ -47,11 +51,16 @@ def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) ->
 
 
 def _is_changed_at_load(constant: Constant) -> bool:
-    """Whether onnxruntime may make another tensor of a constant, once for each operator that reads it."""
+    """Whether onnxruntime may make another tensor of a constant, once for each operator that reads
+    it.
+    """
     if constant.elem_type != TensorProto.INT8:
         return False
     read = ((user, CHANGED_TO_UNSIGNED.get(user.operator, ())) for user in constant.outputs)
-    return any(constant in (user.inputs[at] for at in places if at < len(user.inputs)) for user, places in read)
+    return any(
+        constant in (user.inputs[at] for at in places if at < len(user.inputs))
+        for user, places in read
+    )
 
 
 def _find(graph: Graph) -> Iterator[Match]:
@@ -61,7 +70,9 @@ def _find(graph: Graph) -> Iterator[Match]:
             for kept, *others in _groups(similar, _hash):
                 for constant in others:
                     if constant.is_used and not constant.is_pinned:
-                        yield Match(graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,))
+                        yield Match(
+                            graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,)
+                        )
 
 
 class RemoveSameConstPass(Pass):
@@ -70,9 +81,10 @@ class RemoveSameConstPass(Pass):
     before   two initializers of equal type, dimensions and elements
     after    one of them, used in both places
     refuses  a constant that is a graph output
-    never    initializers that the caller may override, or that an annotation or training information names; int8
-             weights and zero points of quantized operators: onnxruntime, which makes them uint8 in some models, makes
-             what two operators share twice, and then cannot load the model
+    never    initializers that the caller may override, or that an annotation or training
+             information names; int8 weights and zero points of quantized operators: onnxruntime,
+             which makes them uint8 in some models, makes what two operators share twice, and then
+             cannot load the model
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

@@ -28,16 +28,28 @@ def _patterns(name: str, operators: Any) -> tuple[Pattern, Pattern]:
     scale, zero = const("scale"), const("zero")
     same = keep(operators.DequantizeLinear(var("x"), scale, zero, _as="inner"))
     weights = keep(operators.DequantizeLinear(const("x"), scale, zero, _as="inner"))
-    moved = keep(op["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"](weights, rest("options"), _as="move"))
+    moved = keep(
+        op["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"](
+            weights, rest("options"), _as="move"
+        )
+    )
     return (
-        Pattern(f"Requantize{name}", operators.QuantizeLinear(same, scale, zero, _as="outer"), _same),
-        Pattern(f"RequantizeConstant{name}", operators.QuantizeLinear(moved, scale, zero, _as="outer"), _moved),
+        Pattern(
+            f"Requantize{name}", operators.QuantizeLinear(same, scale, zero, _as="outer"), _same
+        ),
+        Pattern(
+            f"RequantizeConstant{name}",
+            operators.QuantizeLinear(moved, scale, zero, _as="outer"),
+            _moved,
+        ),
     )
 
 
 def _same(m: Match, new: Tape) -> Result:
     _check(m)
-    if m.inner.attr("axis") != m.outer.attr("axis") or m.inner.attr("block_size") != m.outer.attr("block_size"):
+    if m.inner.attr("axis") != m.outer.attr("axis") or m.inner.attr("block_size") != m.outer.attr(
+        "block_size"
+    ):
         refuse("the axis or the block is another one")
     return m.x
 
@@ -53,20 +65,44 @@ def _find(graph: Graph) -> Iterator[Match]:
     """Values that are dequantized, moved, and quantized in the same way."""
     for outer in [node for key in sorted(QUANTIZE) for node in graph.of_operator(key[1], key[0])]:
         moves, inner = _way_back(outer)
-        if not moves or inner is None or inner.operator not in DEQUANTIZE or inner.domain != outer.domain:
+        if (
+            not moves
+            or inner is None
+            or inner.operator not in DEQUANTIZE
+            or inner.domain != outer.domain
+        ):
             continue
         x, scale, zero = (*inner.inputs, None, None)[:3]
         others = (*outer.inputs, None, None)[1:3]
-        if x is not None and not x.is_constant and _is_equal(scale, others[0]) and _is_equal(zero, others[1]):
-            captures = {"x": x, "scale": scale, "zero": zero, "inner": inner, "outer": outer, "moves": moves}
+        if (
+            x is not None
+            and not x.is_constant
+            and _is_equal(scale, others[0])
+            and _is_equal(zero, others[1])
+        ):
+            captures = {
+                "x": x,
+                "scale": scale,
+                "zero": zero,
+                "inner": inner,
+                "outer": outer,
+                "moves": moves,
+            }
             yield Match(graph, (*moves, outer), outer.outputs, captures)
 
 
 def _way_back(outer: Node) -> tuple[list[Node], Node | None]:
-    """The nodes in front of one that only move elements, in their order, and what makes the value that they move."""
+    """The nodes in front of one that only move elements, in their order, and what makes the value
+    that they move.
+    """
     moves: list[Node] = []
     maker = _maker(outer)
-    while maker is not None and maker.is_op(*_MOVES) and maker.graph is outer.graph and len(maker.outputs) == 1:
+    while (
+        maker is not None
+        and maker.is_op(*_MOVES)
+        and maker.graph is outer.graph
+        and len(maker.outputs) == 1
+    ):
         moves.append(maker)
         maker = _maker(maker)
     return moves[::-1], maker
@@ -93,7 +129,9 @@ def _moved_as_integers(m: Match, new: Tape) -> Result:
     element = element_type(m.zero.constant().dtype)  # in the body of a function others are unknown
     for move in m.moves:
         if move.op == "MaxPool" and (m.scale.constant() < 0 or m.opset < _INTEGER_POOL):
-            refuse("MaxPool takes integers from opset 12 on, and the largest only of a positive scale")
+            refuse(
+                "MaxPool takes integers from opset 12 on, and the largest only of a positive scale"
+            )
         if m.graph.model.is_for_onnxruntime and not has_cpu_kernel(move.op, "", m.opset, element):
             refuse(f"no CPU kernel for {move.op} of such integers")
         value = new.node(move.op, [value, *move.inputs[1:]], like=move)
@@ -114,14 +152,17 @@ def _check(m: Match) -> None:
 class RequantizeRemovePass(Pass):
     """What is dequantized and quantized again in the same way stays quantized.
 
-    before   QuantizeLinear(DequantizeLinear(q, s, z), s, z); QuantizeLinear(f(DequantizeLinear(q, s, z)), s, z), f
-             being MaxPool or what moves elements: Reshape, Transpose, Slice, Gather, Expand, … one after another
+    before   QuantizeLinear(DequantizeLinear(q, s, z), s, z); QuantizeLinear(f(DequantizeLinear(q,
+             s, z)), s, z), f being MaxPool or what moves elements: Reshape, Transpose, Slice,
+             Gather, Expand, … one after another
     after    q; f(q)
-    refuses  other elements than integers of 8 or 16 bits, and scales other than float32, or so small or large that
-             products may be subnormal or infinite; another axis or block; more than one scale where elements move; an f
-             that the target has no kernel for; MaxPool below opset 12, or of a negative scale
+    refuses  other elements than integers of 8 or 16 bits, and scales other than float32, or so
+             small or large that products may be subnormal or infinite; another axis or block; more
+             than one scale where elements move; an f that the target has no kernel for; MaxPool
+             below opset 12, or of a negative scale
     never    a scale or zero point that is no constant
-    algebra  (q − z)·s is rounded by one part in 2²⁴ at most, and so is its quotient by s: less than ½ from q − z
+    algebra  (q − z)·s is rounded by one part in 2²⁴ at most, and so is its quotient by s: less than
+             ½ from q − z
     source   onnxruntime's DoubleQDQPairsRemover and its folding of constants in quantized form
     """
 

@@ -14,12 +14,18 @@ _KEPT = keep(op.Shape(x, _as="shape"))
 
 
 def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
-    """The inputs that a caller has to feed, and their dimensions, where what is asked for its shape is none of them."""
+    """The inputs that a caller has to feed, and their dimensions, where what is asked for its shape
+    is none of them.
+    """
     value, main = shape.inputs[0], shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
         return
     stored = initialized(main.proto)
-    yield from ((source, list(source.shape)) for source in main.inputs if source.shape and source.name not in stored)
+    yield from (
+        (source, list(source.shape))
+        for source in main.inputs
+        if source.shape and source.name not in stored
+    )
 
 
 def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
@@ -32,15 +38,23 @@ def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
 
 
 def _can_pick(m: Match) -> bool:
-    """Whether inputs of the model have all dimensions that anybody takes out of the Shape, which is needed no more."""
+    """Whether inputs of the model have all dimensions that anybody takes out of the Shape, which is
+    needed no more.
+    """
     made: Edge = m.shape.outputs[0]
-    takers = [taker for taker in made.outputs if taker.is_op("Gather", "Slice") and taker.inputs[0] is made]
+    takers = [
+        taker
+        for taker in made.outputs
+        if taker.is_op("Gather", "Slice") and taker.inputs[0] is made
+    ]
     is_all = len(takers) == made.use_count and not made.is_output
     return is_all and all(_places(m.shape, taker.outputs[0]) is not None for taker in takers)
 
 
 def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
-    """The first input that has all dimensions of the Shape side by side, and the attributes of a Shape of them."""
+    """The first input that has all dimensions of the Shape side by side, and the attributes of a
+    Shape of them.
+    """
     wanted = elements(m.outputs[0]) or []
     for source, dims in _sources(m.shape) if wanted else ():
         if wanted == dims:
@@ -66,15 +80,18 @@ def _shape(m: Match, new: Tape) -> Result:
 class ShapeOfInputPass(Pass):
     """Dimensions that an input of the model has, too, are taken from there.
 
-    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), where an input of the model has the same dimensions
-    after    Shape(input), Gather(Shape(input), j): equal ones become one, and what shapes alone kept apart, heads of an
-             attention say, is free to be fused
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), where an input of the model has the
+             same dimensions
+    after    Shape(input), Gather(Shape(input), j): equal ones become one, and what shapes alone
+             kept apart, heads of an attention say, is free to be fused
     refuses  nothing of its own
-    never    by default: where a tensor has no elements, a 0 among the computed sizes of a Reshape means a dimension of
-             its input, which may have another size; a Shape out of which anything is taken that no input has; inside
-             functions, which do not see the inputs of the model; an input with a default
+    never    by default: where a tensor has no elements, a 0 among the computed sizes of a Reshape
+             means a dimension of its input, which may have another size; a Shape out of which
+             anything is taken that no input has; inside functions, which do not see the inputs of
+             the model; an input with a default
     algebra  two dimensions of one symbol are of one size
-    source   exporters ask each tensor for its shape; onnxruntime's attention fusions look through such Shapes
+    source   exporters ask each tensor for its shape; onnxruntime's attention fusions look through
+             such Shapes
     """
 
     numerics = "approximate"

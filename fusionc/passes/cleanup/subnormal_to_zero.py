@@ -12,7 +12,8 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _AT_ONCE = 1 << 16  # elements that are looked at together, in the cache: they may lie in a file
-_HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()  # whether a constant has subnormal elements: read once
+# whether a constant has subnormal elements: read once
+_HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
 _FACTOR = 2.0**40  # by which operators may enlarge a difference, together
 _DOMAINS = ("", MICROSOFT)
 _FARTHEST = 5_000  # nodes; more of them are not looked at
@@ -34,7 +35,8 @@ HardSigmoid HardSwish Identity LeakyRelu Mish Neg PRelu Pad ReduceMax ReduceMean
 QuickGelu Reshape Resize Selu Slice Softplus SpaceToDepth Split Squeeze Tanh Tile Transpose Unsqueeze
 """
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# Behind these, and sums, nothing is left of it: other channels are added, or numbers that are not small.
+# Behind these, and sums, nothing is left of it: other channels are added, or numbers that are not
+# small.
 _ENDS = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
 
 
@@ -49,7 +51,9 @@ def _anywhere(node: Node, value: Edge) -> float:
 def _by_factors(node: Node, value: Edge) -> float:
     """The largest of the constants among the other inputs."""
     others = (read.constant() for read in node.inputs if read is not None and read is not value)
-    return max((float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0)
+    return max(
+        (float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0
+    )
 
 
 def _by_divisor(node: Node, value: Edge) -> float:
@@ -60,7 +64,11 @@ def _by_divisor(node: Node, value: Edge) -> float:
 
 def _by_deviation(node: Node, value: Edge) -> float:
     epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
-    return _is_data(node, value) * _by_factors(node, value) / math.sqrt(epsilon) if epsilon > 0 else math.inf
+    return (
+        _is_data(node, value) * _by_factors(node, value) / math.sqrt(epsilon)
+        if epsilon > 0
+        else math.inf
+    )
 
 
 def _without_places(node: Node, value: Edge) -> float:
@@ -90,12 +98,16 @@ _MIXES = frozenset((*_ENDS.split(), *_SUMS))
 
 
 def _is_subnormal(array: Array) -> Array:
-    """Which elements of floating-point numbers are not 0, and smaller than the smallest normal number."""
+    """Which elements of floating-point numbers are not 0, and smaller than the smallest normal
+    number.
+    """
     return np.asarray((np.abs(array) < float_info(array.dtype).smallest_normal) & (array != 0))
 
 
 def count_subnormal(array: Array) -> int:
-    """How many elements of float32 or float64 are subnormal; none of other types is. A part is looked at at a time."""
+    """How many elements of float32 or float64 are subnormal; none of other types is. A part is
+    looked at at a time.
+    """
     if array.dtype.kind != "f" or array.itemsize < 4:
         return 0
     bits, found = array.reshape(-1).view(array.dtype.str.replace("f", "u")), 0
@@ -126,7 +138,9 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 def _require_small_effect(constant: Edge) -> None:
-    """Refuses where the difference of a constant by a smallest normal number may grow on its way to the outputs."""
+    """Refuses where the difference of a constant by a smallest normal number may grow on its way to
+    the outputs.
+    """
     if constant.is_output:
         refuse("the constant is an output")
     for user in constant.outputs:
@@ -134,7 +148,8 @@ def _require_small_effect(constant: Edge) -> None:
         if any(read is constant and place not in places for place, read in enumerate(user.inputs)):
             refuse("the constant is used in another way, too")
     reached: dict[Edge, float] = {}  # and how many times larger the difference may be there
-    pending: list[tuple[float, int, float, Edge]] = []  # in the order of the model: then most are looked at once
+    # in the order of the model: then most are looked at once
+    pending: list[tuple[float, int, float, Edge]] = []
 
     def reach(value: Edge, times: float) -> None:
         if reached.get(value, 0.0) < times:
@@ -153,8 +168,9 @@ def _require_small_effect(constant: Edge) -> None:
 
 
 def _behind(value: Edge, times: float) -> Iterator[tuple[Edge, float]]:
-    """The values that a small difference of this one reaches, and how many times larger it may be there, if it is so
-    much larger here. Refuses where that is too much."""
+    """The values that a small difference of this one reaches, and how many times larger it may be
+    there, if it is so much larger here. Refuses where that is too much.
+    """
     if any(graph is not graph.model.main for graph in value.output_of):
         refuse("what a subgraph or a function hands out is not followed")
     for user in value.outputs:
@@ -167,16 +183,19 @@ def _behind(value: Edge, times: float) -> Iterator[tuple[Edge, float]]:
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights become 0: many processors need up to a hundred times as long for them.
+    """Subnormal elements of weights become 0: many processors need up to a hundred times as long
+    for them.
 
-    before   Conv(x, W) with elements of W below the smallest normal number, as dead filters of trained models have
+    before   Conv(x, W) with elements of W below the smallest normal number, as dead filters of
+             trained models have
     after    the same with zeros in their place
-    refuses  constants without larger elements beside, so that an element is less than half of the last place of the
-             largest one; where what follows may enlarge the difference (a division, a logarithm, a comparison …)
-             before other channels are added to it
+    refuses  constants without larger elements beside, so that an element is less than half of the
+             last place of the largest one; where what follows may enlarge the difference (a
+             division, a logarithm, a comparison …) before other channels are added to it
     never    float16, whose subnormal numbers are in use and cost nothing
-    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|; for this to show,
-             what the model computes and multiplies it by would have to be beyond 10^15
+    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|;
+             for this to show, what the model computes and multiplies it by would have to be beyond
+             10^15
     source   onnxruntime's issues 5472, 7448 and 12959
     """
 
@@ -187,7 +206,11 @@ class SubnormalToZeroPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         array = m.constant.constant()
         info = float_info(array.dtype)
-        if np.abs(array).max(where=np.isfinite(array), initial=0) * float(info.eps) < 2 * float(info.smallest_normal):
+        if np.abs(array).max(where=np.isfinite(array), initial=0) * float(info.eps) < 2 * float(
+            info.smallest_normal
+        ):
             refuse("there is nothing larger in the constant")
         _require_small_effect(m.constant)
-        return new.const(np.where(_is_subnormal(array), array.dtype.type(0), array), like=m.constant)
+        return new.const(
+            np.where(_is_subnormal(array), array.dtype.type(0), array), like=m.constant
+        )

@@ -13,7 +13,8 @@ def _is(value: Edge | None, wanted: bool) -> bool:
 
 def _decided_ifs(graph: Graph) -> Iterator[Match]:
     for node in graph.of_operator("If"):
-        condition = node.inputs[0] if node.inputs else None  # onnxruntime runs a model with one that has nothing at all
+        # onnxruntime runs a model with one that has nothing at all
+        condition = node.inputs[0] if node.inputs else None
         for wanted in (True, False):
             if _is(condition, wanted) and not node.has_references:
                 branch = node.attr("then_branch" if wanted else "else_branch")
@@ -38,18 +39,24 @@ def _initial_values(m: Match, new: Tape) -> Result:
 class SwitchDeadBranchElimination(Pass):
     """An If whose condition is known becomes its branch, a Loop that never runs its initial values.
 
-    before   If(true) with branches A and B; Loop with trip count 0, or with a condition that is false at once
+    before   If(true) with branches A and B; Loop with trip count 0, or with a condition that is
+             false at once
     after    the nodes of A; the initial values
-    refuses  a Loop whose collected values are used, which would be empty tensors of a shape that only its body tells;
-             control flow in the branch that gives a value the name of one that it would stand beside; random numbers
-             without a seed in it
+    refuses  a Loop whose collected values are used, which would be empty tensors of a shape that
+             only its body tells; control flow in the branch that gives a value the name of one that
+             it would stand beside; random numbers without a seed in it
     algebra  the branch that is not taken computes nothing that anybody sees
     source   CANN's SwitchDeadBranchElimination
     """
 
     patterns = (
         Pattern("DecidedIf", find=_decided_ifs, operators=("If",)),
-        Pattern("LoopThatNeverRuns", find=_loops_that_never_run, operators=("Loop",), rewrite=_initial_values),
+        Pattern(
+            "LoopThatNeverRuns",
+            find=_loops_that_never_run,
+            operators=("Loop",),
+            rewrite=_initial_values,
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,6 +1,12 @@
 from fusionc.exactness.signs import is_never_negative
 from fusionc.operators.deciding_operators import is_real
-from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_zeros, is_zero, without_one
+from fusionc.passes._shared.constant_arithmetic import (
+    c_is,
+    check_fits,
+    check_zeros,
+    is_zero,
+    without_one,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
@@ -47,14 +53,16 @@ def _is_decided(m: Match) -> bool:
 class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
-    before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition
-             that is known, or of two equal values
+    before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where
+             of a condition that is known, or of two equal values
     after    x; the operand that Where chooses
-    refuses  what is divided by the first operand of a Where; a constant, or an operand of Where, that may enlarge the
-             result by broadcasting: where the shape of x is not known to hold it; a vector of ones that scales a
-             written-out normalization, by which runtimes recognize it
+    refuses  what is divided by the first operand of a Where; a constant, or an operand of Where,
+             that may enlarge the result by broadcasting: where the shape of x is not known to hold
+             it; a vector of ones that scales a written-out normalization, by which runtimes
+             recognize it
     algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
-             would be 0, so that + 0 stays; but onnxruntime's Where makes 0 of a −0 that comes from its first operand
+             would be 0, so that + 0 stays; but onnxruntime's Where makes 0 of a −0 that comes from
+             its first operand
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 

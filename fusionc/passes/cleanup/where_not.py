@@ -6,7 +6,10 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 def _only_chooses(m: Match) -> bool:
     """Whether nobody needs the negated condition for anything else than Where."""
     negated: Edge = m.negation.outputs[0]
-    places = [(user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated)) for user in negated.outputs]
+    places = [
+        (user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated))
+        for user in negated.outputs
+    ]
     return not negated.is_output and all(place == (True, 0, 1) for place in places)
 
 
@@ -17,7 +20,8 @@ class WhereNotPass(Pass):
     after    Where(c, b, a)
     refuses  a result that is divided by
     never    where something else needs the negated condition, which then stays
-    algebra  each element comes from the same operand; but onnxruntime's Where makes 0 of a −0 that comes from the first
+    algebra  each element comes from the same operand; but onnxruntime's Where makes 0 of a −0 that
+             comes from the first
     source   onnxruntime's NotWhereFusion
     """
 

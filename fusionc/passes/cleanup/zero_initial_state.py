@@ -47,7 +47,11 @@ def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
 def _find(graph: Graph) -> Iterator[Match]:
     for (domain, op), places in _STATES.items():
         for node in graph.of_operator(op, domain):
-            given = [(at, value) for at, value in enumerate(node.inputs) if at in places and value is not None]
+            given = [
+                (at, value)
+                for at, value in enumerate(node.inputs)
+                if at in places and value is not None
+            ]
             zeros = [at for at, value in given if _is_zero(value)]
             if zeros:
                 yield Match(graph, (node,), node.outputs, {"node": node, "zeros": zeros})
@@ -56,13 +60,14 @@ def _find(graph: Graph) -> Iterator[Match]:
 class ZeroInitialStatePass(Pass):
     """An initial state of zeros is left out.
 
-    before   LSTM, GRU or RNN with an initial state of zeros, which are constants, or made by ConstantOfShape, Expand of
-             0, and what only moves, casts or joins such
+    before   LSTM, GRU or RNN with an initial state of zeros, which are constants, or made by
+             ConstantOfShape, Expand of 0, and what only moves, casts or joins such
     after    the same without it: ONNX says that it is zeros then
     refuses  nothing of its own
     never    −0
     algebra  the definition of these operators, bit by bit
-    source   onnxsim leaves them out; torch's exporter makes them of the sizes of the input when the model runs
+    source   onnxsim leaves them out; torch's exporter makes them of the sizes of the input when the
+             model runs
     """
 
     patterns = (Pattern("ZeroInitialState", find=_find, operators=_NAMES),)

@@ -23,13 +23,16 @@ _OF_EQUAL_SHAPES = frozenset({"Add", "Mul", "Sum"})
 
 
 def is_blocked_conv(node: Node) -> bool:
-    """Whether this is a Conv that onnxruntime computes in blocks, and whole blocks of channels come of it."""
+    """Whether this is a Conv that onnxruntime computes in blocks, and whole blocks of channels come
+    of it.
+    """
     shape = _weights_of(node)
     return shape is not None and shape[0] % _BLOCK == 0 and _takes_blocks(node, shape)
 
 
 def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that keep the blocks.
+    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that
+    keep the blocks.
 
     The values `known` are taken to be such.
     """
@@ -55,8 +58,9 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 
 
 def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether a Conv or pool that onnxruntime computes in blocks reads this, or what operators that keep the blocks
-    make of it, together with values that are in blocks, as those in `known` are."""
+    """Whether a Conv or pool that onnxruntime computes in blocks reads this, or what operators that
+    keep the blocks make of it, together with values that are in blocks, as those in `known` are.
+    """
     pending, seen = [value], {value, *known}
     while pending:
         read = pending.pop()
@@ -74,15 +78,18 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
 
 
 def reads_blocks(user: Node, image: Edge) -> bool:
-    """Whether this is a Conv or pool that onnxruntime computes in blocks, and the image of it is this one."""
+    """Whether this is a Conv or pool that onnxruntime computes in blocks, and the image of it is
+    this one.
+    """
     shape = _weights_of(user)
     is_conv = shape is not None and _takes_blocks(user, shape)
     return user.inputs[0] is image and (is_conv or user.is_op(*_POOLS))
 
 
 def are_for_blocks(parts: Sequence[Edge]) -> bool:
-    """Whether these images, which could be parts of one, have whole blocks of channels each, and each is
-    read in blocks."""
+    """Whether these images, which could be parts of one, have whole blocks of channels each, and
+    each is read in blocks.
+    """
     return all(_has_wide_blocks(part) and is_for_blocks(part, parts) for part in parts)
 
 
@@ -94,8 +101,12 @@ def _has_wide_blocks(value: Edge | None) -> bool:
 
 
 def _weights_of(node: Node) -> tuple[int, ...] | None:
-    """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not known."""
-    is_conv = node.is_op("Conv") or (node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4)
+    """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not
+    known.
+    """
+    is_conv = node.is_op("Conv") or (
+        node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4
+    )
     shape = shape_of(node.inputs[1]) if is_conv and not node.has_references else None
     return shape if is_static(shape) and len(shape) == 4 else None
 
@@ -117,10 +128,14 @@ def _blocks_read(node: Node) -> Sequence[Edge | None]:
         return node.inputs
     if node.is_op("Concat") and node.attr("axis") == 1:
         return node.inputs if all(map(_has_wide_blocks, node.inputs)) else ()
-    is_activation = node.is_op(*_ACTIVATIONS) or (node.domain == MICROSOFT and node.op in _CONTRIB_ACTIVATIONS)
+    is_activation = node.is_op(*_ACTIVATIONS) or (
+        node.domain == MICROSOFT and node.op in _CONTRIB_ACTIVATIONS
+    )
     return node.inputs[:1] if is_activation or node.is_op(*_SLIDING_POOLS) else ()
 
 
 def _is_image(value: Edge) -> bool:
-    """Not a constant, and not one number for each channel: these are combined with an image in the plain layout."""
+    """Not a constant, and not one number for each channel: these are combined with an image in the
+    plain layout.
+    """
     return not value.is_constant and (value.shape is None or set(value.shape[2:]) != {1})

@@ -1,7 +1,8 @@
 """Weights, biases and constants beside a convolution, seen per channel.
 
-Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
-Where only the bias changes, they may be anything; else stored, or computed from constants (`known`).
+Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M
+output channels. Where only the bias changes, they may be anything; else stored, or computed from
+constants (`known`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 
 
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
-    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the weights cannot take."""
+    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the
+    weights cannot take.
+    """
     if conv.op == "ConvTranspose":  # of which the outputs lie as the inputs of a Conv do
         return scale_inputs(new, conv, weight, factor)
     return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
@@ -44,7 +47,9 @@ def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     """Weights of a Conv of which what reads input channel c is multiplied by factor[c]."""
     shape = weight_shape(weight)
-    return scaled(new, weight, _by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2)))
+    return scaled(
+        new, weight, _by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2))
+    )
 
 
 def _by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
@@ -54,7 +59,8 @@ def _by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
 
 
 def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
-    """What addend[c], added to each input channel c of a Conv, adds to each of its output channels, in float64.
+    """What addend[c], added to each input channel c of a Conv, adds to each of its output channels,
+    in float64.
 
     Refuses a Conv with padding: zeros at the border are not added to.
     """
@@ -72,7 +78,9 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
-    """The bias in float64, zeros where the convolution has none. Refuses one of another shape, which is not valid."""
+    """The bias in float64, zeros where the convolution has none. Refuses one of another shape,
+    which is not valid.
+    """
     array = None if bias is None else bias.constant()
     if array is not None and array.shape != (channels,):
         refuse("the bias is not one number for each channel")
@@ -80,8 +88,8 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
 
 
 def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
-    """The constant as one number for each channel of a tensor of that rank, [N, C, …] unless `axis` says otherwise,
-    in float64.
+    """The constant as one number for each channel of a tensor of that rank, [N, C, …] unless `axis`
+    says otherwise, in float64.
 
     Refuses where it varies along another axis, or would raise the rank of what it is combined with.
     """
@@ -93,9 +101,13 @@ def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
 
 
 def into_convolution(m: Match, new: Tape) -> Result:
-    """The convolution `m.conv` of `m.x`, `m.W`, `m.B` with the factor in its weights and the addend in its bias."""
+    """The convolution `m.conv` of `m.x`, `m.W`, `m.B` with the factor in its weights and the addend
+    in its bias.
+    """
     channels = out_channels(m.conv, weight_shape(m.W))
     factor, addend = affine(m, channels)
     weight = scale_outputs(new, m.conv, m.W, factor)
-    bias = new.const(bias_or_zero(m.B, channels) * factor + addend, dtype=m.W.dtype, like=m.B or m.offset)
+    bias = new.const(
+        bias_or_zero(m.B, channels) * factor + addend, dtype=m.W.dtype, like=m.B or m.offset
+    )
     return new.node(m.conv.op, [m.x, weight, bias], like=m.conv)

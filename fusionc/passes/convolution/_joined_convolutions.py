@@ -29,8 +29,9 @@ ELEMENTWISE = (
 
 
 def conv_key(conv: Node) -> tuple[Any, ...] | None:
-    """Equal for Convs that differ in the weights of their output channels alone; None for other operators, groups and
-    weights that are not constant."""
+    """Equal for Convs that differ in the weights of their output channels alone; None for other
+    operators, groups and weights that are not constant.
+    """
     if not conv.is_op("Conv") or conv.has_references:
         return None
     x, weight, bias = [*conv.inputs, None][:3]
@@ -42,18 +43,30 @@ def conv_key(conv: Node) -> tuple[Any, ...] | None:
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:
-    """Equal for elementwise operators that do the same to each element; None for other operators."""
+    """Equal for elementwise operators that do the same to each element; None for other
+    operators.
+    """
     if not node.is_op(*ELEMENTWISE) or node.has_references:
         return None
     options = [None if value is None else value.constant() for value in node.inputs[1:]]
-    if any(value is not None and o is None for value, o in zip(node.inputs[1:], options, strict=True)):
+    if any(
+        value is not None and o is None for value, o in zip(node.inputs[1:], options, strict=True)
+    ):
         return None
     attributes = tuple(sorted((name, repr(value)) for name, value in node.attrs.items()))
-    return node.op, attributes, tuple(None if o is None else (o.shape, o.tobytes()) for o in options)
+    return (
+        node.op,
+        attributes,
+        tuple(None if o is None else (o.shape, o.tobytes()) for o in options),
+    )
 
 
-def one_conv(new: Tape, convs: Sequence[Node], activation: Node | None = None) -> tuple[Edge, list[int]]:
-    """The output channels of Convs with equal keys one after the other, and how many each of them has."""
+def one_conv(
+    new: Tape, convs: Sequence[Node], activation: Node | None = None
+) -> tuple[Edge, list[int]]:
+    """The output channels of Convs with equal keys one after the other, and how many each of them
+    has.
+    """
     weights, given = [conv.inputs[1] for conv in convs], [[*conv.inputs, None][2] for conv in convs]
     arrays = [array_of(weight) for weight in weights if weight is not None]
     sizes = [array.shape[0] for array in arrays]

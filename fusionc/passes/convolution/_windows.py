@@ -11,7 +11,9 @@ from fusionc.rewrite import refuse
 
 @dataclass(frozen=True)
 class Window:
-    """How a window moves over an image. `auto_pad` is "" unless the operator computes its padding itself."""
+    """How a window moves over an image. `auto_pad` is "" unless the operator computes its padding
+    itself.
+    """
 
     auto_pad: str
     dilations: tuple[int, ...]
@@ -52,10 +54,11 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
 
 
 def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
-    """The `pads` of a node that takes over the padding of a Pad before it, and the number that the Pad writes.
+    """The `pads` of a node that takes over the padding of a Pad before it, and the number that the
+    Pad writes.
 
-    Refuses padding of batch or channels, negative one, that of an image known to be empty, of which runtimes compute
-    nothing else, and what is not known before the model runs.
+    Refuses padding of batch or channels, negative one, that of an image known to be empty, of which
+    runtimes compute nothing else, and what is not known before the model runs.
     """
     image = pad.inputs[0]
     if image is not None and 0 in (image.shape or ()):
@@ -76,7 +79,11 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
     if pad.attr("mode", "constant") != "constant":
         refuse("the padding is not constant")
     if pad.graph.opset < 11:
-        amounts, value, axes = list(pad.attr("pads") or pad.attr("paddings")), float(pad.attr("value", 0.0)), None
+        amounts, value, axes = (
+            list(pad.attr("pads") or pad.attr("paddings")),
+            float(pad.attr("value", 0.0)),
+            None,
+        )
     else:
         given = [None if v is None else v.constant() for v in pad.inputs[1:]]
         if any(v is not None and g is None for v, g in zip(pad.inputs[1:], given, strict=True)):

@@ -38,16 +38,22 @@ def _before(m: Match, new: Tape) -> Result:
 def _after(m: Match, new: Tape) -> Result:
     factor, addend = affine(m)
     outer_factor, outer_addend = _affine(m, is_before=False)
-    return _batchnorm(m, new, outer_factor, factor * outer_factor, addend * outer_factor + outer_addend)
+    return _batchnorm(
+        m, new, outer_factor, factor * outer_factor, addend * outer_factor + outer_addend
+    )
 
 
 def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array) -> Result:
-    """The BatchNormalization that multiplies by `factor` and adds `addend`, with the statistics it has."""
+    """The BatchNormalization that multiplies by `factor` and adds `addend`, with the statistics it
+    has.
+    """
     scale = scaled(new, m.scale, change)
     offset = addend + array_of(m.mean).astype(np.float64) * factor
     if not np.isfinite(offset).all():
         refuse("the addend is not finite")
-    return new.BatchNormalization(m.x, scale, new.const(offset, like=m.offset), m.mean, m.variance, like=m.bn)
+    return new.BatchNormalization(
+        m.x, scale, new.const(offset, like=m.offset), m.mean, m.variance, like=m.bn
+    )
 
 
 class BatchNormToScalePass(Pass):
@@ -55,9 +61,10 @@ class BatchNormToScalePass(Pass):
 
     before   BatchNormalization(x·c), BatchNormalization(x)·c, the same with /, + and −
     after    BatchNormalization(x) with scale·c; with an offset that holds the addend
-    refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is not a scalar or one
-             number for each channel, or that may be what gives x its channels; an unknown rank; a factor or an addend
-             that is not finite; a scale that a narrow type cannot hold; the factor ½ of Gelu
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is
+             not a scalar or one number for each channel, or that may be what gives x its channels;
+             an unknown rank; a factor or an addend that is not finite; a scale that a narrow type
+             cannot hold; the factor ½ of Gelu
     never    a Mul and an Add in place of a BatchNormalization: that is one pass over memory more
     algebra  bn(x) = a·x + d for each channel, and a composition of such functions is one
     source   CANN's BatchNorm passes, which make it a scale so that neighbours can absorb it

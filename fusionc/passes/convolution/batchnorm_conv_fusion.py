@@ -1,5 +1,10 @@
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
-from fusionc.passes.convolution._channels import bias_or_zero, scale_inputs, shift_inputs, weight_shape
+from fusionc.passes.convolution._channels import (
+    bias_or_zero,
+    scale_inputs,
+    shift_inputs,
+    weight_shape,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, var
 
 
@@ -7,17 +12,23 @@ class BatchnormConvFusionPass(Pass):
     """BatchNormalization before a convolution goes into its weights.
 
     before   Conv(BatchNormalization(x, scale, offset, mean, variance), W, B?)
-    after    Conv(x, W·a, B + Σ W·d) with a = scale / √(variance + epsilon) and d = offset − mean·a for each input
-             channel
-    refuses  a Conv with padding, unless d is zero; training mode; statistics per activation (spatial 0, opset below 9);
-             weights that a narrow type cannot hold; statistics that do not have one number for each channel; a factor
-             that is not finite
-    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B) where no window reaches into padding, which stays zero
+    after    Conv(x, W·a, B + Σ W·d) with a = scale / √(variance + epsilon) and d = offset − mean·a
+             for each input channel
+    refuses  a Conv with padding, unless d is zero; training mode; statistics per activation
+             (spatial 0, opset below 9); weights that a narrow type cannot hold; statistics that do
+             not have one number for each channel; a factor that is not finite
+    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B) where no window reaches into padding, which
+             stays zero
     source   the counterpart of CANN's ConvBatchnormFusionPass
     """
 
     numerics = "rounding"
-    patterns = (Pattern("BatchnormConv", op.Conv(batchnorm_of(var("x")), const("W"), maybe(const("B")), _as="conv")),)
+    patterns = (
+        Pattern(
+            "BatchnormConv",
+            op.Conv(batchnorm_of(var("x")), const("W"), maybe(const("B")), _as="conv"),
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         shape = weight_shape(m.W)
@@ -27,4 +38,6 @@ class BatchnormConvFusionPass(Pass):
         if m.B is None and not shift.any():
             return new.Conv(m.x, weight, like=m.conv)
         bias = bias_or_zero(m.B, shape[0]) + shift
-        return new.Conv(m.x, weight, new.const(bias, dtype=m.W.dtype, like=m.B or m.offset), like=m.conv)
+        return new.Conv(
+            m.x, weight, new.const(bias, dtype=m.W.dtype, like=m.B or m.offset), like=m.conv
+        )

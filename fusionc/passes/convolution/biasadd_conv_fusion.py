@@ -1,4 +1,10 @@
-from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
+from fusionc.passes.convolution._channels import (
+    CONVOLUTION,
+    bias_or_zero,
+    out_channels,
+    per_channel,
+    weight_shape,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, refuse, rest, var
 
 _UNBIASED = op["Conv", "ConvTranspose"](var("x"), var("W"), _as="conv")
@@ -10,7 +16,8 @@ def _vector(m: Match, new: Tape) -> Result:
     channels = out_channels(m.conv, shape)
     images = (1,) * (len(shape) - 2)
     if m.W.is_constant:
-        refuse("beside constant weights onnxruntime wants a constant bias")  # for its blocked layout of images
+        # for its blocked layout of images
+        refuse("beside constant weights onnxruntime wants a constant bias")
     if m.b.shape != (channels,) or spread not in ((channels, *images), (1, channels, *images)):
         refuse("the addend is not known to be one number for each channel")
     return new.node(m.conv.op, [m.x, m.W, m.b], like=m.conv)
@@ -19,14 +26,15 @@ def _vector(m: Match, new: Tape) -> Result:
 class AABiasaddConvFusion(Pass):
     """A constant added to a convolution becomes its bias.
 
-    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed; Conv(x, W) and a
-             vector that an Unsqueeze or Reshape lays along the channels
+    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed;
+             Conv(x, W) and a vector that an Unsqueeze or Reshape lays along the channels
     after    Conv(x, W, B ± c); Conv(x, W, b)
-    refuses  a constant that is not a scalar or one number for each channel; weights of an unknown shape; a bias that
-             a narrow type cannot hold; a vector beside constant weights, which would leave
-             onnxruntime's fast layout of images
+    refuses  a constant that is not a scalar or one number for each channel; weights of an unknown
+             shape; a bias that a narrow type cannot hold; a vector beside constant weights, which
+             would leave onnxruntime's fast layout of images
     algebra  (W∗x + B) + c = W∗x + (B + c)
-    source   CANN's AABiasaddConvFusion, which wants a convolution without bias; here a bias that exists is added to
+    source   CANN's AABiasaddConvFusion, which wants a convolution without bias; here a bias that
+             exists is added to
     """
 
     numerics = "rounding"
@@ -43,4 +51,6 @@ class AABiasaddConvFusion(Pass):
         channels = out_channels(m.conv, shape)
         addend = per_channel(m.c.constant(), channels, len(shape))
         bias = bias_or_zero(m.B, channels) + (-addend if m.sub else addend)
-        return new.node(m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv)
+        return new.node(
+            m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv
+        )

@@ -54,21 +54,25 @@ def _inner_is_pointwise(m: Match, new: Tape) -> Result:
     bias = None
     if m.A is not None or m.B is not None:
         shift = shift_inputs(m.outer, m.W, bias_or_zero(m.A, first.shape[0]))
-        bias = new.const(bias_or_zero(m.B, second.shape[0]) + shift, dtype=array_of(m.W).dtype, like=m.B or m.A)
+        bias = new.const(
+            bias_or_zero(m.B, second.shape[0]) + shift, dtype=array_of(m.W).dtype, like=m.B or m.A
+        )
     exact = np.moveaxis(np.tensordot(second, mix, ([1], [0])), -1, 1)
     weight = new.const(exact, dtype=array_of(m.W).dtype, like=m.W)
     return new.Conv(m.x, weight, bias, like=m.outer)
 
 
 class Conv1x1ReassociationPass(Pass):
-    """Two convolutions one after the other, one of them pointwise, become one where that is less work.
+    """Two convolutions one after the other, one of them pointwise, become one where that is less
+    work.
 
     before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of 1 (and no pads, no strides)
     after    Conv(x, W·V, W·A + B)
-    refuses  groups; where W·V has no fewer elements than V and W together: bottlenecks are written in two parts on
-             purpose; a bias A before padding; large weights that are used elsewhere
+    refuses  groups; where W·V has no fewer elements than V and W together: bottlenecks are written
+             in two parts on purpose; a bias A before padding; large weights that are used elsewhere
     algebra  (W·V)∗x = W∗(V∗x) where one of them mixes channels at one place only
-    source   the distributive law; off by default, since rounding differs by as much as one of the Convs is wide
+    source   the distributive law; off by default, since rounding differs by as much as one of the
+             Convs is wide
     """
 
     numerics = "rounding"

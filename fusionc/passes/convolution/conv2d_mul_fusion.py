@@ -55,14 +55,16 @@ def _add(m: Match, new: Tape) -> Result:
 class AConv2dMulFusion(Pass):
     """A constant factor or addend before a convolution goes into its weights or its bias.
 
-    before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x, W, B?)
+    before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x,
+             W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
-    refuses  a constant that is not a scalar or one number for each channel, or that may be what gives x its rank or
-             channels; an addend before padding; weights that a narrow type cannot hold; a factor that is not finite;
-             the factor ½ of Gelu
-    algebra  W∗(c·x) = (W·c)∗x, and zero padding stays zero under a factor; W∗(x + c) = W∗x + Σ W·c where no window
-             reaches into padding
-    source   CANN's AConv2dMulFusion, which takes the factor behind the Conv: that is ConvScaleFusionPass here
+    refuses  a constant that is not a scalar or one number for each channel, or that may be what
+             gives x its rank or channels; an addend before padding; weights that a narrow type
+             cannot hold; a factor that is not finite; the factor ½ of Gelu
+    algebra  W∗(c·x) = (W·c)∗x, and zero padding stays zero under a factor; W∗(x + c) = W∗x + Σ W·c
+             where no window reaches into padding
+    source   CANN's AConv2dMulFusion, which takes the factor behind the Conv: that is
+             ConvScaleFusionPass here
     """
 
     numerics = "rounding"

@@ -1,7 +1,13 @@
 import math
 
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
+from fusionc.passes.convolution._channels import (
+    CONVOLUTION,
+    bias_or_zero,
+    out_channels,
+    per_channel,
+    weight_shape,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest
 from fusionc.shapes.expressions import is_static
 
@@ -25,7 +31,9 @@ def _reshaped(m: Match, channels: int) -> int:
     if old is None or shape is None or len(shape) < 2 or shape[1] != channels or channels == 0:
         refuse("the Reshape may not keep the channels")
     images = (*old[2:], *shape[2:])
-    same_images = all(isinstance(d, int) and d > 0 for d in images) and math.prod(old[2:]) == math.prod(shape[2:])
+    same_images = all(isinstance(d, int) and d > 0 for d in images) and math.prod(
+        old[2:]
+    ) == math.prod(shape[2:])
     if not same_images and (old[0] is None or old[0] != shape[0]):
         refuse("the Reshape may not keep the channels")
     return 1
@@ -34,11 +42,14 @@ def _reshaped(m: Match, channels: int) -> int:
 class Conv2DSqueezeBiasaddFusionPass(Pass):
     """A constant that is added behind a Squeeze or Reshape of a convolution becomes its bias.
 
-    before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with ConvTranspose
+    before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with
+             ConvTranspose
     after    Squeeze(Conv(x, W, B ± c))
-    refuses  a Squeeze of the channels, or one whose axes are not known; a Reshape that may not keep batch and channels
-             as its first two axes; a constant that is not a scalar or one number for each channel
-    algebra  moving elements and adding one number to all of a channel commute, and (W∗x + B) + c = W∗x + (B + c)
+    refuses  a Squeeze of the channels, or one whose axes are not known; a Reshape that may not keep
+             batch and channels as its first two axes; a constant that is not a scalar or one number
+             for each channel
+    algebra  moving elements and adding one number to all of a channel commute, and (W∗x + B) + c =
+             W∗x + (B + c)
     source   CANN's Conv2DSqueezeBiasaddFusionPass
     """
 
@@ -56,5 +67,7 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
             refuse("the rank is unknown")
         addend = per_channel(m.c.constant(), channels, rank, axis)
         bias = bias_or_zero(m.B, channels) + (-addend if m.sub else addend)
-        conv = new.node(m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv)
+        conv = new.node(
+            m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv
+        )
         return new.node(m.move.op, [conv, *m.options], like=m.move)

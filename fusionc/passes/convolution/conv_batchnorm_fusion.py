@@ -9,10 +9,13 @@ class ConvBatchnormFusionPass(Pass):
     """BatchNormalization of a convolution becomes the convolution.
 
     before   BatchNormalization(Conv(x, W, B?), scale, offset, mean, variance)
-    after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each output channel
-    refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a narrow type cannot
-             hold; statistics that do not have one number for each channel; a factor that is not finite
-    algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for 1-D to 3-D, groups and depthwise
+    after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each
+             output channel
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a
+             narrow type cannot hold; statistics that do not have one number for each channel; a
+             factor that is not finite
+    algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for 1-D to 3-D, groups
+             and depthwise
     source   CANN's ConvBatchnormFusionPass
     """
 

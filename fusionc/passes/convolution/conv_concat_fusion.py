@@ -1,13 +1,20 @@
 from fusionc.passes._shared.constants import require_own
 from fusionc.passes._shared.slice_split_concat import axis_of
-from fusionc.passes.convolution._joined_convolutions import ELEMENTWISE, conv_key, elementwise_key, one_conv
+from fusionc.passes.convolution._joined_convolutions import (
+    ELEMENTWISE,
+    conv_key,
+    elementwise_key,
+    one_conv,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, var
 
 _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_siblings(m: Match) -> bool:
-    """Whether the Convs are several, of one value, ungrouped, by constants, and alike but for these."""
+    """Whether the Convs are several, of one value, ungrouped, by constants, and alike but for
+    these.
+    """
     activations = m.activations or []
     keys = [conv_key(conv) for conv in m.convs]
     alike = [elementwise_key(node) for node in activations]
@@ -21,13 +28,15 @@ def _are_siblings(m: Match) -> bool:
 class ConvConcatFusionPass(Pass):
     """Convolutions of one value, concatenated along the channels, become one convolution.
 
-    before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation behind each Conv
+    before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation behind
+             each Conv
     after    Conv(x, Concat(W₀ … Wₙ), Concat(B₀ … Bₙ)), then the activation once
     refuses  an axis other than the channels; large weights that are used elsewhere
-    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants; a
-             Conv that the Concat takes twice
+    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
+             are no constants; a Conv that the Concat takes twice
     algebra  each output channel of a Conv depends on its own weights alone
-    source   what CANN's ConvConcatFusionPass, which lets the Convs write into the result of the Concat, is in ONNX
+    source   what CANN's ConvConcatFusionPass, which lets the Convs write into the result of the
+             Concat, is in ONNX
     """
 
     numerics = "rounding"
@@ -35,7 +44,9 @@ class ConvConcatFusionPass(Pass):
         Pattern("ConvConcat", op.Concat(each(_CONVS), _as="concat"), where=_are_siblings),
         Pattern(
             "ConvActivationConcat",
-            op.Concat(each(op[ELEMENTWISE](_CONVS, rest("options"), _as="activations")), _as="concat"),
+            op.Concat(
+                each(op[ELEMENTWISE](_CONVS, rest("options"), _as="activations")), _as="concat"
+            ),
             where=_are_siblings,
         ),
     )

@@ -10,9 +10,11 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
 
     before   f(Conv(x, W, B?)) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
     after    com.microsoft.FusedConv(x, W, B?) with that activation
-    refuses  elements other than float32 (there is no kernel); bounds of Clip that the model computes
+    refuses  elements other than float32 (there is no kernel); bounds of Clip that the model
+             computes
     algebra  the kernel applies f to each result while it is still in the cache
-    source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion makes the same node at load
+    source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion makes the same
+             node at load
     """
 
     numerics = "rounding"

@@ -1,6 +1,12 @@
 import numpy as np
 
-from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, scale_outputs, weight_shape
+from fusionc.passes.convolution._channels import (
+    bias_or_zero,
+    out_channels,
+    per_channel,
+    scale_outputs,
+    weight_shape,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
 
 c = const("c")
@@ -20,8 +26,8 @@ class ConvScaleFusionPass(Pass):
 
     before   Conv(x, W, B?)·c, Conv(x, W, B?)/c, the same with ConvTranspose
     after    Conv(x, W·c, B·c)
-    refuses  a constant that is not a scalar or one number for each channel; weights that a narrow type cannot hold;
-             a factor that is not finite
+    refuses  a constant that is not a scalar or one number for each channel; weights that a narrow
+             type cannot hold; a factor that is not finite
     algebra  c·(W∗x + B) = (c·W)∗x + c·B
     source   CANN's ConvScaleFusionPass
     """

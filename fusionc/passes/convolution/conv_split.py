@@ -22,7 +22,12 @@ def _find(graph: Graph) -> Iterator[Match]:
     for split in (node for node in graph.of_operator("Split") if not node.has_references):
         x, parts = split.inputs[0], [part for part in split.outputs if part is not None]
         sizes = sizes_of(split)
-        if x is None or sizes is None or len(parts) < len(split.outputs) or axis_of(split, x.rank) != 1:
+        if (
+            x is None
+            or sizes is None
+            or len(parts) < len(split.outputs)
+            or axis_of(split, x.rank) != 1
+        ):
             continue
         activation = _activation_of(x)
         before = activation[0].inputs[0] if activation else x
@@ -50,7 +55,12 @@ def _activation_of(value: Edge) -> list[Node]:
 def _is_worth_it(conv: Node, x: Edge, parts: Sequence[Edge]) -> bool:
     """Whether onnxruntime has it all in blocks, and reads the input of the Conv not too often."""
     key = conv_key(conv)
-    if key is None or not is_blocked_conv(conv) or x.elem_type != TensorProto.FLOAT or not is_blocked(x):
+    if (
+        key is None
+        or not is_blocked_conv(conv)
+        or x.elem_type != TensorProto.FLOAT
+        or not is_blocked(x)
+    ):
         return False
     _, _, (_, *kernel), _ = key
     most = _MOST_PARTS if set(kernel) == {1} else _MOST_PARTS_OF_WINDOWS
@@ -63,12 +73,13 @@ class ConvSplitPass(UBFusionPass):
     before   Split(f(Conv(x, W, B?))) along the channels, f an activation, x·f(x) or nothing
     after    f(Conv(x, W₁, B₁)), f(Conv(x, W₂, B₂)), … with the parts of W and B
     refuses  large weights that are used elsewhere
-    never    parts that are no whole blocks of 16 channels, or that no operator reads in onnxruntime's blocked layout;
-             more than 4 of them, or than 2 where the window is larger than one pixel; groups; weights that are no
-             constants; elements other than float32
+    never    parts that are no whole blocks of 16 channels, or that no operator reads in
+             onnxruntime's blocked layout; more than 4 of them, or than 2 where the window is larger
+             than one pixel; groups; weights that are no constants; elements other than float32
     algebra  each output channel of a Conv depends on its own weights alone
-    source   measured: onnxruntime leaves its blocked layout for a Split; YOLOv8 (C2f) takes 0.97 of the time, such a
-             block 0.91 to 1.00. The inverse of SameInputConv2dPass, which leaves what is split here
+    source   measured: onnxruntime leaves its blocked layout for a Split; YOLOv8 (C2f) takes 0.97 of
+             the time, such a block 0.91 to 1.00. The inverse of SameInputConv2dPass, which leaves
+             what is split here
     """
 
     numerics = "rounding"

@@ -9,7 +9,9 @@ _IMAGES = 4  # from here on one product is faster
 
 
 def _is_full(m: Match) -> bool:
-    """Whether the kernel is as large as the image, in one group, and the result is flattened to two axes."""
+    """Whether the kernel is as large as the image, in one group, and the result is flattened to two
+    axes.
+    """
     weight = dims_of(m.W)
     shape = m.flat.outputs[0].shape
     if len(weight) < 3 or shape is None or len(shape) != 2 or shape[1] != weight[0] or 0 in weight:
@@ -20,12 +22,16 @@ def _is_full(m: Match) -> bool:
 class ConvToFullyConnectionFusionPass(Pass):
     """A convolution whose kernel is as large as its input, flattened, becomes a matrix product.
 
-    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with H and W those of the kernel
+    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with H and W those of the
+             kernel
     after    Gemm(Flatten(x), W as [M, C·H·W], B)
-    refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or a number of them that is not known:
-             of one image, the Conv is as fast, or faster by a third; large weights that are used elsewhere
-    never    Convs with pads, groups or dilations; one that is not flattened: it would need a Reshape more
-    algebra  the only window of the convolution is x itself; the Conv reads its weights once for each image
+    refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or a number of them
+             that is not known: of one image, the Conv is as fast, or faster by a third; large
+             weights that are used elsewhere
+    never    Convs with pads, groups or dilations; one that is not flattened: it would need a
+             Reshape more
+    algebra  the only window of the convolution is x itself; the Conv reads its weights once for
+             each image
     source   CANN's ConvToFullyConnectionFusionPass; 8 images take 0.3 to 0.5 of the time
     """
 
@@ -34,7 +40,9 @@ class ConvToFullyConnectionFusionPass(Pass):
         Pattern(
             "ConvFlatten",
             op["Flatten", "Reshape", "Squeeze"](
-                op.Conv(var("x"), const("W"), maybe(var("B")), _as="conv"), rest("options"), _as="flat"
+                op.Conv(var("x"), const("W"), maybe(var("B")), _as="conv"),
+                rest("options"),
+                _as="flat",
             ),
             where=_is_full,
         ),

@@ -5,23 +5,40 @@ from fusionc.model.tensors import Array
 from fusionc.passes._shared.constants import array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.convolution._windows import window_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, maybe, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    const,
+    maybe,
+    op,
+    refuse,
+    var,
+)
 from fusionc.rewrite.pattern import ms
 
 _BLOCKS = ((2, 2), (4, 4), (1, 4), (4, 1))  # of pixels, the first of equally fast ones
 _PAYS = 0.57  # of the estimated time
-_TAPS = 128  # input channels times the kernel: below, the convolution is no longer than what puts the pixels in order
+# input channels times the kernel: below, the convolution is no longer than what puts the pixels in
+# order
+_TAPS = 128
 _BYTES = 1 << 20  # of the new weights
 
 
 def _time(channels: int) -> float:
-    """What one tap costs for so many output channels, in terms of 8: up to four blocks of 8 are computed at a time."""
+    """What one tap costs for so many output channels, in terms of 8: up to four blocks of 8 are
+    computed at a time.
+    """
     blocks = -(-channels // 8)
     return {1: 1.0, 2: 1.25, 3: 1.75}.get(blocks, blocks / 2)
 
 
 def _ratio(weights: tuple[int, ...], block: tuple[int, int]) -> float:
-    """The estimated time of the convolution in blocks of pixels, in terms of that of the one there is."""
+    """The estimated time of the convolution in blocks of pixels, in terms of that of the one there
+    is.
+    """
     channels, _, height, width = weights
     pixels = block[0] * block[1]
     taps: float = (height + block[0] - 1) * (width + block[1] - 1) / (height * width)
@@ -47,43 +64,56 @@ def _makes_few_channels(m: Match) -> bool:
 def _moved(weights: Array, block: tuple[int, int]) -> Array:
     """The weights of each pixel of a block, [M·p·q, C, kH + p − 1, kW + q − 1]."""
     height, width = weights.shape[2:]
-    wider = np.zeros((weights.shape[0], *block, weights.shape[1], height + block[0] - 1, width + block[1] - 1))
+    wider = np.zeros(
+        (weights.shape[0], *block, weights.shape[1], height + block[0] - 1, width + block[1] - 1)
+    )
     for a, b in np.ndindex(block):
         wider[:, a, b, :, a : a + height, b : b + width] = weights
     return wider.reshape(-1, *wider.shape[3:])
 
 
-def _in_order(new: Tape, x: Edge, block: tuple[int, int], channels: int, size: tuple[int, int]) -> Edge:
+def _in_order(
+    new: Tape, x: Edge, block: tuple[int, int], channels: int, size: tuple[int, int]
+) -> Edge:
     """The pixels of the blocks, which are channels [M, p, q], in their places."""
     if block[0] == block[1] and new.graph.opset >= 11:
         return new.DepthToSpace(x, blocksize=block[0], mode="CRD")
     rows, columns = size[0] // block[0], size[1] // block[1]
     apart = new.Reshape(x, new.const(np.array([0, channels, *block, rows, columns])))
-    return new.Reshape(new.Transpose(apart, perm=[0, 1, 4, 2, 5, 3]), new.const(np.array([0, channels, *size])))
+    return new.Reshape(
+        new.Transpose(apart, perm=[0, 1, 4, 2, 5, 3]), new.const(np.array([0, channels, *size]))
+    )
 
 
 class FewChannelsConvPass(UBFusionPass):
     """A convolution that makes few channels makes a block of pixels at a time, as more channels.
 
     before   Conv(x, W, B?) over two axes, or FusedConv, with few output channels
-    after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and kernels larger by
-             p − 1; for blocks in one line Reshape, Transpose, Reshape in place of DepthToSpace
-    refuses  strides, dilations, groups; sizes that are unknown or odd; elements other than float32; weights that would
-             become large
-    never    where it is no faster: more than 4 channels, small kernels, few input channels; weights that are no
-             constants; a FusedConv that adds another value
-    algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v], a convolution with strides p and q
-             whose kernel is W, moved by a and b
-    source   onnxruntime computes 8 or 16 channels in the time of one, and 32 in less than twice that; 0.35 to 0.85 of
-             the time with AVX-512, AVX2 and SSE
+    after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and
+             kernels larger by p − 1; for blocks in one line Reshape, Transpose, Reshape in place of
+             DepthToSpace
+    refuses  strides, dilations, groups; sizes that are unknown or odd; elements other than float32;
+             weights that would become large
+    never    where it is no faster: more than 4 channels, small kernels, few input channels; weights
+             that are no constants; a FusedConv that adds another value
+    algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v], a convolution
+             with strides p and q whose kernel is W, moved by a and b
+    source   onnxruntime computes 8 or 16 channels in the time of one, and 32 in less than twice
+             that; 0.35 to 0.85 of the time with AVX-512, AVX2 and SSE
     """
 
     numerics = "rounding"
     is_for_finite = True  # an infinite pixel meets the zeros around a kernel
     patterns = (
-        Pattern("Conv", op.Conv(var("x"), const("W"), maybe(const("B")), _as="conv"), where=_makes_few_channels),
         Pattern(
-            "FusedConv", ms.FusedConv(var("x"), const("W"), maybe(const("B")), _as="conv"), where=_makes_few_channels
+            "Conv",
+            op.Conv(var("x"), const("W"), maybe(const("B")), _as="conv"),
+            where=_makes_few_channels,
+        ),
+        Pattern(
+            "FusedConv",
+            ms.FusedConv(var("x"), const("W"), maybe(const("B")), _as="conv"),
+            where=_makes_few_channels,
         ),
     )
 
@@ -94,17 +124,29 @@ class FewChannelsConvPass(UBFusionPass):
             refuse("the elements are not float32")
         if window.auto_pad or window.group != 1 or set(window.strides + window.dilations) != {1}:
             refuse("strides, dilations, groups, or padding of its own")
-        if shape is None or len(shape) != 4 or not (isinstance(shape[2], int) and isinstance(shape[3], int)):
+        if (
+            shape is None
+            or len(shape) != 4
+            or not (isinstance(shape[2], int) and isinstance(shape[3], int))
+        ):
             refuse("the size of the image is unknown")
         channels, size = weights.shape[0], (shape[2], shape[3])
-        fitting = [block for block in _paying(weights.shape) if not (size[0] % block[0] or size[1] % block[1])]
+        fitting = [
+            block
+            for block in _paying(weights.shape)
+            if not (size[0] % block[0] or size[1] % block[1])
+        ]
         if not fitting:
             refuse("the image has an odd size")
         block = fitting[0]
         wider = _moved(weights, block)
         if wider.size * 4 > _BYTES:
             refuse("the weights would become large")
-        biases = None if m.B is None else new.const(np.repeat(array_of(m.B), block[0] * block[1]), like=m.B)
+        biases = (
+            None
+            if m.B is None
+            else new.const(np.repeat(array_of(m.B), block[0] * block[1]), like=m.B)
+        )
         inputs = [m.x, new.const(wider, like=m.W), biases]
         made = new.node(
             m.conv.op,

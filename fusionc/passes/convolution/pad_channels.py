@@ -12,7 +12,19 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 _BLOCK = 16
 _PART = 4  # of a block: a Conv without groups takes input channels by so many
 _OF_EACH = (
-    *("Clip", "Elu", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Sigmoid", "Softplus"),
+    *(
+        "Clip",
+        "Elu",
+        "Gelu",
+        "HardSigmoid",
+        "HardSwish",
+        "LeakyRelu",
+        "Mish",
+        "Relu",
+        "Selu",
+        "Sigmoid",
+        "Softplus",
+    ),
     *("Swish", "Tanh", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"),
 )  # what makes finite numbers of zeros, in each channel for itself
 _OF_BOTH = ("Add", "Mul")
@@ -33,7 +45,11 @@ def _find(graph: Graph) -> Iterator[Match]:
 def _channels_of(conv: Node) -> int:
     """The output channels of a Conv with constant weights; 0 of another one."""
     weight = conv.inputs[1] if len(conv.inputs) > 1 else None
-    is_known = weight is not None and weight.is_constant and all(b is None or b.is_constant for b in conv.inputs[2:])
+    is_known = (
+        weight is not None
+        and weight.is_constant
+        and all(b is None or b.is_constant for b in conv.inputs[2:])
+    )
     shape = shape_of(weight) if is_known and not conv.has_references else None
     return shape[0] if shape and isinstance(shape[0], int) else 0
 
@@ -47,7 +63,9 @@ def _is_depthwise(conv: Node, channels: int) -> bool:
 
 
 def _between(conv: Node) -> tuple[list[Node], list[Node]] | None:
-    """What works on the channels of a Conv one by one, and the Convs that read them at last; None where others do."""
+    """What works on the channels of a Conv one by one, and the Convs that read them at last; None
+    where others do.
+    """
     first = conv.outputs[0]
     values, inner, readers = dict.fromkeys([first]), dict[Node, None](), dict[Node, None]()
     pending = [first]
@@ -78,7 +96,9 @@ def _keeps_channels(node: Node, value: Edge, channels: int) -> bool:
     if node.is_op(*_OF_BOTH):
         return True
     others = [limit for limit in node.inputs[1:] if limit is not None]
-    return node.is_op(*_OF_EACH) and node.inputs[0] is value and not others and len(node.outputs) == 1
+    return (
+        node.is_op(*_OF_EACH) and node.inputs[0] is value and not others and len(node.outputs) == 1
+    )
 
 
 def _is_worth_it(conv: Node, inner: list[Node], readers: list[Node]) -> bool:
@@ -93,16 +113,19 @@ def _is_worth_it(conv: Node, inner: list[Node], readers: list[Node]) -> bool:
 class PadChannelsPass(UBFusionPass):
     """Channels between convolutions are padded to whole blocks, with weights that are 0.
 
-    before   Conv(f(Conv(x, W, B?)), V, A?), with W [M, …] and M no multiple of 16; f activations, pools, depthwise
-             convolutions, sums and products of these, and any number of Convs that read them
-    after    the same with M rounded up to the next multiple of 16, zeros in W, B, V and what is between
+    before   Conv(f(Conv(x, W, B?)), V, A?), with W [M, …] and M no multiple of 16; f activations,
+             pools, depthwise convolutions, sums and products of these, and any number of Convs that
+             read them
+    after    the same with M rounded up to the next multiple of 16, zeros in W, B, V and what is
+             between
     refuses  large weights that others use; elements other than float32
-    never    channels that others than Convs without groups read at last; weights that are no constants; windows of one
-             pixel, and M that is a multiple of 4, unless a depthwise convolution is between
+    never    channels that others than Convs without groups read at last; weights that are no
+             constants; windows of one pixel, and M that is a multiple of 4, unless a depthwise
+             convolution is between
     algebra  what V reads of the added channels is f(0), which is finite, times 0
-    source   measured: 30 channels and a window of 3 x 3 take 0.76 of the time, 90 0.81, 42 0.83, 50 0.88, 18 1.01, 10
-             1.08; with a depthwise convolution between 0.65 to 0.97. Off by default: it is the size of the images
-             and the processor that decide
+    source   measured: 30 channels and a window of 3 x 3 take 0.76 of the time, 90 0.81, 42 0.83, 50
+             0.88, 18 1.01, 10 1.08; with a depthwise convolution between 0.65 to 0.97. Off by
+             default: it is the size of the images and the processor that decide
     """
 
     numerics = "rounding"
@@ -120,7 +143,10 @@ class PadChannelsPass(UBFusionPass):
             attributes: dict[str, Any] = {}
             if node.is_op("Conv"):
                 require_own(m, node.inputs[1])
-                inputs[1:] = [_wider(new, value, more, at, node, m) for at, value in enumerate(node.inputs[1:])]
+                inputs[1:] = [
+                    _wider(new, value, more, at, node, m)
+                    for at, value in enumerate(node.inputs[1:])
+                ]
                 if node is not m.conv and node not in m.readers:
                     attributes["group"] = channels + more
             made: Edge = new.node(node.op, inputs, like=node, **attributes)
@@ -128,12 +154,18 @@ class PadChannelsPass(UBFusionPass):
         return tuple(padded[reader.outputs[0]] for reader in m.readers)
 
 
-def _wider(new: Tape, constant: Edge | None, more: int, at: int, conv: Node, m: Match) -> Edge | None:
-    """The weights, or at 1 the bias, with zeros for more channels: inputs of a reader, else outputs."""
+def _wider(
+    new: Tape, constant: Edge | None, more: int, at: int, conv: Node, m: Match
+) -> Edge | None:
+    """The weights, or at 1 the bias, with zeros for more channels: inputs of a reader, else
+    outputs.
+    """
     if constant is None or (at == 1 and conv in m.readers):
         return constant
     array: Array = array_of(constant)
     if array.dtype != np.float32:
         refuse("the elements are not float32")
     axis = 1 if conv in m.readers else 0
-    return new.const(np.pad(array, [(0, more if i == axis else 0) for i in range(array.ndim)]), like=constant)
+    return new.const(
+        np.pad(array, [(0, more if i == axis else 0) for i in range(array.ndim)]), like=constant
+    )

@@ -24,20 +24,24 @@ def _quantized(m: Match, new: Tape) -> Result:
     zero = None if zero_point is None else zero_point.constant()
     if zero_point is not None and (zero is None or zero.size != 1):
         refuse("the zero point is not one number that is known before the model runs")
-    return _with_pads(m, new, [m.x, *m.conv.inputs[1:]], 0 if zero is None else int(zero.reshape(-1)[0]))
+    return _with_pads(
+        m, new, [m.x, *m.conv.inputs[1:]], 0 if zero is None else int(zero.reshape(-1)[0])
+    )
 
 
 class PadConv2dFusionPass(Pass):
     """Zero padding before a Conv becomes the padding of the Conv.
 
-    before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and QLinearConv of padding by
-             the zero point of x
+    before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and
+             QLinearConv of padding by the zero point of x
     after    Conv(x, W, B?) with the pads added to its own
-    refuses  padding by another value or mode; negative padding; padding of batch or channels; an image known to be
-             empty; a Conv that computes its own padding (auto_pad SAME); a zero point that is not known
-    algebra  a Conv pads with zeros, hence both paddings are one; what quantized zeros are is the zero point
-    source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise convolution is a
-             Conv with groups
+    refuses  padding by another value or mode; negative padding; padding of batch or channels; an
+             image known to be empty; a Conv that computes its own padding (auto_pad SAME); a zero
+             point that is not known
+    algebra  a Conv pads with zeros, hence both paddings are one; what quantized zeros are is the
+             zero point
+    source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise
+             convolution is a Conv with groups
     """
 
     aliases = ("PadDepthwiseConv2dFusionPass",)
@@ -45,7 +49,9 @@ class PadConv2dFusionPass(Pass):
         Pattern("PadConv", op.Conv(_PADDED, W, maybe(var("B")), _as="conv")),
         Pattern("PadConvInteger", op.ConvInteger(_PADDED, W, others, _as="conv"), _quantized),
         Pattern(
-            "PadQLinearConv", op.QLinearConv(_PADDED, var("scale"), var("zero"), W, others, _as="conv"), _quantized
+            "PadQLinearConv",
+            op.QLinearConv(_PADDED, var("scale"), var("zero"), W, others, _as="conv"),
+            _quantized,
         ),
     )
 

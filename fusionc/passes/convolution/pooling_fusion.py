@@ -15,7 +15,8 @@ x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
 _AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
 _KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
-_MOST_SUMMED = 256  # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
+# elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
+_MOST_SUMMED = 256
 
 
 def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
@@ -27,14 +28,19 @@ def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
             limits = interval_of(node)
         except Refused:
             return False
-        return limits.low >= 0 and limits.high >= 0  # the upper one comes last, even if it is below the lower one
+        # the upper one comes last, even if it is below the lower one
+        return limits.low >= 0 and limits.high >= 0
     if node.op in _AT_LEAST_ZERO:
         return True
-    return node.op in _KEEP_SIGNS and all(_is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+    return node.op in _KEEP_SIGNS and all(
+        _is_at_least_zero(operand, depth - 1) for operand in node.inputs
+    )
 
 
 def _pads(m: Match) -> tuple[list[int], float]:
-    """The pads of both, and what the Pad writes. Refuses where a window could miss the image, or its end moves."""
+    """The pads of both, and what the Pad writes. Refuses where a window could miss the image, or
+    its end moves.
+    """
     kernel = m.pool.attr("kernel_shape")
     if m.pool.attr("ceil_mode"):
         refuse("the number of windows is rounded up")
@@ -53,7 +59,9 @@ def _pad_max(m: Match, new: Tape) -> Result:
         refuse("the element type is unknown")
     is_integer = dtype.kind in "iu"  # of which the absolute value, or a sum, may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
-    if value != lowest and (value > 0 or np.isnan(value) or is_integer or not _is_at_least_zero(m.x)):
+    if value != lowest and (
+        value > 0 or np.isnan(value) or is_integer or not _is_at_least_zero(m.x)
+    ):
         refuse("the padding may be the maximum")
     return new.MaxPool(m.x, like=m.pool, pads=pads, auto_pad=None)
 
@@ -71,7 +79,9 @@ def _pad_average(m: Match, new: Tape) -> Result:
 
 
 def _is_over_space(m: Match) -> bool:
-    """Whether exactly the spatial axes of an image with whole blocks of channels are reduced, and kept."""
+    """Whether exactly the spatial axes of an image with whole blocks of channels are reduced, and
+    kept.
+    """
     is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
     return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
 
@@ -79,7 +89,9 @@ def _is_over_space(m: Match) -> bool:
 def _is_normalization(m: Match) -> bool:
     """Whether the mean is subtracted from x again, or is one of squares."""
     maker, (mean,) = m.x.producer, m.outputs
-    squares = maker is not None and (maker.is_op("Pow") or (maker.is_op("Mul") and len(set(maker.inputs)) == 1))
+    squares = maker is not None and (
+        maker.is_op("Pow") or (maker.is_op("Mul") and len(set(maker.inputs)) == 1)
+    )
     return squares or any(user.is_op("Sub") and m.x in user.inputs for user in mean.outputs)
 
 
@@ -109,30 +121,45 @@ def _is_full(m: Match) -> bool:
 
 
 class PoolingFusionPass(Pass):
-    """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image becomes a global one.
+    """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image
+    becomes a global one.
 
-    before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or with v ≤ 0 where x
-             is at least 0 (Relu); ReduceMean over all axes from 2 on; AveragePool, MaxPool with a window of full size
-    after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool, GlobalMaxPool
-    refuses  padding by another value or mode, of batch or channels, negative, or not smaller than the window;
-             ceil_mode, dilations and auto_pad SAME beside a Pad; an image known to be empty; a pool that pads without
-             counting beside a Pad, or cannot count (opset below 7); the mean of a written-out normalization, or of
-             more than 256 numbers; element types without a kernel
-    never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
-             elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims; kept: what a
-             maximum makes of a NaN, and what a pool makes of a Pad around an image without rows or columns
-    algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the
-             maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do not; its
-             global mean rounds more (of 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)
-    source   CANN's PoolingFusionPass has the name, torch's avg_pool2d and Keras' ZeroPadding2D the Pads; a 1×1 Conv
-             and the mean behind it take 0.91 to 0.99 of the time where the Conv is blocked
+    before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or
+             with v ≤ 0 where x is at least 0 (Relu); ReduceMean over all axes from 2 on;
+             AveragePool, MaxPool with a window of full size
+    after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool,
+             GlobalMaxPool
+    refuses  padding by another value or mode, of batch or channels, negative, or not smaller than
+             the window; ceil_mode, dilations and auto_pad SAME beside a Pad; an image known to be
+             empty; a pool that pads without counting beside a Pad, or cannot count (opset below 7);
+             the mean of a written-out normalization, or of more than 256 numbers; element types
+             without a kernel
+    never    the mean of anything but an image that comes from a Conv, directly or through
+             activations, pools and sums: elsewhere GlobalAveragePool takes 1.3 to 2.4 times as
+             long; means without keepdims; kept: what a maximum makes of a NaN, and what a pool
+             makes of a Pad around an image without rows or columns
+    algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below
+             all others is the maximum. Pools of onnxruntime read its blocked layout, Pad and
+             ReduceMean do not; its global mean rounds more (of 112 · 112 positive numbers 3e-6,
+             ReduceMean 6e-7)
+    source   CANN's PoolingFusionPass has the name, torch's avg_pool2d and Keras' ZeroPadding2D the
+             Pads; a 1×1 Conv and the mean behind it take 0.91 to 0.99 of the time where the Conv is
+             blocked
     """
 
     numerics = "rounding"
-    is_for_finite = True  # whether onnxruntime's maximum of a window with NaN is NaN depends on where it lies
+    # whether onnxruntime's maximum of a window with NaN is NaN depends on where it lies
+    is_for_finite = True
     patterns = (
         Pattern("PadMaxPool", op.MaxPool(_PADDED, _as="pool"), _pad_max),
         Pattern("PadAveragePool", op.AveragePool(_PADDED, _as="pool"), _pad_average),
-        Pattern("ReduceMean", op.ReduceMean(x, rest("axes"), _as="reduce"), _global_mean, where=_is_over_space),
-        Pattern("FullPool", op["AveragePool", "MaxPool"](x, _as="pool"), _global_pool, where=_is_full),
+        Pattern(
+            "ReduceMean",
+            op.ReduceMean(x, rest("axes"), _as="reduce"),
+            _global_mean,
+            where=_is_over_space,
+        ),
+        Pattern(
+            "FullPool", op["AveragePool", "MaxPool"](x, _as="pool"), _global_pool, where=_is_full
+        ),
     )

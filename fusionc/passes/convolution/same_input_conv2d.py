@@ -15,7 +15,11 @@ def _activation(conv: Node) -> Node | None:
     if value is None or value.is_output or value.use_count != 1:
         return None
     (user,) = value.outputs
-    return user if user.graph is conv.graph and user.inputs[0] is value and elementwise_key(user) else None
+    return (
+        user
+        if user.graph is conv.graph and user.inputs[0] is value and elementwise_key(user)
+        else None
+    )
 
 
 def _find(graph: Graph) -> Iterator[Match]:
@@ -30,10 +34,15 @@ def _find(graph: Graph) -> Iterator[Match]:
             continue
         found = [_activation(conv) for conv in convs]
         activations = [node for node in found if node is not None]
-        if len(activations) < len(convs) or len({elementwise_key(node) for node in activations}) > 1:
+        if (
+            len(activations) < len(convs)
+            or len({elementwise_key(node) for node in activations}) > 1
+        ):
             activations = []
         outputs = [node.outputs[0] for node in activations or convs]
-        if graph.model.is_for_onnxruntime and are_for_blocks([value for value in outputs if value is not None]):
+        if graph.model.is_for_onnxruntime and are_for_blocks(
+            [value for value in outputs if value is not None]
+        ):
             continue
         captures = {"convs": convs, "activation": activations[0] if activations else None}
         yield Match(graph, [*convs, *activations], outputs, captures)
@@ -45,11 +54,13 @@ class SameInputConv2dPass(Pass):
     before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation behind each Conv
     after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), the activation before the Split
     refuses  large weights that are used elsewhere
-    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants;
-             results that onnxruntime's blocked layout of images has parts of (ConvSplitPass)
+    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
+             are no constants; results that onnxruntime's blocked layout of images has parts of
+             (ConvSplitPass)
     algebra  each output channel of a Conv depends on its own weights alone
-    source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than one Conv saves (1.00
-             to 1.09 of the time), since it takes the images out of the blocked layout
+    source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than
+             one Conv saves (1.00 to 1.09 of the time), since it takes the images out of the blocked
+             layout
     """
 
     numerics = "rounding"

@@ -17,7 +17,9 @@ x, s, b = var("x"), const("s"), const("b")
 
 
 def _is_between_blocks(m: Match) -> bool:
-    """Whether x is an image that onnxruntime has in blocks of channels, and what reads the result takes these."""
+    """Whether x is an image that onnxruntime has in blocks of channels, and what reads the result
+    takes these.
+    """
     shape = m.x.shape
     if shape is None or len(shape) != 4 or m.x.elem_type != TensorProto.FLOAT:
         return False
@@ -29,7 +31,9 @@ def _is_between_blocks(m: Match) -> bool:
 
 
 def _is_taken_by_conv(m: Match, result: Edge) -> bool:
-    """Whether a Conv alone reads the result: it takes constants into its weights, unless it pads what is added to."""
+    """Whether a Conv alone reads the result: it takes constants into its weights, unless it pads
+    what is added to.
+    """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):
         return False
@@ -68,19 +72,21 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A constant factor and addend for each channel, between convolutions that cannot take them, become one themselves.
+    """A constant factor and addend for each channel, between convolutions that cannot take them,
+    become one themselves.
 
-    before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a Conv or a pool reads
-             the result
+    before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
+             Conv or a pool reads the result
     after    Conv(x, s, b) with as many groups as channels and a kernel of 1
     refuses  constants that are not one number for each channel, or one for all; opset below 8
-    never    constants that the Conv behind takes into its weights and its bias (AConv2dMulFusion); channels that are no
-             whole blocks of 16; an x that onnxruntime does not have in blocks of channels, or a result that no
-             operator reads in blocks; elements other than float32
+    never    constants that the Conv behind takes into its weights and its bias (AConv2dMulFusion);
+             channels that are no whole blocks of 16; an x that onnxruntime does not have in blocks
+             of channels, or a result that no operator reads in blocks; elements other than float32
     algebra  the definition of Conv: each channel times its only weight, and its bias
-    source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants and not for a Conv. The
-             blocks of PP-OCRv4 (Conv, HardSwish, Mul, Add, Conv) take 0.88 to 0.96 of the time; at onnxruntime's level
-             `extended` and below it, where there is no such layout, 0.95 to 1.03, and 1.2 of images of 7 x 7
+    source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants and not
+             for a Conv. The blocks of PP-OCRv4 (Conv, HardSwish, Mul, Add, Conv) take 0.88 to 0.96
+             of the time; at onnxruntime's level `extended` and below it, where there is no such
+             layout, 0.95 to 1.03, and 1.2 of images of 7 x 7
     """
 
     numerics = "rounding"

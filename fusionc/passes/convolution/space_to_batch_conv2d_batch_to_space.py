@@ -20,21 +20,27 @@ def _perm(node: Node) -> list[int]:
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
-    """A convolution of every b-th pixel, for all b·b offsets as a batch, becomes a dilated convolution.
+    """A convolution of every b-th pixel, for all b·b offsets as a batch, becomes a dilated
+    convolution.
 
-    before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and channels, T lets
-             SpaceToDepth work on the batch
-    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes where x has its channels last
+    before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and
+             channels, T lets SpaceToDepth work on the batch
+    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes where x has its
+             channels last
     refuses  strides; a Conv that computes its own padding; two block sizes; the channel order CRD
-    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv may have another
-             kernel, which sums in another order
-    source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports it; CANN's
-             SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice behind it stay, or go into the Conv
+    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv
+             may have another kernel, which sums in another order
+    source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports
+             it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice behind it
+             stay, or go into the Conv
     """
 
     numerics = "rounding"
     patterns = (
-        Pattern("SpaceToBatchConv", op.Transpose(op.DepthToSpace(_swapped(_CONV), _as="together"), _as="last")),
+        Pattern(
+            "SpaceToBatchConv",
+            op.Transpose(op.DepthToSpace(_swapped(_CONV), _as="together"), _as="last"),
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -3,7 +3,21 @@ import numpy as np
 from fusionc.passes._shared.constants import require_own
 from fusionc.passes._shared.slice_split_concat import are_all_pieces, axis_of
 from fusionc.passes.convolution._channels import bias_or_zero
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, each, maybe, op, refuse, rest, same, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    each,
+    maybe,
+    op,
+    refuse,
+    rest,
+    same,
+    var,
+)
 
 _PIECE = same(op.Split(var("x"), rest("sizes"), _as="split"))[...]
 _ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
@@ -15,14 +29,17 @@ def _one_conv_a_piece(m: Match) -> bool:
 
 
 class ASplitConv2dConcatPass(Pass):
-    """Equal convolutions of all pieces of a Split, concatenated again, become one grouped convolution.
+    """Equal convolutions of all pieces of a Split, concatenated again, become one grouped
+    convolution.
 
-    before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the channels
+    before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
+             channels
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
-    refuses  an axis other than the channels; weights of different shapes; different strides, pads, dilations or groups;
-             large weights that are used elsewhere
+    refuses  an axis other than the channels; weights of different shapes; different strides, pads,
+             dilations or groups; large weights that are used elsewhere
     algebra  a grouped convolution is defined as exactly this
-    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for what this one leaves
+    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for what
+             this one leaves
     """
 
     numerics = "rounding"
@@ -30,7 +47,10 @@ class ASplitConv2dConcatPass(Pass):
     patterns = (
         Pattern(
             "SplitConvConcat",
-            op.Concat(each(op.Conv(_PIECE, const("weights"), maybe(const("biases")), _as="convs")), _as="concat"),
+            op.Concat(
+                each(op.Conv(_PIECE, const("weights"), maybe(const("biases")), _as="convs")),
+                _as="concat",
+            ),
             where=_one_conv_a_piece,
         ),
     )
@@ -48,6 +68,15 @@ class ASplitConv2dConcatPass(Pass):
         bias = None
         if any(m.biases):
             channels = weights[0].shape[0]
-            bias = new.const(np.concatenate([bias_or_zero(b, channels) for b in m.biases]), dtype=weights[0].dtype)
+            bias = new.const(
+                np.concatenate([bias_or_zero(b, channels) for b in m.biases]),
+                dtype=weights[0].dtype,
+            )
         groups = len(m.convs) * int(first.attr("group"))
-        return new.Conv(m.x, new.const(np.concatenate(weights), like=m.weights[0]), bias, like=first, group=groups)
+        return new.Conv(
+            m.x,
+            new.const(np.concatenate(weights), like=m.weights[0]),
+            bias,
+            like=first,
+            group=groups,
+        )

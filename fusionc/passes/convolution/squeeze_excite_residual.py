@@ -19,22 +19,34 @@ class SqueezeExciteResidualPass(Pass):
 
     before   x + x·s, with x [N, C, H, W] and s [N, C, 1, 1] (squeeze and excite with a residual)
     after    x·(s + 1)
-    refuses  a product that onnxruntime computes in its blocked layout of images, which has no sum of s and 1
-             (SqueezeExciteScalePass); elements that are no floating-point numbers; opset below 8
+    refuses  a product that onnxruntime computes in its blocked layout of images, which has no sum
+             of s and 1 (SqueezeExciteScalePass); elements that are no floating-point numbers; opset
+             below 8
     never    images that are known to have one pixel; shapes that are not known to be these
     algebra  x + x·s = x·(1 + s), one operator on the pixels and not two
-    source   the distributive law; measured: PP-OCRv4 detection has eight of these, and takes 0.94 to 0.99 of the time
+    source   the distributive law; measured: PP-OCRv4 detection has eight of these, and takes 0.94
+             to 0.99 of the time
     """
 
     numerics = "rounding"
     is_for_finite = True  # ∞ − ∞ is NaN where ∞·0 is, and elsewhere
-    patterns = (Pattern("SqueezeExciteResidual", x + op.Mul(x, var("s"), _as="product"), where=_is_squeeze_excite),)
+    patterns = (
+        Pattern(
+            "SqueezeExciteResidual",
+            x + op.Mul(x, var("s"), _as="product"),
+            where=_is_squeeze_excite,
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
         if m.opset < BROADCASTING:
             refuse("before opset 8 operators may align their operands in another way")
         is_known = is_static(m.x.shape)
-        if m.graph.model.is_for_onnxruntime and is_known and is_scaled_in_blocks(m.x, m.s, m.product.outputs[0]):
+        if (
+            m.graph.model.is_for_onnxruntime
+            and is_known
+            and is_scaled_in_blocks(m.x, m.s, m.product.outputs[0])
+        ):
             refuse("onnxruntime computes the product in its blocked layout")
         return new.Mul(m.x, new.Add(m.s, new.const(np.ones(()), dtype=m.x.dtype)))

@@ -34,7 +34,9 @@ def times(dim: int | str | None, *factors: int | str | None) -> int | str | None
 
 
 def check(actual: Shape | None, wanted: Sequence[int | str | None]) -> None:
-    """Refuse shapes of equally many elements that are not known to be equal: one dimension follows from the others."""
+    """Refuse shapes of equally many elements that are not known to be equal: one dimension follows
+    from the others.
+    """
     if actual is None or len(actual) != len(wanted):
         refuse("the shapes are not those of images, cut into blocks")
     pairs = list(zip(actual, wanted, strict=True))

@@ -1,7 +1,8 @@
 """Row by row: from which rows of its inputs an operator computes the rows of its result.
 
-The rows of a value are what lies along one of its axes, counted from the front. An operator that works row by row
-gives the same rows when it gets only these rows of some inputs (which carry them) and all of the others.
+The rows of a value are what lies along one of its axes, counted from the front. An operator that
+works row by row gives the same rows when it gets only these rows of some inputs (which carry them)
+and all of the others.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ Carriers = dict[int, int]  # which inputs bring the rows, by position, and along
 
 
 def carriers(node: Node, axis: int) -> Carriers | None:
-    """Which inputs bring the rows along an axis of the first output; None where it is not computed row by row, or
-    that is not known."""
+    """Which inputs bring the rows along an axis of the first output; None where it is not computed
+    row by row, or that is not known.
+    """
     result = node.outputs[0]
     if result is None or result.rank is None or node.has_references or node.domain != "":
         return None
@@ -38,8 +40,12 @@ def carriers(node: Node, axis: int) -> Carriers | None:
     return rule(node, axis, first, result.shape)
 
 
-def _aligned(inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trailing: int = 0) -> Carriers | None:
-    """Of values that are broadcast: those that are as long as the result along the axis. None where that is unknown."""
+def _aligned(
+    inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trailing: int = 0
+) -> Carriers | None:
+    """Of values that are broadcast: those that are as long as the result along the axis. None where
+    that is unknown.
+    """
     found: Carriers = {}
     for position, value in enumerate(inputs):
         own = shape_of(value)
@@ -58,7 +64,9 @@ def _normalization(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | 
     begin = node.attr("axis") % len(shape)
     others = [shape if own is None else own for own in map(shape_of, node.inputs[1:])]
     given = [own for own, value in zip(others, node.inputs[1:], strict=True) if value is not None]
-    return {0: axis} if axis < begin and all(len(own) <= len(shape) - begin for own in given) else None
+    return (
+        {0: axis} if axis < begin and all(len(own) <= len(shape) - begin for own in given) else None
+    )
 
 
 def _softmax(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -81,7 +89,11 @@ def _matmul(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
         return None
     if axis == len(shape) - 2:
         return {0: len(x) - 2}
-    return {1: len(second) - 1} if axis == len(shape) - 1 else _aligned(node.inputs, axis, shape, trailing=2)
+    return (
+        {1: len(second) - 1}
+        if axis == len(shape) - 1
+        else _aligned(node.inputs, axis, shape, trailing=2)
+    )
 
 
 def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -105,7 +117,9 @@ def _conv(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     if axis == 1:
         return dict.fromkeys(range(1, len(node.inputs)), 0) if node.attr("group") == 1 else None
     is_one = all(d == 1 for d in weight[2:]) and not any(node.attr("pads") or [0])
-    return {0: axis} if is_one and all(stride == 1 for stride in node.attr("strides") or [1]) else None
+    return (
+        {0: axis} if is_one and all(stride == 1 for stride in node.attr("strides") or [1]) else None
+    )
 
 
 def _transpose(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -159,7 +173,12 @@ def _concat(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 def _gather(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     """Of embeddings, the indices bring the rows."""
     index, first = node.inputs[1], node.attr("axis") % len(x)
-    if index is None or index.is_constant or index.rank is None or not first <= axis < first + index.rank:
+    if (
+        index is None
+        or index.is_constant
+        or index.rank is None
+        or not first <= axis < first + index.rank
+    ):
         return None
     return {1: axis - first}
 
@@ -169,7 +188,10 @@ _RULES: dict[str, Callable[[Node, int, Shape, Shape], Carriers | None]] = {
     "RMSNormalization": _normalization,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"), _reduce),
+    **dict.fromkeys(
+        ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceSumSquare"),
+        _reduce,
+    ),
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _conv,

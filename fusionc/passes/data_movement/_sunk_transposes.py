@@ -1,4 +1,6 @@
-"""Elementwise operators of values that are all transposed: they can be computed first, and transposed together."""
+"""Elementwise operators of values that are all transposed: they can be computed first, and
+transposed together.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class _Sunk:
     fixed: dict[Edge, None] = field(default_factory=dict)  # what is broadcast
 
     def add(self, value: Edge | None) -> bool:
-        """Take in everything that a value is computed from; False where something else than a Transpose begins it."""
+        """Take in everything that a value is computed from; False where something else than a
+        Transpose begins it.
+        """
         if value is None or len(self.nodes) > _MOST:
             return False
         if value.is_constant or _is_one(value):
@@ -66,7 +70,11 @@ class _Sunk:
     def private(self) -> list[Node]:
         """The Transposes that nobody else uses."""
         inside = self.nodes
-        return [n for v, n in self.leaves.items() if not v.is_output and all(u in inside for u in v.outputs)]
+        return [
+            n
+            for v, n in self.leaves.items()
+            if not v.is_output and all(u in inside for u in v.outputs)
+        ]
 
     def turned(self, value: Edge, new: Tape) -> Edge:
         """What is broadcast, as it lies beside the inputs of the Transposes."""
@@ -88,25 +96,35 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _operands(node: Node) -> tuple[Edge | None, ...]:
-    """The inputs of which an elementwise operator computes each element from that at the same place."""
+    """The inputs of which an elementwise operator computes each element from that at the same
+    place.
+    """
     return node.inputs if is_of_several(node) else node.inputs[:1]
 
 
 def _quantizes(node: Node) -> bool:
-    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a place of an axis.
+    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a
+    place of an axis.
 
     Below opset 13 it names no axis, and onnxruntime takes several scales along axis 1.
     """
     shape = shape_of(node.inputs[1]) if node.is_op("QuantizeLinear", "DequantizeLinear") else None
     is_plain = not node.has_references and not node.attr("block_size")
     is_one = shape in ((), (1,))
-    return is_plain and shape is not None and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
+    return (
+        is_plain
+        and shape is not None
+        and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
+    )
 
 
 def _axis(node: Node, order: Sequence[int]) -> dict[str, int]:
-    """Of a node with a scale for each place of an axis, where that goes; a constant of fewer axes has the last ones."""
+    """Of a node with a scale for each place of an axis, where that goes; a constant of fewer axes
+    has the last ones.
+    """
     axis = node.attr("axis") if _quantizes(node) else None
-    if axis is None or shape_of(node.inputs[1]) in ((), (1,)):  # with one scale, any axis may be written
+    # with one scale, any axis may be written
+    if axis is None or shape_of(node.inputs[1]) in ((), (1,)):
         return {}
     return {"axis": order[axis if axis < 0 else axis - len(shape_of(node.inputs[0]) or order)]}
 
@@ -118,7 +136,9 @@ def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
 
 def is_same(node: Node) -> bool:
     """Whether an elementwise operator computes its elements in the same way wherever they lie."""
-    return all(made is not None and is_same_everywhere(node.op, made.elem_type) for made in node.outputs)
+    return all(
+        made is not None and is_same_everywhere(node.op, made.elem_type) for made in node.outputs
+    )
 
 
 def between_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
@@ -128,7 +148,12 @@ def between_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
             continue
         sunk = _Sunk(graph)
         then = order_of(root)
-        if sunk.add(root.inputs[0]) and sunk.is_movable and len(then) == len(sunk.order) and is_wanted(sunk.nodes):
+        if (
+            sunk.add(root.inputs[0])
+            and sunk.is_movable
+            and len(then) == len(sunk.order)
+            and is_wanted(sunk.nodes)
+        ):
             order = [sunk.order[axis] for axis in then]
             if sunk.private() or order == sorted(order):
                 yield _match(graph, root, sunk, order)
@@ -145,7 +170,9 @@ def of_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
 
 
 def sink(m: Match, new: Tape) -> Result:
-    """The elementwise operators of what the Transposes take, and one Transpose behind them or none."""
+    """The elementwise operators of what the Transposes take, and one Transpose behind them or
+    none.
+    """
     made = {value: node.inputs[0] for value, node in m.sunk.leaves.items()}
     made.update({value: m.sunk.turned(value, new) for value in m.sunk.fixed})
     nodes = sorted(m.sunk.nodes, key=lambda n: n.position)

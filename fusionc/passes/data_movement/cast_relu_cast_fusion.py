@@ -4,20 +4,32 @@ from fusionc.passes._shared.cast_types import holds
 from fusionc.passes._shared.target import FLOATS, require_kernel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
-_EXACT = ("Relu", "Abs", "Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity")
+_EXACT = (
+    "Relu",
+    "Abs",
+    "Neg",
+    "Transpose",
+    "Reshape",
+    "Squeeze",
+    "Unsqueeze",
+    "Flatten",
+    "Expand",
+    "Identity",
+)
 
 
 class CastReluCastFusionPass(Pass):
     """An operator between a Cast to a wider type and the Cast back works on the narrow type.
 
-    before   Cast(f(Cast(x, wide), …), narrow), f one of Relu, Abs, Neg, Transpose, Reshape, Squeeze, Unsqueeze,
-             Flatten, Expand, Identity
+    before   Cast(f(Cast(x, wide), …), narrow), f one of Relu, Abs, Neg, Transpose, Reshape,
+             Squeeze, Unsqueeze, Flatten, Expand, Identity
     after    f(x, …)
-    refuses  a first Cast that loses something; a last one to another type than that of x; integers with Relu, Abs and
-             Neg, which wrap around; elements that the target has no kernel for
-    never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs one branch only,
-             so that nothing is saved by it
-    algebra  f moves numbers or changes their sign, or puts 0 for them: the narrow type holds the results
+    refuses  a first Cast that loses something; a last one to another type than that of x; integers
+             with Relu, Abs and Neg, which wrap around; elements that the target has no kernel for
+    never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs
+             one branch only, so that nothing is saved by it
+    algebra  f moves numbers or changes their sign, or puts 0 for them: the narrow type holds the
+             results
     source   CANN's CastReluCastFusionPass
     """
 
@@ -25,7 +37,9 @@ class CastReluCastFusionPass(Pass):
     patterns = (
         Pattern(
             "CastReluCast",
-            op.Cast(op[_EXACT](op.Cast(var("x"), _as="widen"), rest("others"), _as="node"), _as="narrow"),
+            op.Cast(
+                op[_EXACT](op.Cast(var("x"), _as="widen"), rest("others"), _as="node"), _as="narrow"
+            ),
         ),
     )
 
@@ -35,6 +49,7 @@ class CastReluCastFusionPass(Pass):
             refuse("not to a wider type and back")
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are not floating-point numbers")
-        if narrow != TensorProto.FLOAT16:  # which onnxruntime computes between two Casts where it has no kernel
+        # which onnxruntime computes between two Casts where it has no kernel
+        if narrow != TensorProto.FLOAT16:
             require_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -17,8 +17,9 @@ def _is_empty(value: Edge, axis: int) -> bool:
 
 
 def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
-    """Whether the result may have other sizes without an empty input: where all are empty when the model runs, the
-    first one has those of the result."""
+    """Whether the result may have other sizes without an empty input: where all are empty when the
+    model runs, the first one has those of the result.
+    """
     if empty is not inputs[0]:
         return False
     following = next((value for value in inputs if not _is_empty(value, axis)), None)
@@ -58,7 +59,9 @@ def _may_be_joined(value: Edge) -> bool:
     array = value.constant()
     if array is None or not array.ndim or array.nbytes > _LARGEST:
         return False
-    return array.size <= COPIED or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
+    return array.size <= COPIED or (
+        value.use_count == 1 and value.outputs[0].inputs.count(value) == 1
+    )
 
 
 def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
@@ -81,14 +84,15 @@ def _can_join(m: Match) -> bool:
 class ZConcatExt2FusionPass(Pass):
     """Inputs of a Concat that belong together become one; empty ones go.
 
-    before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2, 5))
+    before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2,
+             5))
     after    Concat(x, cd); x; Slice(x, 0, 5), or x where that is all of it
     refuses  nothing of its own
-    never    an empty one in front of what may be empty, too, and has other sizes: they are those of the result then;
-             constants of more than 1 MiB, or large ones that are used elsewhere or twice; slices with a step; sizes
-             that are not known before the model runs
-    algebra  concatenation is associative and the empty tensor is its neutral element; cutting and joining undo each
-             other
+    never    an empty one in front of what may be empty, too, and has other sizes: they are those of
+             the result then; constants of more than 1 MiB, or large ones that are used elsewhere or
+             twice; slices with a step; sizes that are not known before the model runs
+    algebra  concatenation is associative and the empty tensor is its neutral element; cutting and
+             joining undo each other
     source   CANN's ZConcatExt2FusionPass
     """
 

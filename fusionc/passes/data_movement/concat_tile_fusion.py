@@ -13,13 +13,15 @@ class ConcatTileFusionPass(Pass):
 
     before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is repeated once
     after    Tile(Concat(a, b), [1, 3])
-    refuses  other repeats, or 0 of them, repeats that are not known before the model runs, or that repeat the joined
-             axis
+    refuses  other repeats, or 0 of them, repeats that are not known before the model runs, or that
+             repeat the joined axis
     algebra  repeating along one axis and joining along another do not see each other
     source   CANN's ConcatTileFusionPass
     """
 
-    patterns = (Pattern("ConcatTile", op.Concat(each(op.Tile(var("xs"), var("repeats_of"))), _as="concat")),)
+    patterns = (
+        Pattern("ConcatTile", op.Concat(each(op.Tile(var("xs"), var("repeats_of"))), _as="concat")),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         repeats = [_repeats(value) for value in m.repeats_of]

@@ -8,17 +8,26 @@ _MOST = 64  # pieces that come of a Concat which stands in another one several t
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Every tree of Concats at once: merged one by one, a chain of them would be copied as often as it is long."""
+    """Every tree of Concats at once: merged one by one, a chain of them would be copied as often as
+    it is long.
+    """
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
             continue
         tree, pieces, refused = {outer: None}, [], {}
-        pending: list[tuple[Edge | None, Node]] = [(value, outer) for value in reversed(outer.inputs)]
+        pending: list[tuple[Edge | None, Node]] = [
+            (value, outer) for value in reversed(outer.inputs)
+        ]
         while pending:
             value, user = pending.pop()
             inner = None if value is None else value.producer
-            if inner is None or not inner.is_op("Concat") or inner.graph is not graph or inner.has_references:
+            if (
+                inner is None
+                or not inner.is_op("Concat")
+                or inner.graph is not graph
+                or inner.has_references
+            ):
                 pieces.append(value)
             elif _is_alone(inner, user) and _same_axis(inner, user):
                 tree[inner] = None
@@ -28,13 +37,17 @@ def _find(graph: Graph) -> Iterator[Match]:
                 refused[inner] = user
         merged.update(tree)
         for inner, user in refused.items():
-            yield Match(graph, (user, inner), user.outputs, {"pieces": None, "inner": inner, "outer": user})
+            yield Match(
+                graph, (user, inner), user.outputs, {"pieces": None, "inner": inner, "outer": user}
+            )
         if len(tree) > 1:
             yield Match(graph, tuple(tree), outer.outputs, {"pieces": pieces, "outer": outer})
 
 
 def _is_alone(inner: Node, user: Node) -> bool:
-    """Whether only `user` reads what `inner` makes, and not so often that merging doubles and doubles again."""
+    """Whether only `user` reads what `inner` makes, and not so often that merging doubles and
+    doubles again.
+    """
     (value,) = inner.outputs
     if value is None or value.is_output or value.use_count > 1:
         return False
@@ -55,8 +68,8 @@ class ZConcatv2dFusionPass(Pass):
 
     before   Concat(a, Concat(b, Concat(c, d)), e)
     after    Concat(a, b, c, d, e)
-    refuses  another axis, or axes that only an unknown rank could show to be equal; an inner Concat used elsewhere;
-             one that stands there several times and would bring more than 64 pieces
+    refuses  another axis, or axes that only an unknown rank could show to be equal; an inner Concat
+             used elsewhere; one that stands there several times and would bring more than 64 pieces
     algebra  concatenation is associative
     source   CANN's ZConcatv2dFusionPass
     """
@@ -65,5 +78,9 @@ class ZConcatv2dFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.pieces is None:
-            refuse("an inner Concat stands there too often" if _same_axis(m.inner, m.outer) else "the axes differ")
+            refuse(
+                "an inner Concat stands there too often"
+                if _same_axis(m.inner, m.outer)
+                else "the axes differ"
+            )
         return new.node("Concat", m.pieces, like=m.outer)

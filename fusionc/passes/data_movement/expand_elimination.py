@@ -34,23 +34,31 @@ def _dims(value: Edge | None) -> list[Element]:
 
 
 def _check_shape(small: list[Element], full: list[Element], others: list[list[Element]]) -> None:
-    """Refuses where the other operands are not known to give the result the dimensions that the Expand makes."""
+    """Refuses where the other operands are not known to give the result the dimensions that the
+    Expand makes.
+    """
     if max([len(small), *map(len, others)]) < len(full):
         refuse("the Expand raises the rank")
     for axis, size in enumerate(full):
-        if size != 1 and not any(size == dims[axis] for dims in (small, *others) if axis < len(dims)):
+        if size != 1 and not any(
+            size == dims[axis] for dims in (small, *others) if axis < len(dims)
+        ):
             refuse("the Expand may enlarge the result")
 
 
 def _check_runs(small: list[Element], full: list[Element], user: Node, itemsize: int) -> None:
-    """Refuses where an operator would have to begin anew too often, as it does wherever an operand repeats itself.
+    """Refuses where an operator would have to begin anew too often, as it does wherever an operand
+    repeats itself.
 
-    An Expand that repeats everything in front is one copy of large pieces; one that repeats single elements is as slow.
+    An Expand that repeats everything in front is one copy of large pieces; one that repeats single
+    elements is as slow.
     """
     pairs = [(part == 1, size) for part, size in zip_longest(small, full, fillvalue=1) if size != 1]
     length = next((at for at, pair in enumerate(pairs) if pair[0] != pairs[0][0]), len(pairs))
     run, times = pairs[:length], pairs[length:]
-    repeats_elements_only = any(is_repeated for is_repeated, _ in run) and not any(again for again, _ in times)
+    repeats_elements_only = any(is_repeated for is_repeated, _ in run) and not any(
+        again for again, _ in times
+    )
     is_short = _product(run) * itemsize < _LONG and _product(times) > _FEW
     if is_short and (not repeats_elements_only or user.op == "Where"):
         refuse("the runs of elements are too short to be repeated by the operator itself")
@@ -73,13 +81,15 @@ def _unrepeated(source: Node, new: Tape) -> Edge | None:
 class ExpandEliminationPass(Pass):
     """An Expand goes where the operator behind it broadcasts to the same shape.
 
-    before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that the Expand makes;
-             also with Tile of dimensions 1, and with ConstantOfShape of a number x
+    before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that
+             the Expand makes; also with Tile of dimensions 1, and with ConstantOfShape of a number
+             x
     after    f(x, y)
-    refuses  Pow, Max, Min and others of floating-point numbers of which the last bit, or the sign of a zero, depends on
-             what is repeated; dimensions that no other operand is known to have; an Expand that raises the rank; many
-             repeated runs of less than 512 bytes, by which the operator becomes slower than the Expand was; a Tile of
-             more than single elements
+    refuses  Pow, Max, Min and others of floating-point numbers of which the last bit, or the sign
+             of a zero, depends on what is repeated; dimensions that no other operand is known to
+             have; an Expand that raises the rank; many repeated runs of less than 512 bytes, by
+             which the operator becomes slower than the Expand was; a Tile of more than single
+             elements
     never    an operator that takes the expanded value twice, or stands in a subgraph
     algebra  broadcasting repeats the elements as Expand does
     source   what other optimizers of ONNX models do with Expand
@@ -96,8 +106,12 @@ class ExpandEliminationPass(Pass):
         small, full = [] if m.source.op == "ConstantOfShape" else _dims(x), _dims(expanded)
         if any(part not in (1, size) for part, size in zip(small, full, strict=False)):
             refuse("more is repeated than single elements")
-        _check_shape(small, full, [_dims(value) for value in m.user.inputs if value is not expanded])
+        _check_shape(
+            small, full, [_dims(value) for value in m.user.inputs if value is not expanded]
+        )
         if x is None or x.dtype is None:
             refuse("the element type is unknown")
         _check_runs(small, full, m.user, x.dtype.itemsize)
-        return new.node(m.user.op, [x if value is expanded else value for value in m.user.inputs], like=m.user)
+        return new.node(
+            m.user.op, [x if value is expanded else value for value in m.user.inputs], like=m.user
+        )

@@ -20,11 +20,15 @@ def _joined(reshape: Node) -> Shape:
     count = len(x.shape) - len(made.shape) + 1
     rest = tuple(made.shape[1:])
     is_known = None not in (*x.shape, *rest) and 0 not in rest
-    return tuple(x.shape[:count]) if count > 1 and is_known and tuple(x.shape[count:]) == rest else ()
+    return (
+        tuple(x.shape[:count]) if count > 1 and is_known and tuple(x.shape[count:]) == rest else ()
+    )
 
 
 def _is_by_batch(node: Node) -> bool:
-    """Whether an operator computes each element along the first axis of its result from the same ones of its inputs."""
+    """Whether an operator computes each element along the first axis of its result from the same
+    ones of its inputs.
+    """
     ranks = {None if value is None else value.rank for value in node.inputs}
     rank = next(iter(ranks))
     if len(ranks) > 1 or rank is None:
@@ -36,7 +40,9 @@ def _is_by_batch(node: Node) -> bool:
 
 @dataclass
 class _Region:
-    """Operators that work by batches, and the Reshapes of the same leading axes that they begin with."""
+    """Operators that work by batches, and the Reshapes of the same leading axes that they begin
+    with.
+    """
 
     graph: Graph
     lead: Shape = ()
@@ -44,7 +50,9 @@ class _Region:
     nodes: dict[Node, None] = field(default_factory=dict)
 
     def add(self, value: Edge | None) -> bool:
-        """Take in everything that a value is computed from; False where something else than a Reshape begins it."""
+        """Take in everything that a value is computed from; False where something else than a
+        Reshape begins it.
+        """
         node = None if value is None else value.producer
         if value is None or node is None or node.graph is not self.graph or len(self.nodes) > _MOST:
             return False
@@ -61,7 +69,11 @@ class _Region:
 
     def private(self) -> list[Node]:
         """The Reshapes that nobody else uses."""
-        return [n for v, n in self.leaves.items() if not v.is_output and all(u in self.nodes for u in v.outputs)]
+        return [
+            n
+            for v, n in self.leaves.items()
+            if not v.is_output and all(u in self.nodes for u in v.outputs)
+        ]
 
 
 def _between_reshapes(graph: Graph) -> Iterator[Match]:
@@ -69,25 +81,35 @@ def _between_reshapes(graph: Graph) -> Iterator[Match]:
     for root in graph.of_operator("Reshape"):
         flat, made = root.inputs[0], root.outputs[0]
         region = _Region(graph)
-        if not root.is_in_graph or root.has_references or made is None or not region.add(flat) or not region.nodes:
+        if (
+            not root.is_in_graph
+            or root.has_references
+            or made is None
+            or not region.add(flat)
+            or not region.nodes
+        ):
             continue
         rest = () if flat is None or flat.shape is None else tuple(flat.shape[1:])
         if rest and same_after_reshape(made.shape, (*region.lead, *rest)):
-            yield Match(graph, [root, *region.nodes, *region.private()], root.outputs, {"region": region})
+            yield Match(
+                graph, [root, *region.nodes, *region.private()], root.outputs, {"region": region}
+            )
 
 
 class FlatBatchEliminationPass(Pass):
-    """Products of matrices between Reshapes that only join leading axes are computed with the axes as they are.
+    """Products of matrices between Reshapes that only join leading axes are computed with the axes
+    as they are.
 
-    before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes make [batch · heads, …] of [batch, heads,
-             …], the outer one undoes it, and f is made of MatMul, Softmax over the last axis, and Transposes that leave
-             the first one
+    before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes make [batch · heads, …]
+             of [batch, heads, …], the outer one undoes it, and f is made of MatMul, Softmax over
+             the last axis, and Transposes that leave the first one
     after    f(a, b, …)
     refuses  nothing of its own
-    never    leading axes that are not known to be the same, or to be joined and parted again; broadcasting
+    never    leading axes that are not known to be the same, or to be joined and parted again;
+             broadcasting
     algebra  each matrix of a batch is computed by itself, in however many axes they are counted
-    source   how Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention, which is looked for on four
-             axes
+    source   how Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention, which is
+             looked for on four axes
     """
 
     patterns = (Pattern("FlatBatch", find=_between_reshapes, operators=("Reshape",)),)
@@ -95,14 +117,23 @@ class FlatBatchEliminationPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         region: _Region = m.region
         more = len(region.lead) - 1
-        made: dict[Edge | None, Edge | None] = {value: node.inputs[0] for value, node in region.leaves.items()}
+        made: dict[Edge | None, Edge | None] = {
+            value: node.inputs[0] for value, node in region.leaves.items()
+        }
         nodes = sorted(region.nodes, key=lambda n: n.position)
         for node in nodes:
             attributes: dict[str, Any] = {}
             if node.op == "Transpose":
-                attributes["perm"] = [*range(more + 1), *(axis + more for axis in order_of(node)[1:])]
+                attributes["perm"] = [
+                    *range(more + 1),
+                    *(axis + more for axis in order_of(node)[1:]),
+                ]
             elif node.op == "Softmax":
-                attributes["axis"] = node.attr("axis") if node.attr("axis") < 0 else node.attr("axis") + more
-            result = new.node(node.op, [made[value] for value in node.inputs], like=node, **attributes)
+                attributes["axis"] = (
+                    node.attr("axis") if node.attr("axis") < 0 else node.attr("axis") + more
+                )
+            result = new.node(
+                node.op, [made[value] for value in node.inputs], like=node, **attributes
+            )
             made[node.outputs[0]] = result
         return result

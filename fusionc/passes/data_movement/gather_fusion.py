@@ -15,7 +15,12 @@ def _same_axis(a: int, b: int, rank: int | None) -> bool:
 
 def _gather_unsqueeze(m: Match, new: Tape) -> Result:
     axes, axis = axes_of(m.unsqueeze), m.gather.attr("axis")
-    if array_of(m.index).ndim or axes is None or len(axes) != 1 or not _same_axis(axis, axes[0], m.x.rank):
+    if (
+        array_of(m.index).ndim
+        or axes is None
+        or len(axes) != 1
+        or not _same_axis(axis, axes[0], m.x.rank)
+    ):
         refuse("not a single element whose axis comes back")
     return new.Gather(m.x, new.const(array_of(m.index).reshape(1), like=m.index), like=m.gather)
 
@@ -27,7 +32,11 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
     start = cuts[0].start
     if not cuts[0].is_single or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
         refuse("not one element of one axis")
-    if m.x.shape is None or not isinstance(size := m.x.shape[cuts[0].axis], int) or not -size <= start < size:
+    if (
+        m.x.shape is None
+        or not isinstance(size := m.x.shape[cuts[0].axis], int)
+        or not -size <= start < size
+    ):
         refuse("it is not known that there is this element")
     return new.Gather(m.x, new.const(np.array(start, np.int64)), axis=cuts[0].axis)
 
@@ -58,7 +67,9 @@ def _gather_concat(m: Match, new: Tape) -> Result:
         if not isinstance(size, int):
             refuse("the sizes are not known before the model runs")
         if place < size:
-            return new.Gather(value, new.const(np.full(at.shape, place), like=m.index), like=m.gather)
+            return new.Gather(
+                value, new.const(np.full(at.shape, place), like=m.index), like=m.gather
+            )
         place -= size
     refuse("an index is out of bounds")
 
@@ -66,14 +77,15 @@ def _gather_concat(m: Match, new: Tape) -> Result:
 class GatherFusionPass(Pass):
     """Gather and what stands around it become one Gather.
 
-    before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c), d);
-             Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
+    before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c),
+             d); Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
-    refuses  other axes; elements of which it is not known that they exist, or where they lie; a Concat of which
-             an input may be empty where other sizes differ, too
-    never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements, whose indices are as
-             large as what it gives
-    algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops it
+    refuses  other axes; elements of which it is not known that they exist, or where they lie; a
+             Concat of which an input may be empty where other sizes differ, too
+    never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements,
+             whose indices are as large as what it gives
+    algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops
+             it
     source   CANN's GatherFusionPass; exporters write dimensions and tokens like this
     """
 
@@ -89,10 +101,14 @@ class GatherFusionPass(Pass):
             _slice_squeeze,
         ),
         Pattern(
-            "GatherGather", op.Gather(op.Gather(x, index, _as="first"), const("then"), _as="second"), _gather_gather
+            "GatherGather",
+            op.Gather(op.Gather(x, index, _as="first"), const("then"), _as="second"),
+            _gather_gather,
         ),
         Pattern(
-            "GatherConcat", op.Gather(op.Concat(rest("inputs"), _as="concat"), index, _as="gather"), _gather_concat
+            "GatherConcat",
+            op.Gather(op.Concat(rest("inputs"), _as="concat"), index, _as="gather"),
+            _gather_concat,
         ),
         Pattern("GatherND", op.GatherND(x, index, batch_dims=0)),
     )

@@ -20,7 +20,9 @@ def _is_behind_conv(m: Match) -> bool:
 def _is_before_conv(m: Match) -> bool:
     """Whether the last two of three axes are exchanged, and a Conv takes the image."""
     image = m.reshape.outputs[0]
-    return order_of(m.turn) == _SWAPPED and any(u.is_op("Conv") and u.inputs[0] is image for u in image.outputs)
+    return order_of(m.turn) == _SWAPPED and any(
+        u.is_op("Conv") and u.inputs[0] is image for u in image.outputs
+    )
 
 
 def _pixels_of_image(m: Match, new: Tape) -> Result:
@@ -53,8 +55,9 @@ def _image_of_pixels(m: Match, new: Tape) -> Result:
 
 
 def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) -> int:
-    """The channels of an image and of its pixels, whose batch and channels are these axes. Refuses where the Reshape is
-    not known to leave both as they are."""
+    """The channels of an image and of its pixels, whose batch and channels are these axes. Refuses
+    where the Reshape is not known to leave both as they are.
+    """
     if image is None or pixels is None or len(image) != 4:
         refuse("a shape is unknown, or the image has not four axes")
     if not same_shape(image[:2], [pixels[axis] for axis in axes]):
@@ -66,20 +69,22 @@ def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) 
 
 
 class ImageTransposePass(UBFusionPass):
-    """Channels of an image become the last axis, or the second one again, beside the convolution, not beyond a Reshape.
+    """Channels of an image become the last axis, or the second one again, beside the convolution,
+    not beyond a Reshape.
 
     before   Transpose(Reshape(Conv(…), [N, C, H·W]), [0, 2, 1]);
              Conv(Reshape(Transpose(x, [0, 2, 1]), [N, C, H, W]), …)
     after    Reshape(Transpose(Conv(…), [0, 2, 3, 1]), [N, H·W, C]);
              Conv(Transpose(Reshape(x, [N, H, W, C]), [0, 3, 1, 2]), …)
-    refuses  a Reshape that is not known to leave batch and channels as they are; unknown channels; rows and columns
-             that are computed when the model runs, or of which there are none; pixels that products alone read, which
-             exchange axes themselves; other targets
+    refuses  a Reshape that is not known to leave batch and channels as they are; unknown channels;
+             rows and columns that are computed when the model runs, or of which there are none;
+             pixels that products alone read, which exchange axes themselves; other targets
     algebra  the same elements in the same order, and as many are moved
-    source   measured: onnxruntime 1.32 reads and writes images of convolutions with the channels last without a
-             Transpose, if it is beside them, and looks no further; and it pushes a Transpose through a written-out
-             normalization towards the next Transpose, and no longer finds the normalization then. Hierarchical vision
-             transformers (PVT, SegFormer) run in 0.93 to 0.99 of the time
+    source   measured: onnxruntime 1.32 reads and writes images of convolutions with the channels
+             last without a Transpose, if it is beside them, and looks no further; and it pushes a
+             Transpose through a written-out normalization towards the next Transpose, and no longer
+             finds the normalization then. Hierarchical vision transformers (PVT, SegFormer) run in
+             0.93 to 0.99 of the time
     """
 
     patterns = (

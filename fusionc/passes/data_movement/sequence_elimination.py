@@ -10,7 +10,20 @@ from fusionc.model.tensors import Array
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, new_split
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    keep,
+    maybe,
+    op,
+    refuse,
+    rest,
+    var,
+)
 from fusionc.shapes.elements import FAR
 
 _LONG, _FEW = 8, 100  # elements in a row that a Gather takes, and rows
@@ -39,15 +52,24 @@ def _splits(graph: Graph) -> Iterator[Match]:
         (sequence,), (x, *sizes) = split.outputs, split.inputs
         if sequence is None or sequence.is_output or split.has_references:
             continue
-        takers = [user for user in sequence.outputs if user.graph is graph and user.is_op("SequenceAt")]
+        takers = [
+            user for user in sequence.outputs if user.graph is graph and user.is_op("SequenceAt")
+        ]
         places = [at for user in takers if (at := user.inputs[1]) is not None and at.is_constant]
         if places and len(places) == sequence.use_count:
-            captures = {"x": x, "split": split, "sizes": sizes[0] if sizes else None, "places": places}
+            captures = {
+                "x": x,
+                "split": split,
+                "sizes": sizes[0] if sizes else None,
+                "places": places,
+            }
             yield Match(graph, (split, *takers), [user.outputs[0] for user in takers], captures)
 
 
 def _may_drop_its_axis(m: Match) -> bool:
-    """Whether one size is given, or may be, beside keepdims = 0: onnxruntime heeds that, against the standard."""
+    """Whether one size is given, or may be, beside keepdims = 0: onnxruntime heeds that, against
+    the standard.
+    """
     return m.sizes is not None and m.sizes.rank != 1 and not m.split.attr("keepdims")
 
 
@@ -60,7 +82,10 @@ def _pieces(m: Match, new: Tape) -> Result:
     length = None if shape is None or not isinstance(shape[axis], int) else int(shape[axis])
     is_squeezed = m.sizes is None and not m.split.attr("keepdims")
     if is_squeezed and _is_picked_fast(shape, axis):
-        picked = [array_of(at).reshape(()) if length is None else np.array(_place(at, length)) for at in m.places]
+        picked = [
+            array_of(at).reshape(()) if length is None else np.array(_place(at, length))
+            for at in m.places
+        ]
         return [new.Gather(m.x, new.const(at, dtype=np.int64), axis=axis) for at in picked]
     bounds = [_bounds(at, m.sizes, length) for at in m.places]
     if _are_all(sorted(bounds), length):
@@ -70,11 +95,15 @@ def _pieces(m: Match, new: Tape) -> Result:
         refuse("a Gather would pick single elements")
     else:
         made = [new_slice(new, m.x, [Cut(axis, start, end)]) for start, end in bounds]
-    return [new_unsqueeze(new, piece, [axis], "Squeeze") if is_squeezed else piece for piece in made]
+    return [
+        new_unsqueeze(new, piece, [axis], "Squeeze") if is_squeezed else piece for piece in made
+    ]
 
 
 def _is_picked_fast(shape: Shape | None, axis: int) -> bool:
-    """Whether a Gather takes few pieces or long ones; what is known only when the model runs is thought to be large."""
+    """Whether a Gather takes few pieces or long ones; what is known only when the model runs is
+    thought to be large.
+    """
     before, behind = (
         math.prod(size if isinstance(size, int) else math.inf for size in sizes)
         for sizes in ((shape or ())[:axis], (shape or ())[axis + 1 :])
@@ -153,14 +182,16 @@ class SequenceEliminationPass(Pass):
     before   SequenceAt(SequenceConstruct(a, b, …), 1), SequenceLength(SequenceConstruct(a, b, …)),
              ConcatFromSequence(SequenceConstruct(a, b, …)); SequenceInsert(SequenceEmpty(), a),
              SequenceInsert(SequenceConstruct(a, …), b); SequenceAt(SplitToSequence(x), 1);
-             ConcatFromSequence(SplitToSequence(x)) along one and the same axis; SequenceLength of SequenceEmpty, and of
-             SplitToSequence
-    after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split or Slice of x, with
-             Squeeze or as Gather where the axis goes; x; constants
-    refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known before the model
-             runs; an axis of an unknown rank; some of many columns, which a Gather would pick element by element; one
-             size for all pieces beside keepdims = 0, which onnxruntime heeds, against the standard
-    never    a split of which others need the whole sequence; values joined along a new axis; a place that is computed
+             ConcatFromSequence(SplitToSequence(x)) along one and the same axis; SequenceLength of
+             SequenceEmpty, and of SplitToSequence
+    after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split
+             or Slice of x, with Squeeze or as Gather where the axis goes; x; constants
+    refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known
+             before the model runs; an axis of an unknown rank; some of many columns, which a Gather
+             would pick element by element; one size for all pieces beside keepdims = 0, which
+             onnxruntime heeds, against the standard
+    never    a split of which others need the whole sequence; values joined along a new axis; a
+             place that is computed
     algebra  what is put into a sequence comes out of it as it was
     source   torch's unbind, split, chunk and stack, of which its exporter makes sequences
     """
@@ -168,9 +199,17 @@ class SequenceEliminationPass(Pass):
     patterns = (
         Pattern("ConstructAt", op.SequenceAt(keep(_CONSTRUCT), const("at")), _value_at),
         Pattern("ConstructLength", op.SequenceLength(keep(_CONSTRUCT)), _length),
-        Pattern("EmptyLength", op.SequenceLength(keep(op.SequenceEmpty())), lambda m, new: new.const(np.array(0))),
+        Pattern(
+            "EmptyLength",
+            op.SequenceLength(keep(op.SequenceEmpty())),
+            lambda m, new: new.const(np.array(0)),
+        ),
         Pattern("SplitLength", op.SequenceLength(keep(_SPLIT)), _number_of_pieces),
-        Pattern("ConstructConcat", op.ConcatFromSequence(keep(_CONSTRUCT), _as="concat", new_axis=0), _concat),
+        Pattern(
+            "ConstructConcat",
+            op.ConcatFromSequence(keep(_CONSTRUCT), _as="concat", new_axis=0),
+            _concat,
+        ),
         Pattern(
             "EmptyInsert",
             op.SequenceInsert(keep(op.SequenceEmpty()), x, maybe(const("at"))),

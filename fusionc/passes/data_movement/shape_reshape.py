@@ -7,7 +7,9 @@ x, shape = var("x"), var("shape")
 
 
 def _reshape_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 0 for a dimension that is the one of x at that place, −1 for one other."""
+    """The shape in numbers: 0 for a dimension that is the one of x at that place, −1 for one
+    other.
+    """
     wanted, rank = elements(m.shape), m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
         return None
@@ -22,7 +24,9 @@ def _reshape_target(m: Match) -> list[int] | None:
 
 
 def _expand_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 1 for a dimension that is the one of x, which Expand leaves as it is."""
+    """The shape in numbers: 1 for a dimension that is the one of x, which Expand leaves as it
+    is.
+    """
     wanted, rank = elements(m.shape), m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
         return None
@@ -43,7 +47,9 @@ def _expand(m: Match, new: Tape) -> Result:
 
 
 def _can_reshape(m: Match) -> bool:
-    """Whether the shape is made of numbers and dimensions of x at their places, and at most one other."""
+    """Whether the shape is made of numbers and dimensions of x at their places, and at most one
+    other.
+    """
     return _reshape_target(m) is not None
 
 
@@ -55,12 +61,14 @@ def _can_expand(m: Match) -> bool:
 class ShapeReshapePass(Pass):
     """A shape that is computed from dimensions becomes a constant.
 
-    before   Reshape(x, s) with s made of Shape, Gather, Slice, Concat … and constants; Expand(x, s) likewise
-    after    Reshape(x, [0, 12, −1, 64]): 0 where s has the dimension that x has there, −1 in at most one other place;
-             Expand(x, [1, 8]): 1 where s has the dimension of x
+    before   Reshape(x, s) with s made of Shape, Gather, Slice, Concat … and constants; Expand(x, s)
+             likewise
+    after    Reshape(x, [0, 12, −1, 64]): 0 where s has the dimension that x has there, −1 in at
+             most one other place; Expand(x, [1, 8]): 1 where s has the dimension of x
     refuses  nothing of its own
-    never    two dimensions that are not those of x at that place, or one with allowzero; a tensor without elements can
-             be reshaped only where no −1 is needed, as in the model that onnxruntime makes itself
+    never    two dimensions that are not those of x at that place, or one with allowzero; a tensor
+             without elements can be reshaped only where no −1 is needed, as in the model that
+             onnxruntime makes itself
     algebra  the product of the dimensions stays, so that one of them follows from the others
     source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds part of these
     """
@@ -72,4 +80,6 @@ class ShapeReshapePass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.Reshape(m.x, new.const(np.array(_reshape_target(m), np.int64)), like=m.node, allowzero=None)
+        return new.Reshape(
+            m.x, new.const(np.array(_reshape_target(m), np.int64)), like=m.node, allowzero=None
+        )

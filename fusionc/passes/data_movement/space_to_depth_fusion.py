@@ -33,16 +33,28 @@ def _find(graph: Graph) -> Iterator[Match]:
     """Concats of all pieces that steps cut an image into; the Slices are shared in many ways."""
     for concat in graph.of_operator("Concat"):
         size = math.isqrt(len(concat.inputs))
-        if not concat.is_in_graph or concat.has_references or size < 2 or size * size != len(concat.inputs):
+        if (
+            not concat.is_in_graph
+            or concat.has_references
+            or size < 2
+            or size * size != len(concat.inputs)
+        ):
             continue
         pieces = [_cuts(value, graph) for value in concat.inputs]
         x = pieces[0][0]
-        if x is None or x.rank != 4 or axis_of(concat, 4) != 1 or any(piece[0] is not x for piece in pieces):
+        if (
+            x is None
+            or x.rank != 4
+            or axis_of(concat, 4) != 1
+            or any(piece[0] is not x for piece in pieces)
+        ):
             continue
         places = [_place(x, cuts, size) for _, cuts, _ in pieces]
         if sorted(place for place in places if place is not None) == list(range(size * size)):
             nodes = dict.fromkeys([concat, *(node for piece in pieces for node in piece[2])])
-            yield Match(graph, list(nodes), concat.outputs, {"x": x, "places": places, "size": size})
+            yield Match(
+                graph, list(nodes), concat.outputs, {"x": x, "places": places, "size": size}
+            )
 
 
 def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
@@ -52,7 +64,13 @@ def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
         axis = cut.axis % 4
         length = None if x.shape is None else x.shape[axis]
         goes_to_end = cut.end >= (length if isinstance(length, int) else FAR)
-        if axis < 2 or axis in starts or cut.step != size or not 0 <= cut.start < size or not goes_to_end:
+        if (
+            axis < 2
+            or axis in starts
+            or cut.step != size
+            or not 0 <= cut.start < size
+            or not goes_to_end
+        ):
             return None
         if isinstance(length, int) and length % size:
             return None
@@ -79,7 +97,9 @@ def _by_channel(m: Match, new: Tape) -> Result:
     if not isinstance(channels, int):
         refuse("the number of channels is unknown")
     index = np.arange(channels * size * size).reshape(size * size, channels).transpose().reshape(-1)
-    return new.Gather(new.SpaceToDepth(m.x, blocksize=size), new.const(index.astype(np.int64)), axis=1)
+    return new.Gather(
+        new.SpaceToDepth(m.x, blocksize=size), new.const(index.astype(np.int64)), axis=1
+    )
 
 
 def _checked(m: Match) -> tuple[Shape, int]:
@@ -94,7 +114,11 @@ def _checked(m: Match) -> tuple[Shape, int]:
 def _into_weights(m: Match, new: Tape) -> Result:
     """A Conv that reads the channels in another order: its weights in that order."""
     index, weight, blocks = array_of(m.index), array_of(m.W), m.blocks.outputs[0]
-    if m.conv.attr("group") != 1 or index.ndim != 1 or sorted(index.tolist()) != list(range(weight.shape[1])):
+    if (
+        m.conv.attr("group") != 1
+        or index.ndim != 1
+        or sorted(index.tolist()) != list(range(weight.shape[1]))
+    ):
         refuse("the Gather is not a reordering of the channels")
     if blocks.shape is None or blocks.shape[1] != weight.shape[1]:
         refuse("the Gather is not known to take all channels")
@@ -104,18 +128,22 @@ def _into_weights(m: Match, new: Tape) -> Result:
 
 
 class SpaceToDepthFusionPass(Pass):
-    """Blocks of pixels that become channels, written with Slices or with Reshapes, become SpaceToDepth.
+    """Blocks of pixels that become channels, written with Slices or with Reshapes, become
+    SpaceToDepth.
 
-    before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H, W]), or by
-             [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
+    before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H,
+             W]), or by [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
              Concat of the b·b Slices of x with steps b along both axes of an image (YOLO's Focus);
              Conv(Gather(SpaceToDepth(x), another order of the channels), W)
-    after    SpaceToDepth(x, b), and a Gather of the channels where their order differs; Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to be these; elements that the target has no kernel for; another order of an
-             unknown number of channels; in front of a Conv: a Gather that is not a reordering of the channels, or not
-             known to take all of them, groups, large weights that are used elsewhere
+    after    SpaceToDepth(x, b), and a Gather of the channels where their order differs;
+             Conv(SpaceToDepth(x), W′)
+    refuses  shapes that are not known to be these; elements that the target has no kernel for;
+             another order of an unknown number of channels; in front of a Conv: a Gather that is
+             not a reordering of the channels, or not known to take all of them, groups, large
+             weights that are used elsewhere
     never    Slices that do not reach the end, or of which one is missing
-    algebra  the definition of SpaceToDepth, bit by bit; only a Conv behind it sums its channels in another order
+    algebra  the definition of SpaceToDepth, bit by bit; only a Conv behind it sums its channels in
+             another order
     source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX
     """
 

@@ -14,9 +14,10 @@ class SplitConcatFusionPass(Pass):
 
     before   Concat(Split(x)[0], …, Split(x)[n−1])
     after    the same axis: x; another axis: Reshape(Transpose(Reshape(x)))
-    refuses  axes that only an unknown rank could show to be equal; another axis where the pieces are not equal, or more
-             than one dimension is unknown or one is 0
-    algebra  cutting x along a into n pieces and laying them along b moves the index of the piece from a to b
+    refuses  axes that only an unknown rank could show to be equal; another axis where the pieces
+             are not equal, or more than one dimension is unknown or one is 0
+    algebra  cutting x along a into n pieces and laying them along b moves the index of the piece
+             from a to b
     source   MindSpore's split_concat_fusion
     """
 
@@ -24,7 +25,9 @@ class SplitConcatFusionPass(Pass):
     patterns = (
         Pattern(
             "SplitConcat",
-            op.Concat(each(same(op.Split(var("x"), rest("sizes"), _as="split"))[...]), _as="concat"),
+            op.Concat(
+                each(same(op.Split(var("x"), rest("sizes"), _as="split"))[...]), _as="concat"
+            ),
             where=_all_pieces,
         ),
     )

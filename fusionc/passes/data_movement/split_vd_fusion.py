@@ -10,13 +10,24 @@ def _find(graph: Graph) -> Iterator[Match]:
     for inner in graph.of_operator("Split"):
         piece = inner.inputs[0]
         outer = None if piece is None else piece.producer
-        if outer is None or not outer.is_op("Split") or outer.graph is not graph or outer.has_references:
+        if (
+            outer is None
+            or not outer.is_op("Split")
+            or outer.graph is not graph
+            or outer.has_references
+        ):
             continue
         if inner.has_references or not inner.is_in_graph:
             continue
         at = next(i for i, output in enumerate(outer.outputs) if output is piece)
         outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
-        captures = {"outer": outer, "inner": inner, "at": at, "all_outputs": outputs, "x": outer.inputs[0]}
+        captures = {
+            "outer": outer,
+            "inner": inner,
+            "at": at,
+            "all_outputs": outputs,
+            "x": outer.inputs[0],
+        }
         yield Match(graph, (outer, inner), outputs, captures)
 
 
@@ -25,7 +36,8 @@ class ZSplitVDFusionPass(Pass):
 
     before   p, q = Split(x); q1, q2 = Split(q)
     after    p, q1, q2 = Split(x)
-    refuses  another axis; sizes that are not known before the model runs; a piece that is used as a whole as well
+    refuses  another axis; sizes that are not known before the model runs; a piece that is used as a
+             whole as well
     algebra  cutting a piece again is cutting the whole at both places
     source   CANN's ZSplitVDFusionPass
     """

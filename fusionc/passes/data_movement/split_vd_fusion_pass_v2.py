@@ -6,7 +6,9 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Slices of one value along one axis that are all of it, without a gap and without an overlap."""
+    """Slices of one value along one axis that are all of it, without a gap and without an
+    overlap.
+    """
     seen: set[tuple[Edge, int]] = set()
     for node in graph.of_operator("Slice"):
         found = piece_of(node) if node.is_in_graph else None
@@ -17,7 +19,11 @@ def _find(graph: Graph) -> Iterator[Match]:
         pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
         bounds = [0, *(end for _, end, _ in pieces)]
         whole = None if x.shape is None else x.shape[axis]
-        if len(pieces) > 1 and [start for start, _, _ in pieces] == bounds[:-1] and bounds[-1] == whole:
+        if (
+            len(pieces) > 1
+            and [start for start, _, _ in pieces] == bounds[:-1]
+            and bounds[-1] == whole
+        ):
             nodes = [node for _, _, node in pieces]
             sizes = [end - start for start, end, _ in pieces]
             outputs = [value for node in nodes for value in node.outputs]
@@ -38,8 +44,9 @@ class ZSplitVDFusionPassV2(Pass):
     before   Slice(x, 0, 2), Slice(x, 2, 5), Slice(x, 5, 6) along an axis of 6
     after    Split(x, [2, 3, 1])
     refuses  nothing of its own
-    never    pieces that overlap, leave something out or are not known before the model runs; Gathers of single
-             elements, which would become one node more (onnxruntime does it at load where it pays)
+    never    pieces that overlap, leave something out or are not known before the model runs;
+             Gathers of single elements, which would become one node more (onnxruntime does it at
+             load where it pays)
     algebra  the definition of Split
     source   CANN's ZSplitVDFusionPassV2
     """

@@ -1,5 +1,11 @@
 from fusionc.model.graph import Node
-from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of, joins_all_inputs, new_slice
+from fusionc.passes._shared.slice_split_concat import (
+    Cut,
+    axis_of,
+    cuts_of,
+    joins_all_inputs,
+    new_slice,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
@@ -30,7 +36,11 @@ def _of_concat(m: Match, new: Tape) -> Result:
             refuse("the sizes are not known before the model runs")
         start, end = cuts[axis].start - before, cuts[axis].end - before
         if 0 <= start < size and start <= end <= size:
-            return value if (start, end) == (0, size) else new_slice(new, value, [Cut(axis, start, end)])
+            return (
+                value
+                if (start, end) == (0, size)
+                else new_slice(new, value, [Cut(axis, start, end)])
+            )
         before += size
         if start < size:
             break
@@ -40,19 +50,26 @@ def _of_concat(m: Match, new: Tape) -> Result:
 class StridedSliceMergePass(Pass):
     """Slice of Slice becomes one; Slice of a Concat is taken from the input that holds it.
 
-    before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis; Slice(Concat(a, b), …)
+    before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis;
+             Slice(Concat(a, b), …)
     after    Slice(x, axes [1, 2]); Slice(x, 3, 5); Slice(b, …) or b
-    refuses  bounds that are not known before the model runs; axes that only an unknown rank could tell apart; of the
-             same axis: steps, and bounds that count from the end; of a Concat: more than one input, one that may
-             be empty where other sizes differ, too
-    algebra  axes are cut independently of each other; places within a piece are places of the whole, moved
-    source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's fuse_consecutive_slices
+    refuses  bounds that are not known before the model runs; axes that only an unknown rank could
+             tell apart; of the same axis: steps, and bounds that count from the end; of a Concat:
+             more than one input, one that may be empty where other sizes differ, too
+    algebra  axes are cut independently of each other; places within a piece are places of the
+             whole, moved
+    source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's
+             fuse_consecutive_slices
     """
 
     patterns = (
-        Pattern("SliceSlice", op.Slice(op.Slice(x, rest("a"), _as="first"), rest("b"), _as="second")),
         Pattern(
-            "SliceConcat", op.Slice(op.Concat(rest("inputs"), _as="concat"), rest("bounds"), _as="slice"), _of_concat
+            "SliceSlice", op.Slice(op.Slice(x, rest("a"), _as="first"), rest("b"), _as="second")
+        ),
+        Pattern(
+            "SliceConcat",
+            op.Slice(op.Concat(rest("inputs"), _as="concat"), rest("bounds"), _as="slice"),
+            _of_concat,
         ),
     )
 
@@ -68,4 +85,8 @@ class StridedSliceMergePass(Pass):
                 merged[axis] = Cut(axis, start, min(inner.end, inner.start + cut.end))
             else:
                 refuse("bounds of one axis that count from the end, or steps")
-        return new_slice(new, m.x, [Cut(axis, cut.start, cut.end, cut.step) for axis, cut in sorted(merged.items())])
+        return new_slice(
+            new,
+            m.x,
+            [Cut(axis, cut.start, cut.end, cut.step) for axis, cut in sorted(merged.items())],
+        )

@@ -5,7 +5,12 @@ from collections.abc import Collection, Iterator
 from fusionc.exactness.decisions_ahead import decider_of
 from fusionc.model.graph import Graph, Node
 from fusionc.operators.deciding_operators import ARITHMETIC
-from fusionc.passes.data_movement._sunk_transposes import between_transposes, is_same, of_transposes, sink
+from fusionc.passes.data_movement._sunk_transposes import (
+    between_transposes,
+    is_same,
+    of_transposes,
+    sink,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
@@ -32,19 +37,28 @@ def _sink(m: Match, new: Tape) -> Result:
 class TransFunctionSymmetryEliminationPass(Pass):
     """Transposes around functions such as Log or Tanh become one or none.
 
-    before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where f is made of
-             elementwise operators, at least one of which is a function: Exp, Log, Tanh, Sigmoid, Pow, Max …
+    before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where f
+             is made of elementwise operators, at least one of which is a function: Exp, Log, Tanh,
+             Sigmoid, Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
     refuses  a power of which the last bit decides, as in Floor
-    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; arithmetic
-             alone, which is TransOpSymmetryEliminationPass's
-    algebra  what is computed element by element does not depend on where the elements lie, but for the last bit of a
-             function: onnxruntime computes the elements that fill no vector in another way
+    never    where the number of Transposes stays; constants of a higher rank, or large ones used
+             elsewhere; arithmetic alone, which is TransOpSymmetryEliminationPass's
+    algebra  what is computed element by element does not depend on where the elements lie, but for
+             the last bit of a function: onnxruntime computes the elements that fill no vector in
+             another way
     source   CANN's TransOpSymmetryEliminationPass
     """
 
     numerics = "rounding"
     patterns = (
-        Pattern("TransposeFunctionTranspose", rewrite=_sink, find=_between_transposes, operators=("Transpose",)),
-        Pattern("FunctionOfTransposes", rewrite=_sink, find=_of_transposes, operators=("Transpose",)),
+        Pattern(
+            "TransposeFunctionTranspose",
+            rewrite=_sink,
+            find=_between_transposes,
+            operators=("Transpose",),
+        ),
+        Pattern(
+            "FunctionOfTransposes", rewrite=_sink, find=_of_transposes, operators=("Transpose",)
+        ),
     )

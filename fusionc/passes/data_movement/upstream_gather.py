@@ -20,8 +20,9 @@ _FREE = ("Reshape", "Squeeze", "Unsqueeze")
 
 
 def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
-    """The operators that can do with the rows: nobody needs anything else of what they make. Each with the axis of
-    its rows, and what brings them."""
+    """The operators that can do with the rows: nobody needs anything else of what they make. Each
+    with the axis of its rows, and what brings them.
+    """
     found: dict[Node, tuple[int, Carriers]] = {}
     start = rows.node.inputs[0]
     wanted: dict[Edge, set[int]] = {} if start is None else {start: {rows.axis}}
@@ -29,10 +30,18 @@ def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
     while pending:  # users come before what they use
         _, _, value = heapq.heappop(pending)
         node, axes = value.producer, wanted[value]
-        if node is None or node.graph is not rows.node.graph or len(axes) > 1 or value.is_output or value.is_pinned:
+        if (
+            node is None
+            or node.graph is not rows.node.graph
+            or len(axes) > 1
+            or value.is_output
+            or value.is_pinned
+        ):
             continue
         (axis,) = axes
-        if not all(user is rows.node or _only_carries(user, value, found) for user in value.outputs):
+        if not all(
+            user is rows.node or _only_carries(user, value, found) for user in value.outputs
+        ):
             continue
         brought = None if node.outputs[0] is not value else carriers(node, axis)
         if brought is None or (node.op == "Reshape" and rows.count is None):
@@ -52,7 +61,9 @@ def _entry(value: Edge) -> tuple[float, int, Edge]:
 
 
 def _only_carries(user: Node, value: Edge, found: dict[Node, tuple[int, Carriers]]) -> bool:
-    return user in found and all(p in found[user][1] for p, v in enumerate(user.inputs) if v is value)
+    return user in found and all(
+        p in found[user][1] for p, v in enumerate(user.inputs) if v is value
+    )
 
 
 def _saves(rows: _Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
@@ -62,7 +73,9 @@ def _saves(rows: _Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
     saved = sum(_work(node, axis) for node, (axis, _) in region.items())
     saved *= (size if isinstance(size, int) else _ROWS) - count
     inner = {node.outputs[0] for node in region}
-    ends = {(node.inputs[p], a) for node, (_, brought) in region.items() for p, a in brought.items()}
+    ends = {
+        (node.inputs[p], a) for node, (_, brought) in region.items() for p, a in brought.items()
+    }
     cuts = [(v, a) for v, a in ends if v is not None and v not in inner and not v.is_constant]
     copied = (sum(_copied(v, a) for v, a in cuts) - _copied(whole, rows.axis)) * count
     return saved > copied + _NODE * (len(cuts) - 1 + rows.is_dropped)
@@ -76,7 +89,9 @@ def _copied(value: Edge | None, axis: int) -> int:
 
 def _elements(value: Edge | None, axis: int) -> int:
     """The elements of one row, as far as they are known."""
-    return math.prod(d for a, d in enumerate(shape_of(value) or ()) if a != axis and isinstance(d, int))
+    return math.prod(
+        d for a, d in enumerate(shape_of(value) or ()) if a != axis and isinstance(d, int)
+    )
 
 
 def _work(node: Node, axis: int) -> int:
@@ -99,7 +114,9 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 @dataclass(frozen=True)
 class _Selection:
-    """The rows that a Gather or Slice takes along one axis; `count` None where at most one is taken."""
+    """The rows that a Gather or Slice takes along one axis; `count` None where at most one is
+    taken.
+    """
 
     node: Node
     axis: int
@@ -120,7 +137,11 @@ class _Selection:
         assert index is not None
         if self.is_dropped:
             array = index.constant()
-            index = new_unsqueeze(new, index, [0]) if array is None else new.const(array.reshape(1), like=index)
+            index = (
+                new_unsqueeze(new, index, [0])
+                if array is None
+                else new.const(array.reshape(1), like=index)
+            )
         return new.Gather(value, index, axis=axis)
 
 
@@ -134,7 +155,9 @@ def _selection_of(node: Node) -> _Selection | None:
         axis, index = node.attr("axis") % len(shape), node.inputs[1]
         taken = None if index is None else index.shape
         count = 1 if taken == () else taken[0] if taken is not None and len(taken) == 1 else None
-        is_few = isinstance(count, int) and 0 < 2 * count <= (d if isinstance(d := shape[axis], int) else 2)
+        is_few = isinstance(count, int) and 0 < 2 * count <= (
+            d if isinstance(d := shape[axis], int) else 2
+        )
         return _Selection(node, axis, count) if is_few and isinstance(count, int) else None
     cuts = cuts_of(node)
     if cuts is None or len(cuts) != 1 or cuts[0].step < 1:
@@ -148,15 +171,19 @@ def _selection_of(node: Node) -> _Selection | None:
 
 
 class UpstreamGatherPass(Pass):
-    """A Gather or Slice of some rows moves up through what works row by row: the other rows are not computed.
+    """A Gather or Slice of some rows moves up through what works row by row: the other rows are not
+    computed.
 
-    before   Gather(f(x, c), 0, axis 1), where f is made of elementwise operators, normalizations, Softmax, products
-             (of which either side has rows), Transpose, Reshape, …: a classifier that reads one token
+    before   Gather(f(x, c), 0, axis 1), where f is made of elementwise operators, normalizations,
+             Softmax, products (of which either side has rows), Transpose, Reshape, …: a classifier
+             that reads one token
     after    Squeeze(f(Gather(x, [0], axis 1), c))
     refuses  nothing of its own
-    never    more than half of the rows; where it would not save work; through values that somebody else uses; where it
-             is not known whether an operand has as many rows as the result, or one that is broadcast
-    algebra  these operators compute each row of the result from the same row of some operands, and all of the others
+    never    more than half of the rows; where it would not save work; through values that somebody
+             else uses; where it is not known whether an operand has as many rows as the result, or
+             one that is broadcast
+    algebra  these operators compute each row of the result from the same row of some operands, and
+             all of the others
     source   onnxruntime's UpStreamGather, which is for training
     """
 

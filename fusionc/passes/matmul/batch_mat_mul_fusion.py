@@ -21,7 +21,10 @@ def _check_weights(m: Match) -> None:
         maker = value.producer
         is_dequantized = maker is not None and maker.is_op("DequantizeLinear")
         if node is not None and is_dequantized and maker.inputs[0].is_constant:
-            refuse("onnxruntime transposes dequantized weights when it loads the model, a product in each run")
+            refuse(
+                "onnxruntime transposes dequantized weights when it loads the model, a product "
+                "in each run"
+            )
 
 
 def _into_gemm(m: Match, new: Tape) -> Result:
@@ -36,8 +39,11 @@ def _into_gemm(m: Match, new: Tape) -> Result:
 
 def _turned(m: Match, new: Tape) -> Result:
     """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
-    if m.c is not None and m.b.is_constant:  # without an addend onnxruntime does it at load, whatever stands here
-        refuse("weights are packed at load as a second operand only, and would be packed in each run")
+    # without an addend onnxruntime does it at load, whatever stands here
+    if m.c is not None and m.b.is_constant:
+        refuse(
+            "weights are packed at load as a second operand only, and would be packed in each run"
+        )
     if m.c is not None and m.opset < 7:
         refuse("before opset 7 the addend of a Gemm is broadcast in another way")
     flags = {"transA": int(not m.gemm.attr("transB")), "transB": int(not m.gemm.attr("transA"))}
@@ -74,7 +80,9 @@ def _exchanged(m: Match, new: Tape) -> Result:
     if None in ranks or ranks[0] != ranks[1]:
         refuse("the ranks are unknown or differ")
     _check_weights(m)
-    if any(value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)):
+    if any(
+        value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)
+    ):
         refuse("a Transpose of a Transpose becomes one or none first")
     made = new.MatMul(m.b, m.a)
     if m.third is not None:
@@ -106,15 +114,16 @@ def _is_transposed_matrix(m: Match) -> bool:
 class BatchMatMulFusionPass(Pass):
     """A Transpose of an operand, or of what a Gemm makes, goes into the matrix product.
 
-    before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank 2; MatMul(aᵀ, bᵀ)
-             of any rank
-    after    Gemm with transA, transB, beside a Transpose that is used elsewhere, too; MatMul(b, a)ᵀ, and without the
-             Transpose where one follows that undoes it
-    refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
-             than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere,
-             or with a constant b, which would take up to 6 times as long, or below opset 7;
-             a Gemm of a MatMul below opset 11; a Transpose of weights that are dequantized, which onnxruntime
-             applies to the integers when it loads the model (1.6 of the time)
+    before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank
+             2; MatMul(aᵀ, bᵀ) of any rank
+    after    Gemm with transA, transB, beside a Transpose that is used elsewhere, too; MatMul(b,
+             a)ᵀ, and without the Transpose where one follows that undoes it
+    refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose
+             that moves other axes than the last two; Gemm(a, b, c)ᵀ with a c that is no constant,
+             or a large one used elsewhere, or with a constant b, which would take up to 6 times as
+             long, or below opset 7; a Gemm of a MatMul below opset 11; a Transpose of weights that
+             are dequantized, which onnxruntime applies to the integers when it loads the model (1.6
+             of the time)
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """
@@ -134,7 +143,12 @@ class BatchMatMulFusionPass(Pass):
             _turned,
             where=_third_exchanges,
         ),
-        Pattern("ProductTransposed", op.Transpose(op.MatMul(_A, _B), _as="third"), _exchanged, where=_all_swap),
+        Pattern(
+            "ProductTransposed",
+            op.Transpose(op.MatMul(_A, _B), _as="third"),
+            _exchanged,
+            where=_all_swap,
+        ),
         Pattern(
             "TransposeMatMul",
             op.MatMul(either(_A, a), either(_B, b)),
@@ -146,5 +160,7 @@ class BatchMatMulFusionPass(Pass):
 
 
 def _is_matrix(m: Match) -> bool:
-    """Products of higher ranks are no candidates for a Gemm at all; those of unknown rank may be."""
+    """Products of higher ranks are no candidates for a Gemm at all; those of unknown rank may
+    be.
+    """
     return m.a.rank in (2, None) and m.b.rank in (2, None)

@@ -16,14 +16,22 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 Dim = int | str | None
 IndexSizes = dict[str, Dim]
 
-_TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64)
+_TYPES = (
+    TensorProto.FLOAT,
+    TensorProto.DOUBLE,
+    TensorProto.FLOAT16,
+    TensorProto.INT32,
+    TensorProto.INT64,
+)
 _SIZE = 32  # what an unknown dimension is thought to be
 _NODE = 500  # elements that could be moved in the time that one more Transpose costs
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A product of two values with labels: those of both, the first, the second, and those that are summed."""
+    """A product of two values with labels: those of both, the first, the second, and those that are
+    summed.
+    """
 
     values: tuple[Edge, Edge]
     terms: tuple[str, str]
@@ -34,18 +42,29 @@ class _Plan:
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
         """Elements that Transposes move."""
-        if not self.both and len(self.second) > 1 and not all(isinstance(sizes[x], int) for x in self.second):
+        if (
+            not self.both
+            and len(self.second) > 1
+            and not all(isinstance(sizes[x], int) for x in self.second)
+        ):
             return math.inf  # the axes of the second value would be joined
         left, right = self.both + self.first + self.inner, self.both + self.inner + self.second
-        moves = [(self.terms[i], new) for i, new in enumerate((left, right)) if not self.values[i].is_constant]
+        moves = [
+            (self.terms[i], new)
+            for i, new in enumerate((left, right))
+            if not self.values[i].is_constant
+        ]
         moves.append((self.both + self.first + self.second, result))
         return sum(
-            _weight(old, new) * math.prod(_number(sizes[x]) for x in old) + _NODE * (old != new) for old, new in moves
+            _weight(old, new) * math.prod(_number(sizes[x]) for x in old) + _NODE * (old != new)
+            for old, new in moves
         )
 
 
 def _weight(old: str, new: str) -> int:
-    """How slow the Transpose is, for each element: none, rows that stay whole, one axis that moves, any other."""
+    """How slow the Transpose is, for each element: none, rows that stay whole, one axis that moves,
+    any other.
+    """
     if old == new or old[-1:] == new[-1:]:
         return int(old != new)
     return 2 if any(old.replace(label, "") == new.replace(label, "") for label in old) else 8
@@ -60,10 +79,14 @@ def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) 
     shared, plans = set(terms[0]) & set(terms[1]), []
     both = "".join(label for label in result if label in shared)
     for i, j in ((0, 1), (1, 0)):
-        first, second = ("".join(label for label in result if label in set(terms[k]) - shared) for k in (i, j))
+        first, second = (
+            "".join(label for label in result if label in set(terms[k]) - shared) for k in (i, j)
+        )
         for term in terms:
             inner = "".join(label for label in term if label in shared - set(both))
-            plans.append(_Plan((values[i], values[j]), (terms[i], terms[j]), both, first, second, inner))
+            plans.append(
+                _Plan((values[i], values[j]), (terms[i], terms[j]), both, first, second, inner)
+            )
     return min(plans, key=lambda plan: plan.cost(result, sizes))
 
 
@@ -82,14 +105,17 @@ def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
         return _summed(new, new.Mul(a, b), both + first + second + inner, both + first + second)
     b = _arranged(new, b, right, both + inner + second)
     b = _joined(new, b, [*both, inner, second], sizes)
-    # Without a batch, the axes of the first value need not be joined, and one without axes is a vector.
+    # Without a batch, the axes of the first value need not be joined, and one without axes is a
+    # vector.
     rows = [*both, first] if both else [*first]
     made = new.MatMul(_joined(new, a, [*rows, inner], sizes), b)
     return _parted(new, made, [*rows, second], sizes), both + first + second
 
 
 def _equation_of(node: Node) -> tuple[list[str], str]:
-    """The labels of each input and those of the result. Refuses what is not written with one letter an axis."""
+    """The labels of each input and those of the result. Refuses what is not written with one letter
+    an axis.
+    """
     text = node.attr("equation").replace(" ", "")
     left, arrow, result = text.partition("->")
     terms = left.split(",")
@@ -97,7 +123,9 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
         refuse("an ellipsis")
     if not arrow:
         result = "".join(sorted(label for label in set(left) - {","} if left.count(label) == 1))
-    if len(terms) != len(node.inputs) or any(len(set(term)) < len(term) for term in (*terms, result)):
+    if len(terms) != len(node.inputs) or any(
+        len(set(term)) < len(term) for term in (*terms, result)
+    ):
         refuse("a diagonal")
     if not set(result) <= set("".join(terms)):
         refuse("an axis of the result is in no input")
@@ -105,7 +133,9 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
 
 
 def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes:
-    """The dimension of each label. Refuses those that may be 1 in one input and more in the other."""
+    """The dimension of each label. Refuses those that may be 1 in one input and more in the
+    other.
+    """
     sizes: IndexSizes = {}
     for term, value in zip(terms, inputs, strict=True):
         shape = shape_of(value)
@@ -148,17 +178,24 @@ def _parted(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) ->
         empty = [axis for axis, group in enumerate(groups) if not group]
         return new_unsqueeze(new, value, empty, "Squeeze") if empty else value
     flat = "".join(groups)
-    is_kept = [label == (groups[axis] if axis < len(groups) else "") for axis, label in enumerate(flat)]
+    is_kept = [
+        label == (groups[axis] if axis < len(groups) else "") for axis, label in enumerate(flat)
+    ]
     return _reshaped(new, value, [[sizes[label]] for label in flat], is_kept)
 
 
-def _reshaped(new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Sequence[bool]) -> Edge:
-    """A Reshape: numbers, 0 for an unknown dimension that stays in its place, −1 for another one."""
+def _reshaped(
+    new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Sequence[bool]
+) -> Edge:
+    """A Reshape: numbers, 0 for an unknown dimension that stays in its place, −1 for another
+    one.
+    """
     target = []
     for group, stays in zip(dims, is_kept, strict=True):
         numbers = [dim for dim in group if isinstance(dim, int)]
         target.append(math.prod(numbers) if len(numbers) == len(group) else 0 if stays else -1)
-    if target.count(-1) > 1 or (-1 in target and 0 in target):  # with 0 elements, −1 would be anything
+    # with 0 elements, −1 would be anything
+    if target.count(-1) > 1 or (-1 in target and 0 in target):
         refuse("more than one dimension is unknown")
     return new.Reshape(value, new.const(np.array(target, np.int64)))
 
@@ -167,11 +204,13 @@ class EinsumPass(Pass):
     """Einsum of one or two values becomes Transpose, ReduceSum, Mul and MatMul.
 
     before   Einsum(a) that transposes and sums; Einsum(a, b)
-    after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and Reshapes where several
-             axes are summed or stay; Mul where nothing is summed; ReduceSum first where only one value has an axis
-    refuses  more than two values; elements other than floating-point numbers, int32 and int64; an ellipsis; a diagonal;
-             dimensions of one label that are not known to be equal, as onnxruntime broadcasts those of size 1; several
-             axes to join of which more than one is unknown
+    after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and
+             Reshapes where several axes are summed or stay; Mul where nothing is summed; ReduceSum
+             first where only one value has an axis
+    refuses  more than two values; elements other than floating-point numbers, int32 and int64; an
+             ellipsis; a diagonal; dimensions of one label that are not known to be equal, as
+             onnxruntime broadcasts those of size 1; several axes to join of which more than one is
+             unknown
     algebra  the definition of Einsum; sums are in another order
     source   CANN's EinsumPass
     """
@@ -190,7 +229,10 @@ class EinsumPass(Pass):
             value, left = _summed(new, m.inputs[0], terms[0], result)
         else:
             kept = [result + other for other in reversed(terms)]
-            sums = [_summed(new, v, term, keep) for v, term, keep in zip(m.inputs, terms, kept, strict=True)]
+            sums = [
+                _summed(new, v, term, keep)
+                for v, term, keep in zip(m.inputs, terms, kept, strict=True)
+            ]
             plan = _plan([v for v, _ in sums], [term for _, term in sums], result, sizes)
             value, left = _product(new, plan, sizes)
         return _arranged(new, value, left, result)

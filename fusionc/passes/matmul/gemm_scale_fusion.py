@@ -11,15 +11,32 @@ from fusionc.passes._shared.constants import array_of, dims_of, scaled
 from fusionc.passes._shared.target import FLOATS, require_floats
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.passes._shared.written_norms import keep_scale
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    either,
+    maybe,
+    op,
+    refuse,
+    rest,
+    var,
+)
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
 
 
 def _linear_of(x: Formula) -> Formula:
-    """The three forms of a linear map of `x`, captured as `linear` (the MatMul or Gemm), `W` and `B`."""
+    """The three forms of a linear map of `x`, captured as `linear` (the MatMul or Gemm), `W` and
+    `B`.
+    """
     product = op.MatMul(x, const("W"), _as="linear")
-    return either(product + const("B"), op.Gemm(x, const("W"), maybe(const("B")), _as="linear"), product)
+    return either(
+        product + const("B"), op.Gemm(x, const("W"), maybe(const("B")), _as="linear"), product
+    )
 
 
 LINEAR = _linear_of(var("x"))
@@ -34,7 +51,8 @@ def _columns(m: Match) -> int:
 
 
 def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = None) -> Edge:
-    """The linear map with column n multiplied by factor[n], and addend[n] added. float64 in, rounded once.
+    """The linear map with column n multiplied by factor[n], and addend[n] added. float64 in,
+    rounded once.
 
     Refuses a bias that would become larger by that, and weights that cannot take the factor.
     """
@@ -63,7 +81,9 @@ def _beta(m: Match) -> float:
 
 
 def _before_transposes(array: Array, moves: Sequence[Node], rank: int | None) -> Array:
-    """What a factor of transposed columns, which has that rank at most, is in front of the Transposes."""
+    """What a factor of transposed columns, which has that rank at most, is in front of the
+    Transposes.
+    """
     for move in reversed(moves):
         assert rank is not None
         order = move.attr("perm") or list(reversed(range(rank)))
@@ -100,9 +120,14 @@ _MOVED = _moved(_moved(LINEAR, "inner"), "outer")
 def _scale(m: Match, new: Tape) -> Result:
     require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
-    count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
+    count, value = (
+        _columns(m),
+        next(v for v in m.root.inputs if v is not None and not v.is_constant),
+    )
     constant, rank = array_of(m.c), value.rank
-    are_turned = rank is not None and constant.ndim <= rank and all(move.op == "Transpose" for move in moves)
+    are_turned = (
+        rank is not None and constant.ndim <= rank and all(move.op == "Transpose" for move in moves)
+    )
     if not moves or are_turned:
         factor = _per_column(_before_transposes(constant, moves, rank), count, rank)
     elif constant.size == 1 and broadcasts_into(constant.shape, value.shape):
@@ -151,16 +176,18 @@ def _scale_both(m: Match, new: Tape) -> Result:
 class GemmScaleFusionPass(Pass):
     """Constant factors around a product with constant weights move into the weights.
 
-    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or through Reshape and Transpose; (x·c)·W;
-             BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
+    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or through Reshape and Transpose;
+             (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
-    refuses  a constant that is not one number for each column (each row, before the product; a single one through
-             Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
-             a narrow type cannot hold; integers; what broadcasting would enlarge; a BatchNormalization of
-             another rank than 2; the factor ½ of Gelu; the scale of a written-out normalization
-    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
-    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
-             torch exports scaled_dot_product_attention
+    refuses  a constant that is not one number for each column (each row, before the product; a
+             single one through Reshape); two single numbers of which one is above 1 or below 1/64;
+             weights that are no constants or that a narrow type cannot hold; integers; what
+             broadcasting would enlarge; a BatchNormalization of another rank than 2; the factor ½
+             of Gelu; the scale of a written-out normalization
+    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving
+             its elements
+    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both
+             operands is how torch exports scaled_dot_product_attention
     """
 
     numerics = "rounding"
@@ -169,6 +196,10 @@ class GemmScaleFusionPass(Pass):
         Pattern("LinearMul", op.Mul(_MOVED, c, _as="root"), _scale),
         Pattern("LinearDiv", op.Div(_MOVED, c, _as="root"), _scale),
         Pattern("LinearBatchnorm", batchnorm_of(LINEAR), _batchnorm),
-        Pattern("MulLinear", op["MatMul", "Gemm"](x * c, const("W"), rest("bias"), _as="linear"), _scale_before),
+        Pattern(
+            "MulLinear",
+            op["MatMul", "Gemm"](x * c, const("W"), rest("bias"), _as="linear"),
+            _scale_before,
+        ),
         Pattern("MulMatMulMul", op.MatMul(var("a") * c, var("b") * const("d")), _scale_both),
     )

@@ -21,9 +21,9 @@ class MatMulBiasAddFusionPass(Pass):
 
     before   MatMul(a, b) + c, a and b of rank 2; Gemm(a, b) + c; the sum as Add or Sum
     after    Gemm(a, b, c)
-    refuses  ranks other than 2 (through Reshape it was measured slower: 1.01 to 1.11 of the time); integers, for
-             which runtimes have no Gemm; an addend that is not known to fit into the product without enlarging it;
-             opset below 7
+    refuses  ranks other than 2 (through Reshape it was measured slower: 1.01 to 1.11 of the time);
+             integers, for which runtimes have no Gemm; an addend that is not known to fit into the
+             product without enlarging it; opset below 7
     algebra  Gemm(a, b, c) = a·b + c with c broadcast to the product's shape [M, N]
     source   CANN's MatMulBiasAddFusionPass, which also wants rank 2
     """
@@ -39,7 +39,11 @@ class MatMulBiasAddFusionPass(Pass):
         if m.opset < 7:
             refuse("before opset 7 Gemm does not broadcast", opset=7)
         if m.a.rank != 2 or m.b.rank != 2:
-            refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
+            refuse(
+                "the rank is unknown"
+                if m.a.rank is None or m.b.rank is None
+                else "the rank is not 2"
+            )
         require_floats(m.a)
         addend, product = m.c.shape, (m.a.shape[0], m.b.shape[1])
         if not broadcasts_into(addend, product):

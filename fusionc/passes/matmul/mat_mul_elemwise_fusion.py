@@ -4,18 +4,20 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, var
 
 a, b, c = var("a"), var("b"), var("c")
-_ACTIVATIONS = op["Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Softplus", "Softsign"]
+_ACTIVATIONS = op[
+    "Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Softplus", "Softsign"
+]
 _PARAMETERS = {"LeakyRelu": ("alpha",), "Elu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 
 
 class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     """A matrix product and its activation become onnxruntime's FusedGemm.
 
-    before   f(Gemm(a, b, c?)) or f(MatMul(a, b)) of rank 2, with f one of Relu, LeakyRelu, Sigmoid, Tanh,
-             HardSigmoid, Elu, Softplus, Softsign
+    before   f(Gemm(a, b, c?)) or f(MatMul(a, b)) of rank 2, with f one of Relu, LeakyRelu, Sigmoid,
+             Tanh, HardSigmoid, Elu, Softplus, Softsign
     after    com.microsoft.FusedGemm(a, b, c?) with that activation
-    refuses  ranks other than 2; elements other than float32 (there is no kernel); opset below 7, where Gemm has
-             another form
+    refuses  ranks other than 2; elements other than float32 (there is no kernel); opset below 7,
+             where Gemm has another form
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's ATbeMatMulElemwiseFusionPass, MindSpore's matmul_elemwise_fusion; onnxruntime's
              GemmActivationFusion makes the same node at load
@@ -30,7 +32,9 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
         "MatmulGeneralizedUbFusion",
     )
     patterns = (
-        Pattern("GemmActivation", _ACTIVATIONS(op.Gemm(a, b, maybe(c), _as="product"), _as="activation")),
+        Pattern(
+            "GemmActivation", _ACTIVATIONS(op.Gemm(a, b, maybe(c), _as="product"), _as="activation")
+        ),
         Pattern("MatMulActivation", _ACTIVATIONS(op.MatMul(a, b, _as="product"), _as="activation")),
     )
 
@@ -38,9 +42,16 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
         if m.opset < 7:
             refuse("before opset 7 Gemm does not broadcast", opset=7)
         if m.a.rank != 2 or m.b.rank != 2:
-            refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
+            refuse(
+                "the rank is unknown"
+                if m.a.rank is None or m.b.rank is None
+                else "the rank is not 2"
+            )
         kind, inputs = m.activation.op, [m.a, m.b, m.c]
         parameters: dict[str, Any] = {
-            f"activation_{name}": float(m.activation.attr(name)) for name in _PARAMETERS.get(kind, ())
+            f"activation_{name}": float(m.activation.attr(name))
+            for name in _PARAMETERS.get(kind, ())
         }
-        return new.node("FusedGemm", inputs, domain=MICROSOFT, like=m.product, activation=kind, **parameters)
+        return new.node(
+            "FusedGemm", inputs, domain=MICROSOFT, like=m.product, activation=kind, **parameters
+        )

@@ -10,10 +10,12 @@ class MatMulReassociationPass(Pass):
 
     before   MatMul(MatMul(x, V), W)
     after    MatMul(x, V·W)
-    refuses  weights that are not of rank 2; where V·W has more elements than V and W together: low-rank weights are
-             written in two parts on purpose; large weights that are used elsewhere; integers
+    refuses  weights that are not of rank 2; where V·W has more elements than V and W together:
+             low-rank weights are written in two parts on purpose; large weights that are used
+             elsewhere; integers
     algebra  (x·V)·W = x·(V·W); the sum over the inner axis is taken before the model runs
-    source   the distributive law; off by default, since rounding differs by as much as one of the products is wide
+    source   the distributive law; off by default, since rounding differs by as much as one of the
+             products is wide
     """
 
     numerics = "rounding"
@@ -28,4 +30,6 @@ class MatMulReassociationPass(Pass):
         if first.shape[0] * second.shape[1] > first.size + second.size:
             refuse("the product of the weights is larger than they are")
         require_own(m, m.V, m.W)
-        return new.MatMul(m.x, new.const(first.astype(np.float64) @ second.astype(np.float64), like=m.W))
+        return new.MatMul(
+            m.x, new.const(first.astype(np.float64) @ second.astype(np.float64), like=m.W)
+        )

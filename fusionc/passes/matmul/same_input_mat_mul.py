@@ -12,7 +12,8 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _MANY_ROWS = 128  # from so many on Split takes onnxruntime as long as one product saves
-_SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on wants its products apart
+# off by default: who switches it on wants its products apart
+_SPLIT = "InferenceMatmulSplitFusionPass"
 
 
 def _added(product: Node) -> Node | None:
@@ -42,7 +43,10 @@ def _is_row(bias: Edge | None, product: Node) -> bool:
 
 def _is_to_stay(node: Node) -> bool:
     """Whether a pass that wants products apart says of itself that it has made this one."""
-    return any(_SPLIT in text for text in (node.proto.doc_string, *(p.value for p in node.proto.metadata_props)))
+    return any(
+        _SPLIT in text
+        for text in (node.proto.doc_string, *(p.value for p in node.proto.metadata_props))
+    )
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
@@ -56,7 +60,11 @@ def _groups(graph: Graph) -> Iterator[list[Node]]:
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None and not _is_row(bias, node):
             continue
-        how = [node.attr(name) for name in ("transA", "transB", "alpha", "beta")] if node.op == "Gemm" else []
+        how = (
+            [node.attr(name) for name in ("transA", "transB", "alpha", "beta")]
+            if node.op == "Gemm"
+            else []
+        )
         groups.setdefault((x, node.op, bias is None, *how), []).append(node)
     yield from (nodes for nodes in groups.values() if len(nodes) > 1)
 
@@ -66,8 +74,9 @@ def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
 
 
 def _is_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
-    """Whether large ones of these have other users than their products, which are there so many times: the joined
-    weights of all of them are equal, and become one again."""
+    """Whether large ones of these have other users than their products, which are there so many
+    times: the joined weights of all of them are equal, and become one again.
+    """
     return any(weight.use_count != times and array_of(weight).nbytes > LARGE for weight in weights)
 
 
@@ -85,20 +94,29 @@ def _find(graph: Graph) -> Iterator[Match]:
         if len(added) < len(nodes):
             added = []
         if len(nodes) + len(added) > 2 + bool(added):
-            captures = {"x": nodes[0].inputs[0], "products": nodes, "adds": added, "is_shared": is_shared}
-            yield Match(graph, [*nodes, *added], [end.outputs[0] for end in added or nodes], captures)
+            captures = {
+                "x": nodes[0].inputs[0],
+                "products": nodes,
+                "adds": added,
+                "is_shared": is_shared,
+            }
+            yield Match(
+                graph, [*nodes, *added], [end.outputs[0] for end in added or nodes], captures
+            )
 
 
 class SameInputMatMulPass(Pass):
     """Products of one value with several weights become one product, and a Split.
 
-    before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
+    before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or
+             by Gemm
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
-    refuses  integers; a rank that is unknown; for onnxruntime 128 rows or more, as far as their number is known (1.00
-             to 1.06 of the time: its Split copies them); large weights that are used elsewhere, unless it is in the
-             same way
-    never    what would not make the graph smaller: two products without a bias; products of the same weights, which
-             CommonSubexpressionEliminationPass makes one; what InferenceMatmulSplitFusionPass has split, where it is on
+    refuses  integers; a rank that is unknown; for onnxruntime 128 rows or more, as far as their
+             number is known (1.00 to 1.06 of the time: its Split copies them); large weights that
+             are used elsewhere, unless it is in the same way
+    never    what would not make the graph smaller: two products without a bias; products of the
+             same weights, which CommonSubexpressionEliminationPass makes one; what
+             InferenceMatmulSplitFusionPass has split, where it is on
     algebra  the columns of a product are computed one by one
     source   MindSpore's op combine
     """
@@ -120,15 +138,23 @@ class SameInputMatMulPass(Pass):
             refuse("to split so many rows takes as long as the products save")
         along = 0 if first.attr("transB") else 1
         weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
-        biases = [node.inputs[2] for node in m.products if len(node.inputs) > 2 and node.inputs[2] is not None]
+        biases = [
+            node.inputs[2]
+            for node in m.products
+            if len(node.inputs) > 2 and node.inputs[2] is not None
+        ]
         bias = _joined(biases, 0, new)[0] if biases else None
         result = new.node(first.op, [m.x, weight, bias], like=first)
         if m.adds:
-            result = new.Add(result, _joined([v for add in m.adds if (v := _constant(add))], 0, new)[0])
+            result = new.Add(
+                result, _joined([v for add in m.adds if (v := _constant(add))], 0, new)[0]
+            )
         return new_split(new, result, sizes, rank - 1)
 
 
 def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:
     """One constant of several, and how long each of them is along the axis."""
     arrays = [array_of(value) for value in constants]
-    return new.const(np.concatenate(arrays, axis), like=constants[0]), [array.shape[axis] for array in arrays]
+    return new.const(np.concatenate(arrays, axis), like=constants[0]), [
+        array.shape[axis] for array in arrays
+    ]

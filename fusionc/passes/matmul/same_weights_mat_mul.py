@@ -19,8 +19,9 @@ _MOST_ELEMENTS = 1 << 20  # of all results, which have to be kept until the last
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a product reads: some of `source` along an axis, taken out by these nodes, the first in front. `drops_axis`
-    says that the axis is gone."""
+    """What a product reads: some of `source` along an axis, taken out by these nodes, the first in
+    front. `drops_axis` says that the axis is gone.
+    """
 
     source: Edge
     axis: int
@@ -44,7 +45,9 @@ def _piece(value: Edge | None) -> _Piece | None:
 
 
 def _cut(value: Edge | None) -> _Piece | None:
-    """What one operator takes out of another value, if it is a piece of an axis that is not the last."""
+    """What one operator takes out of another value, if it is a piece of an axis that is not the
+    last.
+    """
     cutter = None if value is None else value.producer
     if value is None or cutter is None or cutter.has_references:
         return None
@@ -69,7 +72,14 @@ def _of_gather(node: Node) -> tuple[Edge, int, int, int] | None:
     source, index = node.inputs if node.is_op("Gather") else (None, None)
     array = None if index is None else index.constant()
     axis = None if source is None else axis_of(node, source.rank)
-    if source is None or source.shape is None or axis is None or array is None or array.size != 1 or array.ndim > 1:
+    if (
+        source is None
+        or source.shape is None
+        or axis is None
+        or array is None
+        or array.size != 1
+        or array.ndim > 1
+    ):
         return None
     size = source.shape[axis]
     place = int(array.reshape(()))
@@ -85,7 +95,11 @@ def _find(graph: Graph) -> Iterator[Match]:
         piece = None if node.has_references else _piece(node.inputs[0])
         if piece is None or node.inputs[1] is None or node.inputs[1].rank != 2:
             continue
-        how = [node.attr(name) for name in ("transA", "transB", "alpha", "beta")] if node.op == "Gemm" else []
+        how = (
+            [node.attr(name) for name in ("transA", "transB", "alpha", "beta")]
+            if node.op == "Gemm"
+            else []
+        )
         key = (piece.source, piece.axis, piece.drops_axis, node.op, *node.inputs[1:], *how)
         groups.setdefault(key, []).append((piece, node))
     for group in groups.values():
@@ -153,18 +167,21 @@ def _product(m: Match, new: Tape) -> Edge:
 
 
 class SameWeightsMatMulPass(Pass):
-    """Products of the pieces of one value with the same weights become one product, of which pieces are taken.
+    """Products of the pieces of one value with the same weights become one product, of which pieces
+    are taken.
 
-    before   x[0]·W [+ b], x[1]·W [+ b], … by MatMul or Gemm, the pieces by Split, Slice or Gather, with Squeeze or
-             without
+    before   x[0]·W [+ b], x[1]·W [+ b], … by MatMul or Gemm, the pieces by Split, Slice or Gather,
+             with Squeeze or without
     after    y = x·W [+ b]; y[0], y[1], …
-    refuses  sizes that are not known; pieces that overlap, or are not all of x; more than 8 rows in a product (1.0 to
-             1.4 of the time), fewer than four of small weights; results of more than a million elements; integers; a
-             Gemm that transposes or scales, or whose addend has rows; transposed weights that are used elsewhere
+    refuses  sizes that are not known; pieces that overlap, or are not all of x; more than 8 rows in
+             a product (1.0 to 1.4 of the time), fewer than four of small weights; results of more
+             than a million elements; integers; a Gemm that transposes or scales, or whose addend
+             has rows; transposed weights that are used elsewhere
     never    pieces of the last axis
-    algebra  the rows of a product are computed one by one; weights are read once: 4 steps of 1 row 0.60 to 0.86 of the
-             time, 20 steps 0.43 to 0.79, of 4 rows 0.68 to 0.94
-    source   recurrences that are unrolled: torch's exporter writes a product of the input for each step
+    algebra  the rows of a product are computed one by one; weights are read once: 4 steps of 1 row
+             0.60 to 0.86 of the time, 20 steps 0.43 to 0.79, of 4 rows 0.68 to 0.94
+    source   recurrences that are unrolled: torch's exporter writes a product of the input for each
+             step
     """
 
     numerics = "rounding"
@@ -188,4 +205,8 @@ class SameWeightsMatMulPass(Pass):
         wanted = [value is not None for value in node.outputs]
         inputs = [made[node.inputs[0]], *node.inputs[1:]]
         results = new.node(node.op, inputs, like=node, outputs=wanted)
-        made.update((old, value) for old, value in zip(node.outputs, results, strict=True) if value is not None)
+        made.update(
+            (old, value)
+            for old, value in zip(node.outputs, results, strict=True)
+            if value is not None
+        )

@@ -6,7 +6,18 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    const,
+    either,
+    op,
+    refuse,
+    var,
+)
 from fusionc.rewrite.pattern import Formula, ms
 from fusionc.shapes.equality import broadcasts_into
 
@@ -36,7 +47,8 @@ def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
     """Whether a Softmax follows, or stands before one of the operands of a product."""
     users = [] if value is None or depth == 0 else value.outputs
     return any(
-        user.is_op("Softmax") or (user.is_op(*_BEFORE_SOFTMAX) and _is_in_attention(user.outputs[0], depth - 1))
+        user.is_op("Softmax")
+        or (user.is_op(*_BEFORE_SOFTMAX) and _is_in_attention(user.outputs[0], depth - 1))
         for user in users
     )
 
@@ -55,7 +67,11 @@ def _flip(m: Match, new: Tape, side: str) -> Result:
         refuse("the batch is transposed, too")
     if any(value.rank is None or value.rank < 2 for value in (m.a, m.b)):
         refuse("an operand may be a vector")
-    if side == "A" and m.b.rank == 2 and not all(isinstance(dim, int) and dim > 0 for dim in m.a.shape[:-2]):
+    if (
+        side == "A"
+        and m.b.rank == 2
+        and not all(isinstance(dim, int) and dim > 0 for dim in m.a.shape[:-2])
+    ):
         refuse("a batch that may be empty beside a matrix")
     terms = m.a.shape[-2] if side == "A" else m.b.shape[-1]
     if not isinstance(terms, int) or terms == 0:
@@ -72,23 +88,29 @@ def _right(m: Match, new: Tape) -> Result:
 
 
 class TransposeScaleMatMulFusionPass(UBFusionPass):
-    """Transposed and scaled operands, and a scaled result, become attributes of onnxruntime's FusedMatMul.
+    """Transposed and scaled operands, and a scaled result, become attributes of onnxruntime's
+    FusedMatMul.
 
-    before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number; Transpose(a)·b, a·Transpose(b)
-             where the last two axes are swapped
+    before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number;
+             Transpose(a)·b, a·Transpose(b) where the last two axes are swapped
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
-    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what it scales; of
-             float64 one that float32 has not; integers and float16 (there is no kernel); quantized operands, and
-             what stands around a Softmax: onnxruntime finds larger structures there; a transposition beside a vector,
-             which the kernel forgets, of an axis that may be empty, with which it leaves the result as it was, or of
-             the left operand beside one matrix where the batch may be empty, with which it fails
+    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what
+             it scales; of float64 one that float32 has not; integers and float16 (there is no
+             kernel); quantized operands, and what stands around a Softmax: onnxruntime finds larger
+             structures there; a transposition beside a vector, which the kernel forgets, of an axis
+             that may be empty, with which it leaves the result as it was, or of the left operand
+             beside one matrix where the batch may be empty, with which it fails
     never    other permutations: with transBatch the kernel divides by zero where an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load
     """
 
     numerics = "rounding"
-    aliases = ("transpose_matmul_fusion", "TbeBatchMatmulElementWiseFusionPass", "BatchMatMulTransposeFusionPass")
+    aliases = (
+        "transpose_matmul_fusion",
+        "TbeBatchMatmulElementWiseFusionPass",
+        "BatchMatMulTransposeFusionPass",
+    )
     patterns = (
         Pattern("ScaleOfProduct", _scaled(_product(a, b))),
         Pattern("ScaleOfLeft", _product(_scaled(a), b)),
@@ -98,7 +120,10 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        array, scaled = m.c.constant(), next((value for value in m.scale.inputs if value is not m.c), m.c)
+        array, scaled = (
+            m.c.constant(),
+            next((value for value in m.scale.inputs if value is not m.c), m.c),
+        )
         if array.size != 1:
             refuse("the factor is not a single number")
         if not broadcasts_into(array.shape, scaled.shape):

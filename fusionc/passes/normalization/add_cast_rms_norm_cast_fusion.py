@@ -2,7 +2,14 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.skip_norms import SUM, epsilon_of_last, gamma, joined, patterns_of, rms_norm
+from fusionc.passes._shared.skip_norms import (
+    SUM,
+    epsilon_of_last,
+    gamma,
+    joined,
+    patterns_of,
+    rms_norm,
+)
 from fusionc.passes._shared.written_norms import root_mean_square
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, op, refuse
 
@@ -24,13 +31,15 @@ def _narrow(value: Edge, new: Tape) -> Edge:
 
 
 class AddCastRmsNormCastFusionPass(UBFusionPass):
-    """A sum in float16 and its normalization in float32 become onnxruntime's SkipSimplifiedLayerNormalization.
+    """A sum in float16 and its normalization in float32 become onnxruntime's
+    SkipSimplifiedLayerNormalization.
 
-    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or behind the last Cast; below
-             opset 23 the normalization written out
-    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes in float32; where
-             the sum has other users, it is the fourth output
-    refuses  what AddRmsNormFusionPass refuses, apart from the type; other types; a scale that float16 does not hold
+    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or behind the
+             last Cast; below opset 23 the normalization written out
+    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes
+             in float32; where the sum has other users, it is the fourth output
+    refuses  what AddRmsNormFusionPass refuses, apart from the type; other types; a scale that
+             float16 does not hold
     never    by default: as AddRmsNormFusionPass
     algebra  the definition of the operator; it normalizes the sum before that is rounded
     source   MindSpore's add_cast_rms_norm_cast_fusion
@@ -41,7 +50,10 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     aliases = ("add_cast_rms_norm_cast_fusion",)
     patterns = (
         *patterns_of("AddCastRmsNormCast", op.Cast(rms_norm(_WIDE), to=TensorProto.FLOAT16)),
-        *patterns_of("AddCastRmsNormCastScale", op.Cast(root_mean_square(_WIDE), to=TensorProto.FLOAT16) * gamma),
+        *patterns_of(
+            "AddCastRmsNormCastScale",
+            op.Cast(root_mean_square(_WIDE), to=TensorProto.FLOAT16) * gamma,
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -20,19 +20,22 @@ _TWO = op.Add(_FIRST, either(_SECOND, const("rows")), _as="sum")
 
 
 class EmbedLayerNormFusionPass(UBFusionPass):
-    """Embeddings that are looked up, added and normalized become onnxruntime's EmbedLayerNormalization.
+    """Embeddings that are looked up, added and normalized become onnxruntime's
+    EmbedLayerNormalization.
 
-    before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)], scale, offset?), the
-             sum in any order; a constant of one row for each position in place of one Gather
-    after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset, positions), the numbers cast
-             to int32; where the sum has other users, it is the third output
-    refuses  elements other than float32; tables and numbers of which the shapes do not fit; more than the last axis
-             normalized
-    never    by default: it takes 1.2 to 1.5 times as long as its parts; kept: a number below zero, which Gather counts
-             from the end of the table and the operator rejects
-    algebra  the definition of EmbedLayerNormalization; onnxruntime 1.31.1, three tables of 768 columns, ratio to the
-             parts, [1, 1] / [1, 16] / [1, 128] / [4, 128] / [1, 384]: 0.97 / 1.22 / 1.50 / 1.28 / 1.05, with two
-             threads 0.93 / 1.19 / 1.17 / 0.80 / 0.96
+    before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
+             scale, offset?), the sum in any order; a constant of one row for each position in place
+             of one Gather
+    after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
+             positions), the numbers cast to int32; where the sum has other users, it is the third
+             output
+    refuses  elements other than float32; tables and numbers of which the shapes do not fit; more
+             than the last axis normalized
+    never    by default: it takes 1.2 to 1.5 times as long as its parts; kept: a number below zero,
+             which Gather counts from the end of the table and the operator rejects
+    algebra  the definition of EmbedLayerNormalization; onnxruntime 1.31.1, three tables of 768
+             columns, ratio to the parts, [1, 1] / [1, 16] / [1, 128] / [4, 128] / [1, 384]: 0.97 /
+             1.22 / 1.50 / 1.28 / 1.05, with two threads 0.93 / 1.19 / 1.17 / 0.80 / 0.96
     source   onnxruntime's EmbedLayerNormFusion
     """
 
@@ -56,7 +59,9 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         if any(value.shape != (shape[2],) for value in (m.gamma, beta)):
             refuse("the scale or the offset is not one number for each element of the last axis")
         words, positions, segments = _tables(m, shape, new)
-        numbers = [None if pair is None else _narrow(pair[1], new) for pair in (words, segments, positions)]
+        numbers = [
+            None if pair is None else _narrow(pair[1], new) for pair in (words, segments, positions)
+        ]
         tables = [None if pair is None else pair[0] for pair in (words, positions, segments)]
         inputs = [numbers[0], numbers[1], *tables, m.gamma, beta, None, numbers[2]]
         is_shared = len(m.outputs) == 2
@@ -74,10 +79,17 @@ Pair = tuple[Edge, Edge]  # a table, and the numbers of its rows
 
 
 def _tables(m: Match, shape: Shape, new: Tape) -> tuple[Pair, Pair, Pair | None]:
-    """Words, positions and segments. Positions may be the same for all of a batch, the others are not."""
+    """Words, positions and segments. Positions may be the same for all of a batch, the others are
+    not.
+    """
     looks: list[Node] = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
-    pairs: list[Pair] = [(look.inputs[0], look.inputs[1]) for look in looks if look.inputs[0] and look.inputs[1]]
-    if any(table.shape is None or len(table.shape) != 2 or table.shape[1] != shape[2] for table, _ in pairs):
+    pairs: list[Pair] = [
+        (look.inputs[0], look.inputs[1]) for look in looks if look.inputs[0] and look.inputs[1]
+    ]
+    if any(
+        table.shape is None or len(table.shape) != 2 or table.shape[1] != shape[2]
+        for table, _ in pairs
+    ):
         refuse("a table does not have one row for each number")
     whole = [pair for pair in pairs if _fits(pair[1], shape[:2])]
     others = [pair for pair in pairs if pair not in whole]
@@ -107,7 +119,9 @@ def _rows(rows: Edge, shape: Shape, new: Tape) -> Pair:
         or array.shape[-2:] not in ((length, size), (size,))
     ):
         refuse("the constant is not one row for each position")
-    return new.const(array.reshape(length, -1), like=rows), new.const(np.arange(length, dtype=np.int32)[None])
+    return new.const(array.reshape(length, -1), like=rows), new.const(
+        np.arange(length, dtype=np.int32)[None]
+    )
 
 
 def _narrow(index: Edge, new: Tape) -> Edge:

@@ -9,13 +9,13 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
 class InstanceNormFusionPass(Pass):
     """Instance normalization that is written out becomes InstanceNormalization.
 
-    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes behind the channels, in
-             the forms of LayerNormFusionPass; scale and offset constants of shape [C, 1, 1]; without both where
-             nothing scales the result
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes behind
+             the channels, in the forms of LayerNormFusionPass; scale and offset constants of shape
+             [C, 1, 1]; without both where nothing scales the result
     after    InstanceNormalization(x, scale, offset)
-    refuses  other axes; a number of channels, or a size of the image, that is not known (onnxruntime's operator does
-             not survive an empty image); constants that are not one number for each channel; elements other than
-             float32
+    refuses  other axes; a number of channels, or a size of the image, that is not known
+             (onnxruntime's operator does not survive an empty image); constants that are not one
+             number for each channel; elements other than float32
     algebra  the definition of InstanceNormalization
     source   CANN's InstanceNormFusionPass
     """
@@ -40,5 +40,10 @@ class InstanceNormFusionPass(Pass):
             refuse("the number of channels is unknown")
         ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
         if m.factor is not None:
-            ones, zeros = channel_vector(m.factor, channels, m.x.rank), channel_vector(m.addend, channels, m.x.rank)
-        return new.InstanceNormalization(m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m))
+            ones, zeros = (
+                channel_vector(m.factor, channels, m.x.rank),
+                channel_vector(m.addend, channels, m.x.rank),
+            )
+        return new.InstanceNormalization(
+            m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m)
+        )

@@ -14,14 +14,16 @@ from fusionc.shapes.equality import same_shape
 class LayerNormFusionPass(Pass):
     """Layer normalization that is written out becomes LayerNormalization.
 
-    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also · Reciprocal(√…), · 1 / √…,
-             · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or twice, without the offset, without both where
-             nothing scales the result
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also ·
+             Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or
+             twice, without the offset, without both where nothing scales the result
     after    LayerNormalization(x, scale, offset?)
-    refuses  opset below 17; other axes than the last ones; elements other than float32 and float16 (the operator
-             computes in float32); a scale or an offset that has another shape than what is normalized
+    refuses  opset below 17; other axes than the last ones; elements other than float32 and float16
+             (the operator computes in float32); a scale or an offset that has another shape than
+             what is normalized
     algebra  the definition of LayerNormalization
-    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not of every form
+    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not of every
+             form
     """
 
     numerics = "rounding"
@@ -41,4 +43,6 @@ class LayerNormFusionPass(Pass):
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
             refuse("scale or offset has another shape than what is normalized")
         factor = scale_or_ones(m, new, axis)
-        return new.LayerNormalization(m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m))
+        return new.LayerNormalization(
+            m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m)
+        )

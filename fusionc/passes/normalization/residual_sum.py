@@ -8,10 +8,14 @@ from fusionc.shapes.equality import same_shape
 
 
 def _is_normalized(m: Match) -> bool:
-    """Whether a layer normalization is all that uses the sum; below opset 17, one that is written out."""
+    """Whether a layer normalization is all that uses the sum; below opset 17, one that is written
+    out.
+    """
     value = m.sum.outputs[0]
     users = value.outputs
-    if value.is_output or any(user.graph is not m.graph or user.inputs[0] is not value for user in users):
+    if value.is_output or any(
+        user.graph is not m.graph or user.inputs[0] is not value for user in users
+    ):
         return False
     names = [user.op if user.domain == "" else "" for user in users]
     if m.opset >= LAYER_NORMALIZATION:
@@ -29,11 +33,18 @@ def _is_embedding(value: Edge) -> bool:
 
 def _is_looked_up(value: Edge | None) -> bool:
     node = None if value is None else value.producer
-    return node is not None and node.is_op("Gather") and node.inputs[0] is not None and node.inputs[0].is_constant
+    return (
+        node is not None
+        and node.is_op("Gather")
+        and node.inputs[0] is not None
+        and node.inputs[0].is_constant
+    )
 
 
 def _differ(a: int | str | None, b: int | str | None) -> bool:
-    """Whether two dimensions are certainly not the same. onnxruntime may know of two symbols that they are."""
+    """Whether two dimensions are certainly not the same. onnxruntime may know of two symbols that
+    they are.
+    """
     if isinstance(a, int) and isinstance(b, int):
         return a != b
     return a is not None and b is not None and 1 in (a, b)
@@ -42,17 +53,21 @@ def _differ(a: int | str | None, b: int | str | None) -> bool:
 class ResidualSumPass(UBFusionPass):
     """The sum before a layer normalization is written so that onnxruntime leaves it alone.
 
-    before   LayerNormalization(Add(a, b)) where nothing else uses the sum; below opset 17 the normalization written out
+    before   LayerNormalization(Add(a, b)) where nothing else uses the sum; below opset 17 the
+             normalization written out
     after    LayerNormalization(Sum(a, b))
-    refuses  where onnxruntime would not join both anyway: ranks other than 3, shapes that differ, elements other than
-             float32, a sum with other users; a sum of embeddings, which it joins with their look-up; opset below 8 if
-             the shapes are not known to be equal; other targets
-    algebra  Sum of two values is Add; onnxruntime's SkipLayerNormalization, which it makes of Add, takes 2.8 to 6.7
-             times as long as the two operators
+    refuses  where onnxruntime would not join both anyway: ranks other than 3, shapes that differ,
+             elements other than float32, a sum with other users; a sum of embeddings, which it
+             joins with their look-up; opset below 8 if the shapes are not known to be equal; other
+             targets
+    algebra  Sum of two values is Add; onnxruntime's SkipLayerNormalization, which it makes of Add,
+             takes 2.8 to 6.7 times as long as the two operators
     source   measured: BERT runs in 0.94 to 0.96 of the time
     """
 
-    patterns = (Pattern("ResidualSum", op.Add(var("a"), var("b"), _as="sum"), where=_is_normalized),)
+    patterns = (
+        Pattern("ResidualSum", op.Add(var("a"), var("b"), _as="sum"), where=_is_normalized),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

@@ -19,11 +19,13 @@ _CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorPro
 class RmsNormFusionPass(Pass):
     """Root mean square normalization that is written out becomes RMSNormalization.
 
-    before   x / √(mean(x²) + epsilon) · scale; also · Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul,
-             in float32 between two Casts of a float16 model, without the scale
+    before   x / √(mean(x²) + epsilon) · scale; also · Reciprocal(√…), · 1 / √…, · (…)^−0.5, the
+             square as Pow or Mul, in float32 between two Casts of a float16 model, without the
+             scale
     after    RMSNormalization(x, scale)
-    refuses  opset below 23; other axes than the last ones; elements other than float32 and float16 (the operator
-             computes in float32); a scale that has another shape than what is normalized
+    refuses  opset below 23; other axes than the last ones; elements other than float32 and float16
+             (the operator computes in float32); a scale that has another shape than what is
+             normalized
     algebra  the definition of RMSNormalization
     source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
     """
@@ -39,4 +41,6 @@ class RmsNormFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_narrow(m)
         axis = trailing_axis(m.mean, m.x)
-        return new.RMSNormalization(m.x, scale_or_ones(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m))
+        return new.RMSNormalization(
+            m.x, scale_or_ones(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m)
+        )

@@ -4,7 +4,19 @@ from onnx import TensorProto
 from fusionc.passes._shared.reduce_axes import new_reduce, trailing_axis
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.written_norms import epsilon_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    const,
+    either,
+    op,
+    refuse,
+    rest,
+    var,
+)
 from fusionc.shapes.equality import same_shape
 
 _STANDARD = 23  # the first opset that has RMSNormalization
@@ -13,28 +25,36 @@ _square = either(_x**2.0, op.Mul(_x, _x, _as="product"))
 _mean = op.ReduceMean(_square, rest("axes"), _as="mean") + const("epsilon")
 _root = op.Sqrt(_mean)
 _inverse = either(
-    op.Reciprocal(_root, _as="inverse"), op.Pow(_mean, -0.5, _as="inverse"), op.Div(1.0, _root, _as="inverse")
+    op.Reciprocal(_root, _as="inverse"),
+    op.Pow(_mean, -0.5, _as="inverse"),
+    op.Div(1.0, _root, _as="inverse"),
 )
 
 
 def _is_unlike(m: Match) -> bool:
     """Whether it is not written as onnxruntime recognizes it, with the fewest operators."""
-    return m.opset < _STANDARD and any(node is not None for node in (m.product, m.inverse, m.scaled))
+    return m.opset < _STANDARD and any(
+        node is not None for node in (m.product, m.inverse, m.scaled)
+    )
 
 
 class RmsNormUbFusionPass(UBFusionPass):
-    """Root mean square normalization is written as onnxruntime recognizes it, below the opset that has an operator.
+    """Root mean square normalization is written as onnxruntime recognizes it, below the opset that
+    has an operator.
 
-    before   x · scale / √(mean(x²) + epsilon) in an order or with operators that it does not know: · Reciprocal(√…),
-             · (…)^−0.5, the scale on x, the square as a product; · 1 / √…, which it knows
-    after    x / √(mean(x²) + epsilon) · scale with Pow and Div, of which onnxruntime makes SimplifiedLayerNormalization
-             at load
-    refuses  more than the last axis; a scale that is not one number for each of its elements; elements other than
-             float32; other targets
+    before   x · scale / √(mean(x²) + epsilon) in an order or with operators that it does not know:
+             · Reciprocal(√…), · (…)^−0.5, the scale on x, the square as a product; · 1 / √…, which
+             it knows
+    after    x / √(mean(x²) + epsilon) · scale with Pow and Div, of which onnxruntime makes
+             SimplifiedLayerNormalization at load
+    refuses  more than the last axis; a scale that is not one number for each of its elements;
+             elements other than float32; other targets
     never    from opset 23 on, where RmsNormFusionPass makes an operator
-    algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s; the one operator takes 0.28 to 0.52 of the time of six
-    source   measured: onnxruntime's SimplifiedLayerNormFusion knows Pow, ReduceMean, Add, Sqrt, Div and Mul in this
-             order alone, and the operator that it makes is none of ONNX before opset 23
+    algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s; the one operator takes 0.28 to 0.52
+             of the time of six
+    source   measured: onnxruntime's SimplifiedLayerNormFusion knows Pow, ReduceMean, Add, Sqrt, Div
+             and Mul in this order alone, and the operator that it makes is none of ONNX before
+             opset 23
     """
 
     numerics = "rounding"
@@ -42,7 +62,10 @@ class RmsNormUbFusionPass(UBFusionPass):
         Pattern("RmsNorm", either(_x * _inverse, _x / _root) * _scale, where=_is_unlike),
         Pattern(
             "RmsNormScaledFirst",
-            either(op.Mul(_x, _scale, _as="scaled") * _inverse, op.Mul(_x, _scale, _as="scaled") / _root),
+            either(
+                op.Mul(_x, _scale, _as="scaled") * _inverse,
+                op.Mul(_x, _scale, _as="scaled") / _root,
+            ),
             where=_is_unlike,
         ),
     )

@@ -10,7 +10,8 @@ from fusionc.passes._shared.constants import array_of
 from fusionc.rewrite import Match, Tape, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
-_WIDEST = 40  # powers of two: beyond, a result could leave the range of float32 that would be rounded to a number
+# powers of two: beyond, a result could leave the range of float32 that would be rounded to a number
+_WIDEST = 40
 
 
 def quantized(value: Formula) -> OpFormula:
@@ -21,7 +22,8 @@ def quantized(value: Formula) -> OpFormula:
 def without_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
     """The scale of the normalization divided by that of QuantizeLinear, then 1, and one zero point.
 
-    Refuses where that is not the same bit by bit: where the scale of QuantizeLinear is no power of two.
+    Refuses where that is not the same bit by bit: where the scale of QuantizeLinear is no power of
+    two.
     """
     if {m.gamma.elem_type, m.scale.elem_type} != {TensorProto.FLOAT}:
         refuse("the elements are not float32")
@@ -32,7 +34,11 @@ def without_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
         refuse("the scale is 1")
     if m.quantize.attr("block_size", 0):
         refuse("blocks are quantized")
-    along_last = rank is not None and factor.ndim == 1 and m.quantize.attr("axis", 1) % max(rank, 1) == rank - 1
+    along_last = (
+        rank is not None
+        and factor.ndim == 1
+        and m.quantize.attr("axis", 1) % max(rank, 1) == rank - 1
+    )
     if factor.size != 1 and not (along_last and gamma.ndim and gamma.shape[-1] == factor.size):
         refuse("the scale of the quantization is not along the last axis")
     mantissa, exponent = np.frexp(factor)

@@ -6,15 +6,20 @@ from fusionc.rewrite import Match, Refused, Result, Tape, UBFusionPass
 
 
 class AddRmsNormQuantFusionPass(UBFusionPass):
-    """A sum and its root mean square normalization, which is quantized, become one operator and QuantizeLinear.
+    """A sum and its root mean square normalization, which is quantized, become one operator and
+    QuantizeLinear.
 
-    before   QuantizeLinear(RMSNormalization(x + y, scale), s, z?); below opset 23 the normalization written out
-    after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?); where s is a power of
-             two, or powers of two along the last axis, and all zero points are the same, it goes into the scale
-    refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the quantization as well
+    before   QuantizeLinear(RMSNormalization(x + y, scale), s, z?); below opset 23 the normalization
+             written out
+    after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?);
+             where s is a power of two, or powers of two along the last axis, and all zero points
+             are the same, it goes into the scale
+    refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the
+             quantization as well
     never    by default: as AddRmsNormFusionPass
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and takes the first zero point for all
+    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and takes the first zero point
+             for all
     """
 
     numerics = "rounding"

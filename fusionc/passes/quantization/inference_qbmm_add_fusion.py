@@ -8,12 +8,30 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import array_of, dims_of, shape_of, would_double
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    either,
+    keep,
+    maybe,
+    op,
+    refuse,
+    var,
+)
 from fusionc.rewrite.pattern import Formula, Out
 
-_LARGEST, _INT32 = 255, (1 << 31) - 1  # between an element and its zero point; of the sum of products
+# between an element and its zero point; of the sum of products
+_LARGEST, _INT32 = 255, (1 << 31) - 1
 x, a, W, bias = var("x"), var("a"), var("W"), var("bias")
-a_scale, a_zero, W_scale, W_zero = var("a_scale"), maybe(var("a_zero")), var("W_scale"), maybe(var("W_zero"))
+a_scale, a_zero, W_scale, W_zero = (
+    var("a_scale"),
+    maybe(var("a_zero")),
+    var("W_scale"),
+    maybe(var("W_zero")),
+)
 _QUANTIZED = op.DynamicQuantizeLinear(x)
 _DEQUANTIZED = op.MatMul(
     keep(op.DequantizeLinear(a, a_scale, a_zero, _as="left")),
@@ -62,9 +80,16 @@ def _scale(value: Edge) -> None:
 
 
 def _columns_of(value: Edge) -> int:
-    """The columns of a matrix. Refuses one that may have no rows, or that is no matrix of known shape."""
+    """The columns of a matrix. Refuses one that may have no rows, or that is no matrix of known
+    shape.
+    """
     shape = shape_of(value) or ()
-    if len(shape) != 2 or not isinstance(shape[0], int) or not isinstance(shape[1], int) or not shape[0]:
+    if (
+        len(shape) != 2
+        or not isinstance(shape[0], int)
+        or not isinstance(shape[1], int)
+        or not shape[0]
+    ):
         refuse("the second operand is not a matrix of a known shape")
     return shape[1]
 
@@ -96,27 +121,31 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
 
 
 def _unsigned(array: Any) -> Any:
-    """The same numbers in uint8, 128 larger. The product of signed weights overflows on many processors: pairs of
-    them are added in 16 bits."""
+    """The same numbers in uint8, 128 larger. The product of signed weights overflows on many
+    processors: pairs of them are added in 16 bits.
+    """
     return (array.astype("int16") + 128).astype("uint8")
 
 
 class InferenceQbmmAddFusionPass(UBFusionPass):
     """A product of quantized operands, scaled, and its bias become one operator of onnxruntime.
 
-    before   DequantizeLinear(a) · DequantizeLinear(W) + bias; MatMulInteger of a DynamicQuantizeLinear, or of anything,
-             with Cast, the product of both scales and a bias or none
-    after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias); DynamicQuantizeMatMul(x, W, …)
-    refuses  weights that are no matrix of known shape, or have no rows (the kernel forgets to clear the result);
-             scales, zero points and a bias that are not one number, or one for each column; for the first form: weights
-             and scales that the model computes, elements other than uint8, for which there is no fast kernel, a
-             QuantizeLinear behind it, large signed weights that are used elsewhere
-    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w + 128, y + 128):
-             products of signed weights overflow on processors without VNNI; more rows than 33,025 may need more than
-             32 bits
-    source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's DynamicQuantizeMatMulFusion and
-             MatMulIntegerToFloatFusion make the same nodes of MatMulInteger at load; the first form takes 0.01 to
-             0.76 of the time, without VNNI
+    before   DequantizeLinear(a) · DequantizeLinear(W) + bias; MatMulInteger of a
+             DynamicQuantizeLinear, or of anything, with Cast, the product of both scales and a bias
+             or none
+    after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
+             DynamicQuantizeMatMul(x, W, …)
+    refuses  weights that are no matrix of known shape, or have no rows (the kernel forgets to clear
+             the result); scales, zero points and a bias that are not one number, or one for each
+             column; for the first form: weights and scales that the model computes, elements other
+             than uint8, for which there is no fast kernel, a QuantizeLinear behind it, large signed
+             weights that are used elsewhere
+    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w
+             + 128, y + 128): products of signed weights overflow on processors without VNNI; more
+             rows than 33,025 may need more than 32 bits
+    source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
+             DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
+             MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI
     """
 
     numerics = "rounding"
@@ -154,7 +183,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
             if would_double(weight, array_of(weight).size):
                 refuse("large signed weights are used elsewhere")
             point = np.zeros(m.W_scale.shape, np.int8) if zero is None else array_of(zero)
-            weight, zero = (new.const(_unsigned(v), dtype=np.uint8) for v in (array_of(weight), point))
+            weight, zero = (
+                new.const(_unsigned(v), dtype=np.uint8) for v in (array_of(weight), point)
+            )
         elif weight.elem_type != TensorProto.UINT8:
             refuse("the elements are not uint8")
         inputs = [m.a, weight, m.a_scale, m.W_scale, m.a_zero, zero, m.bias]

@@ -6,11 +6,15 @@ class InferenceQbmmAllreduceAddFusionPass(UBFusionPass):
 
     before   AllReduce(a quantized product) + bias
     after    AllReduce(the product with its bias), on one device; on the others the bias is 0
-    refuses  nothing: the standard operators have no AllReduce, and onnxruntime's own is not in its CPU packages
+    refuses  nothing: the standard operators have no AllReduce, and onnxruntime's own is not in its
+             CPU packages
     algebra  the sum over all devices has the bias once
-    source   MindSpore's inference_qbmm_allreduce_add_fusion; it is listed so that MindSpore's switches are understood
+    source   MindSpore's inference_qbmm_allreduce_add_fusion; it is listed so that MindSpore's
+             switches are understood
     """
 
     default = "off"
     aliases = ("inference_qbmm_allreduce_add_fusion",)
-    never_matches = "ONNX has no collective operators, and this one moves a bias before an AllReduce"
+    never_matches = (
+        "ONNX has no collective operators, and this one moves a bias before an AllReduce"
+    )

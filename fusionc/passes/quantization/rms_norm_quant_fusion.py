@@ -10,21 +10,26 @@ x = var("x")
 class RmsNormQuantFusionPass(UBFusionPass):
     """The scale of a quantization goes into that of the root mean square normalization before it.
 
-    before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constants; below opset 23 the normalization written
-             out
+    before   QuantizeLinear(RMSNormalization(x, scale), s, z?) with constants; below opset 23 the
+             normalization written out
     after    QuantizeLinear(RMSNormalization(x, scale / s), 1, z?)
-    refuses  s that is not a power of two, or powers of two along the last axis; different zero points; a normalization
-             that is used without the quantization as well; elements other than float32; other targets
+    refuses  s that is not a power of two, or powers of two along the last axis; different zero
+             points; a normalization that is used without the quantization as well; elements other
+             than float32; other targets
     never    by default: with one s there is nothing to gain
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's rms_norm_quant_fusion, which rounds s and takes the first zero point for all
+    source   MindSpore's rms_norm_quant_fusion, which rounds s and takes the first zero point for
+             all
     """
 
     default = "off"
     aliases = ("rms_norm_quant_fusion",)
     patterns = (
         Pattern("RmsNormQuant", quantized(op.RMSNormalization(x, gamma, _as="norm"))),
-        Pattern("RmsNormWrittenQuant", quantized(op.Mul(keep(root_mean_square(x)), gamma, _as="product"))),
+        Pattern(
+            "RmsNormWrittenQuant",
+            quantized(op.Mul(keep(root_mean_square(x)), gamma, _as="product")),
+        ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

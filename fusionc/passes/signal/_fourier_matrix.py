@@ -14,10 +14,11 @@ _POWER_OF_TWO = 1 << 17  # elements of the matrix: of these lengths onnxruntime 
 
 
 def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = False) -> Array:
-    """What a signal of `length` numbers of `parts` parts (1: real, 2: complex) is multiplied by, in float64.
+    """What a signal of `length` numbers of `parts` parts (1: real, 2: complex) is multiplied by, in
+    float64.
 
-    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that the others tell. Refuses where the
-    product would be slower, or the model much larger.
+    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that the others tell.
+    Refuses where the product would be slower, or the model much larger.
     """
     bins = length // 2 + 1 if onesided else length
     elements = length * parts * bins * 2
@@ -33,13 +34,17 @@ def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = F
 
 
 def parts_of(size: object) -> int:
-    """The numbers that one element of a signal has, by the last dimension. Refuses where it is not known."""
+    """The numbers that one element of a signal has, by the last dimension. Refuses where it is not
+    known.
+    """
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")
     return 1 if size == 1 else 2
 
 
 def require_continuous(spectrum: Edge) -> None:
-    """Refuse a spectrum of which signs decide. The matrix makes imaginary parts of 0 where the transform has noise."""
+    """Refuse a spectrum of which signs decide. The matrix makes imaginary parts of 0 where the
+    transform has noise.
+    """
     if decider := decider_of(spectrum, JUMP) or decider_of(spectrum, TURN):
         refuse(f"{decider} follows, which decides by the last bit of parts that are nearly 0")

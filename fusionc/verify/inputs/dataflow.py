@@ -47,7 +47,8 @@ class Dataflow:
         self._model = model
         self._scopes: list[_Scope] = []
         self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
-        self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)  # of what a body or a function returns
+        # of what a body or a function returns
+        self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)
         self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
         self._functions: dict[tuple[str, str, str], tuple[int, onnx.FunctionProto]] = {}
@@ -68,15 +69,18 @@ class Dataflow:
         return self._uses.get(value, [])
 
     def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
-        """Where the value goes on to from a use: into a body or a function, from there out of it, and, where it
-        `comes_out` of the node, to what that makes."""
+        """Where the value goes on to from a use: into a body or a function, from there out of it,
+        and, where it `comes_out` of the node, to what that makes.
+        """
         values = self._entered(use)
         if comes_out:
             values = [*values, *(ScopedName(use.scope, name) for name in use.node.output if name)]
         return [onward for value in values for onward in (value, *self._leaves.get(value, ()))]
 
     def added_constant(self, use: Use) -> int:
-        """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a small constant."""
+        """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a
+        small constant.
+        """
         if len(use.node.input) != 2:
             return 0
         tensor = self.constant(use.scope, use.node.input[1 - use.operand])
@@ -94,7 +98,9 @@ class Dataflow:
         return tensor if tensor is not None and is_small(tensor) else None
 
     def dims(self, scope: int, name: str) -> tuple[Dim, ...] | None:
-        """The dimensions of a value as far as they are known. Symbols of graph inputs have the names of `Port`."""
+        """The dimensions of a value as far as they are known. Symbols of graph inputs have the
+        names of `Port`.
+        """
         value = self._resolve(scope, name)
         while value is not None:
             known = self._scopes[value.scope].dims.get(value.name)
@@ -112,10 +118,18 @@ class Dataflow:
         node, operand, outer_scope = use
         if called := self._function(node):
             scope, function = called
-            return [ScopedName(scope, function.input[operand])] if operand < len(function.input) else []
+            return (
+                [ScopedName(scope, function.input[operand])]
+                if operand < len(function.input)
+                else []
+            )
         if node.op_type == "Scan" or (node.op_type == "Loop" and operand >= 2):
             bodies = self._bodies.get(_identity(node, outer_scope), [])
-            return [ScopedName(scope, body.input[operand].name) for scope, body in bodies if operand < len(body.input)]
+            return [
+                ScopedName(scope, body.input[operand].name)
+                for scope, body in bodies
+                if operand < len(body.input)
+            ]
         return []
 
     def _function(self, node: onnx.NodeProto) -> tuple[int, onnx.FunctionProto] | None:
@@ -128,7 +142,9 @@ class Dataflow:
             scope = self._scopes[scope].parent
         return None
 
-    def _open(self, parent: int | None, inputs: Iterable[str], nodes: Iterable[onnx.NodeProto]) -> int:
+    def _open(
+        self, parent: int | None, inputs: Iterable[str], nodes: Iterable[onnx.NodeProto]
+    ) -> int:
         scope = _Scope(parent)
         self._scopes.append(scope)
         scope.defined.update(inputs)
@@ -166,7 +182,9 @@ class Dataflow:
             if called := self._function(node):
                 inner_scope, function = called
                 for inner_name, outer_name in zip(function.output, node.output, strict=False):
-                    self._leaves[ScopedName(inner_scope, inner_name)].append(ScopedName(scope, outer_name))
+                    self._leaves[ScopedName(inner_scope, inner_name)].append(
+                        ScopedName(scope, outer_name)
+                    )
 
     def _add_body(self, node: onnx.NodeProto, body: onnx.GraphProto, scope: int) -> None:
         inner_scope = self._add_graph(body, scope)
@@ -178,14 +196,19 @@ class Dataflow:
 
 
 def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
-    return scope, next(filter(None, node.output), node.name)  # Python objects of protobuf messages come and go
+    # Python objects of protobuf messages come and go
+    return scope, next(filter(None, node.output), node.name)
 
 
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """What shape inference finds for the values of the main graph, whose open dimensions all have names then."""
+    """What shape inference finds for the values of the main graph, whose open dimensions all have
+    names then.
+    """
     light = without_large_weights(model)
     for value in light.graph.input:
-        for dim, symbol in zip(value.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False):
+        for dim, symbol in zip(
+            value.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False
+        ):
             if isinstance(symbol, str):
                 dim.dim_param = symbol
     try:

@@ -1,4 +1,6 @@
-"""Values of an input that must fit the other operands of the node that reads it: axes, sizes, scales."""
+"""Values of an input that must fit the other operands of the node that reads it: axes, sizes,
+scales.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,26 @@ _Dims = Sequence[int]
 
 @dataclass(frozen=True)
 class Fit:
-    """The operand of a node that an input is, and the dimensions of the others as far as they are known."""
+    """The operand of a node that an input is, and the dimensions of the others as far as they are
+    known.
+    """
 
     node: onnx.NodeProto
     operand: int
     dims: tuple[tuple[Dim, ...] | None, ...]
 
-    def values(self, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator) -> NDArray[Any] | None:
-        """Values of this shape under these sizes of the symbols; None where nothing is known that they must fit."""
+    def values(
+        self, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
+    ) -> NDArray[Any] | None:
+        """Values of this shape under these sizes of the symbols; None where nothing is known that
+        they must fit.
+        """
         known = [None if dims is None else _sizes_of(dims, sizes) for dims in self.dims]
         if len(shape) != 1 or known[0] is None:
             return None
-        found = _FITTING[self.node.op_type, self.operand](_Place(self.node, self.operand, known[0], shape[0], rng))
+        found = _FITTING[self.node.op_type, self.operand](
+            _Place(self.node, self.operand, known[0], shape[0], rng)
+        )
         return None if found is None or len(found) != shape[0] else np.asarray(found)
 
 
@@ -56,7 +66,11 @@ def fit_of(flow: Dataflow, use: Use) -> Fit | None:
     node = use.node
     if canonical_domain(node.domain) or (node.op_type, use.operand) not in _FITTING:
         return None
-    return Fit(node, use.operand, tuple(flow.dims(use.scope, name) if name else None for name in node.input))
+    return Fit(
+        node,
+        use.operand,
+        tuple(flow.dims(use.scope, name) if name else None for name in node.input),
+    )
 
 
 def _sizes_of(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int] | None:
@@ -84,7 +98,8 @@ def _parts(place: _Place) -> list[int] | None:
 def _scales(place: _Place) -> list[float] | None:
     """The dimensions of images grow or shrink, batch and channels stay."""
     has_axes = bool(place.attribute("axes", ()))
-    if not has_axes and place.count != len(place.data):  # the second operand of a newer one, its region
+    # the second operand of a newer one, its region
+    if not has_axes and place.count != len(place.data):
         return None
     kept = 0 if has_axes else max(0, place.count - 2)
     return [*[1.0] * kept, *place.rng.choice([0.5, 1.5, 2.0], place.count - kept).tolist()]
@@ -118,15 +133,25 @@ def _unpooled(place: _Place) -> list[int] | None:
 def _of_blocks(place: _Place) -> list[int] | None:
     """The size of the image, or of its blocks, of which there are as many as columns."""
     axes = range(place.count)
-    strides, dilations = (place.attribute(name, [1] * place.count) for name in ("strides", "dilations"))
+    strides, dilations = (
+        place.attribute(name, [1] * place.count) for name in ("strides", "dilations")
+    )
     pads = place.attribute("pads", [0] * 2 * place.count)
     if len(place.data) != 3:
         return None
-    blocks = [b for b in product(range(1, _LARGEST_BLOCK + 1), repeat=place.count) if place.data[1] % math.prod(b) == 0]
+    blocks = [
+        b
+        for b in product(range(1, _LARGEST_BLOCK + 1), repeat=place.count)
+        if place.data[1] % math.prod(b) == 0
+    ]
     for block in sorted(blocks, key=math.prod, reverse=True):
         for counts in _factors(place.data[2], place.count):
             image = [
-                (counts[i] - 1) * strides[i] + dilations[i] * (block[i] - 1) + 1 - pads[i] - pads[i + place.count]
+                (counts[i] - 1) * strides[i]
+                + dilations[i] * (block[i] - 1)
+                + 1
+                - pads[i]
+                - pads[i + place.count]
                 for i in axes
             ]
             if min(image) >= 1:

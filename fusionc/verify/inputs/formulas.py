@@ -1,4 +1,6 @@
-"""Dimensions whose names are formulas over other dimensions, as exporters write them: "past + seq", "2*batch"."""
+"""Dimensions whose names are formulas over other dimensions, as exporters write them: "past + seq",
+"2*batch".
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ import re
 from collections.abc import Callable, Mapping
 
 Sizes = Mapping[str, int]
-Formula = tuple[str, ...]  # names, numbers and operators in postfix order, so that one of any length is one loop
+# names, numbers and operators in postfix order, so that one of any length is one loop
+Formula = tuple[str, ...]
 
 _LARGEST = 1 << 63  # what a dimension can be
 _OPERATORS: dict[str, Callable[[int, int], int]] = {
@@ -58,8 +61,9 @@ def symbols_of(formula: Formula) -> list[str]:
 
 
 def evaluate(formula: Formula, sizes: Sizes) -> int | None:
-    """What the formula gives for these sizes; None where one is missing, the divisor is 0, or no dimension is as
-    large."""
+    """What the formula gives for these sizes; None where one is missing, the divisor is 0, or no
+    dimension is as large.
+    """
     stack: list[int] = []
     for token in formula:
         if token in _OPERATORS:

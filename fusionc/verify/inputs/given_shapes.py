@@ -11,7 +11,9 @@ from fusionc.verify.interface import Port
 _SIZES = "--verify_shape (of fusionc verify: --input_shape)"
 
 
-def fixed_ports(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:
+def fixed_ports(
+    ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Port], dict[str, int]]:
     """The inputs with these shapes, by name, and the sizes of symbols that follow from them.
 
     Raises UsageError where an input is not there, or declares another shape.
@@ -31,7 +33,11 @@ def fixed_ports(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) ->
             continue
         fits = len(dims) == len(shape)
         for dim, size in zip(dims, shape, strict=False):
-            is_equal = size == dim if isinstance(dim, int) else size > 0 and fixed.setdefault(dim, size) == size
+            is_equal = (
+                size == dim
+                if isinstance(dim, int)
+                else size > 0 and fixed.setdefault(dim, size) == size
+            )
             fits = fits and is_equal
         if not fits:
             declared = ",".join(map(str, dims))
@@ -41,4 +47,6 @@ def fixed_ports(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) ->
                 hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
                 code="E10001",
             )
-    return [replace(port, dims=shapes[port.name]) if port.name in shapes else port for port in ports], fixed
+    return [
+        replace(port, dims=shapes[port.name]) if port.name in shapes else port for port in ports
+    ], fixed

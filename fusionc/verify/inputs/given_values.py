@@ -19,7 +19,8 @@ from fusionc.runtime.memory import available
 from fusionc.verify.interface import Port, declared_outputs, overridable_inputs, required_inputs
 
 _HINT = (
-    "a sample is an .npz file, a folder with an .npy file for each input, or one with input_0.pb, input_1.pb, …; "
+    "a sample is an .npz file, a folder with an .npy file for each input, or one with "
+    "input_0.pb, input_1.pb, …; "
     "several samples are a folder of these"
 )
 _NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
@@ -27,7 +28,9 @@ _NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
 
 @dataclass
 class GivenSample:
-    """One sample from files: values of inputs, and of outputs where somebody has recorded them, by name."""
+    """One sample from files: values of inputs, and of outputs where somebody has recorded them, by
+    name.
+    """
 
     label: str
     feeds: dict[str, Any] = field(default_factory=dict)
@@ -35,23 +38,31 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order; what these hold is read when it is needed.
+    """The samples at a path. `places` are their files and folders, in order; what these hold is
+    read when it is needed.
 
     Raises UsageError where the path leads to none.
     """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            raise _wrong("the inputs do not exist", path, "give a file or a folder that is there", code="E10410")
+            raise _wrong(
+                "the inputs do not exist",
+                path,
+                "give a file or a folder that is there",
+                code="E10410",
+            )
         self._root = path.parent if not path.is_dir() or _is_sample(path) else path
         self.places = list(_places(path))
         if not self.places:
             raise _wrong("there are no inputs", path, _HINT)
 
     def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
-        """What reads the samples one after the other, with values as onnxruntime takes them; the model is not kept.
+        """What reads the samples one after the other, with values as onnxruntime takes them; the
+        model is not kept.
 
-        The reader raises UsageError where a file is damaged, or does not fit the inputs of the model.
+        The reader raises UsageError where a file is damaged, or does not fit the inputs of the
+        model.
         """
         ports = required_inputs(model), overridable_inputs(model), declared_outputs(model)
         return lambda: (self._sample(place, *ports) for place in self.places)
@@ -83,15 +94,21 @@ def _places(path: Path) -> Iterator[Path]:
     if not path.is_dir() or _is_sample(path):
         yield path
     else:
-        yield from (p for p in sorted(path.iterdir(), key=_in_order) if p.suffix == ".npz" or _is_sample(p))
+        yield from (
+            p for p in sorted(path.iterdir(), key=_in_order) if p.suffix == ".npz" or _is_sample(p)
+        )
 
 
 def _is_sample(path: Path) -> bool:
-    return path.is_dir() and any(file.suffix == ".npy" or _NUMBERED.fullmatch(file.name) for file in path.iterdir())
+    return path.is_dir() and any(
+        file.suffix == ".npy" or _NUMBERED.fullmatch(file.name) for file in path.iterdir()
+    )
 
 
 def _in_order(path: Path) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+    return [
+        (int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)
+    ]
 
 
 def _values(
@@ -108,10 +125,17 @@ def _values(
         if numbered is not None:
             ports = inputs if numbered[1] == "input" else outputs
             if int(numbered[2]) >= len(ports):
-                raise _wrong(f"the model has {len(ports)} {numbered[1]}s", file, "they are numbered from 0")
+                raise _wrong(
+                    f"the model has {len(ports)} {numbered[1]}s", file, "they are numbered from 0"
+                )
             port = ports[int(numbered[2])]
             name, value = _read(
-                file, _of_optional if port.optional else _of_sequence if port.kind == "sequence" else _of_tensor
+                file,
+                _of_optional
+                if port.optional
+                else _of_sequence
+                if port.kind == "sequence"
+                else _of_tensor,
             )
             # Who writes test sets need not write names.
             known = any(name == other.name for other in ports)
@@ -140,7 +164,9 @@ def _archive(file: Path) -> Any:
 
 def _member(archive: Any, name: str, file: Path) -> Any:
     """An array of an archive. A small one may be packed from more than there is memory for."""
-    size = sum(info.file_size for info in archive.zip.infolist() if info.filename in (name, f"{name}.npy"))
+    size = sum(
+        info.file_size for info in archive.zip.infolist() if info.filename in (name, f"{name}.npy")
+    )
     most = available()
     if most is not None and size > most:
         raise MemoryError(f"{name} takes {size:,} bytes, there are {most:,}")
@@ -178,7 +204,9 @@ def _fitting(value: Any, port: Port, file: Path) -> Any:
         return _fitting_array(value, port, file)
     if value is None and port.optional:
         return value
-    raise _wrong(f"the input {port.name} is a {port.kind}, which this file does not hold", file, _HINT)
+    raise _wrong(
+        f"the input {port.name} is a {port.kind}, which this file does not hold", file, _HINT
+    )
 
 
 def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
@@ -203,7 +231,11 @@ def _list(ports: Sequence[Port]) -> str:
 
 
 def _declared(port: Port) -> str:
-    dims = "" if port.dims is None else f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in port.dims)}]"
+    dims = (
+        ""
+        if port.dims is None
+        else f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in port.dims)}]"
+    )
     return f"{port.name} {type_name(port.element_type)}{dims}"
 
 

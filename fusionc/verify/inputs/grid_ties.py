@@ -1,6 +1,8 @@
-"""Inputs that lie on the ties of a grid: half steps of Quantize and Round, limits of Floor and of comparisons.
+"""Inputs that lie on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
+comparisons.
 
-x / s and x * (1 / s) differ in the last bit, which decides there and nowhere else; normal numbers do not meet it.
+x / s and x * (1 / s) differ in the last bit, which decides there and nowhere else; normal numbers
+do not meet it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from fusionc.operators.grid_operators import COMPARISONS, WHOLE
 from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 
 _Floats = NDArray[np.float64]
-_SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})  # for some numbers
+# for some numbers
+_SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})
 _MOST_GRIDS = 16
 _MOST_VALUES = 4096
 _FEW_STEPS = 9
@@ -32,10 +35,11 @@ _NOTHING = np.float64(0)
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Where `factor` · x + `offset` is a whole number of times `step`, and `shift` of a step, x lies on a tie.
+    """Where `factor` · x + `offset` is a whole number of times `step`, and `shift` of a step, x
+    lies on a tie.
 
-    Factor, offset and step are arrays that x broadcasts with where `is_in_place`; else any of their elements may be
-    meant.
+    Factor, offset and step are arrays that x broadcasts with where `is_in_place`; else any of their
+    elements may be meant.
     """
 
     factor: Any
@@ -47,7 +51,9 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that an input meets directly, or behind moves, limits and scaling by constants only."""
+    """The grids that an input meets directly, or behind moves, limits and scaling by constants
+    only.
+    """
     found = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
     seen = {start}
@@ -63,7 +69,9 @@ def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid,
     return tuple(found[:_MOST_GRIDS])
 
 
-def at_ties(grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> _Floats:
+def at_ties(
+    grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
+) -> _Floats:
     """Numbers at ties of these grids, and beside them by one unit in the last place."""
     which = rng.integers(0, len(grids), shape)
     values = np.zeros(shape)
@@ -75,20 +83,25 @@ def at_ties(grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any],
         return rounded.astype(np.float64)
     side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
     with np.errstate(over="ignore"):  # beside the largest number lies infinity
-        return np.where(np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side)))
+        return np.where(
+            np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side))
+        )
 
 
 def _ties(grid: Grid, shape: tuple[int, ...], rng: np.random.Generator) -> _Floats:
     most = np.where(rng.random(shape) < 0.5, _FEW_STEPS, _MANY_STEPS)
     steps = np.rint(rng.uniform(-1, 1, shape) * most) + grid.shift
     factor, offset, step = (
-        _placed(part, shape, grid.is_in_place, rng) for part in (grid.factor, grid.offset, grid.step)
+        _placed(part, shape, grid.is_in_place, rng)
+        for part in (grid.factor, grid.offset, grid.step)
     )
     with np.errstate(all="ignore"):
         return np.asarray(((step if grid.is_constant else steps * step) - offset) / factor)
 
 
-def _placed(part: Any, shape: tuple[int, ...], is_in_place: bool, rng: np.random.Generator) -> _Floats:
+def _placed(
+    part: Any, shape: tuple[int, ...], is_in_place: bool, rng: np.random.Generator
+) -> _Floats:
     """An array that broadcasts to the shape: the given one, or any of its elements."""
     values = np.asarray(part, np.float64)
     if is_in_place:
@@ -121,7 +134,9 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
 
 
 def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
-    """What an operand is behind this node, as a line over the input; None where it is something else."""
+    """What an operand is behind this node, as a line over the input; None where it is something
+    else.
+    """
     node = use.node
     operand = use.operand
     op = node.op_type
@@ -150,7 +165,11 @@ def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:
             return _Line(line).times(1 / np.where(other == 0, 1, other)) if operand == 0 else None
     if op == "Add":
         return _Line(line).plus(other)
-    return _Line(line).plus(-other) if operand == 0 else _Line(_Line(line).times(np.float64(-1))).plus(other)
+    return (
+        _Line(line).plus(-other)
+        if operand == 0
+        else _Line(_Line(line).times(np.float64(-1))).plus(other)
+    )
 
 
 @dataclass(frozen=True)
@@ -160,8 +179,11 @@ class _Line:
     grid: Grid
 
     def times(self, other: Any) -> Grid:
-        with np.errstate(all="ignore"):  # numbers of the model may be as large as they like, or infinite
-            return self._new(*_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other))
+        # numbers of the model may be as large as they like, or infinite
+        with np.errstate(all="ignore"):
+            return self._new(
+                *_alike(lambda a, b: a * b, self.grid.factor, other, self.grid.offset, other)
+            )
 
     def plus(self, other: Any) -> Grid:
         with np.errstate(all="ignore"):
@@ -169,7 +191,9 @@ class _Line:
 
     def on(self, **changes: Any) -> Grid:
         grid = self.grid
-        old = {name: getattr(grid, name) for name in ("step", "shift", "is_constant", "is_in_place")}
+        old = {
+            name: getattr(grid, name) for name in ("step", "shift", "is_constant", "is_in_place")
+        }
         return Grid(grid.factor, grid.offset, **{**old, **changes})
 
     def _new(self, factor: Any, offset: Any) -> Grid:
@@ -177,7 +201,9 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each two parts combined; of those that do not fit each other one element stands for the second."""
+    """Each two parts combined; of those that do not fit each other one element stands for the
+    second.
+    """
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fusionc.operators.domains import MICROSOFT
 
-# The operand holds indices into a dimension of another operand: (that operand, its axis). "axis" is the node's
-# attribute of that name; "nd" are all axes from batch_dims on.
+# The operand holds indices into a dimension of another operand: (that operand, its axis). "axis" is
+# the node's attribute of that name; "nd" are all axes from batch_dims on.
 INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
     "Gather": {1: (0, "axis")},
     "GatherElements": {1: (0, "axis")},
@@ -27,7 +27,10 @@ INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
 }
 DEFAULT_AXIS = {"TopK": -1, "TensorScatter": -2}
 # RotaryEmbedding differs between domains in where its positions and its table are.
-ROTARY_INDICES: dict[str, dict[int, tuple[int, int | str]]] = {"": {3: (1, 0)}, MICROSOFT: {1: (2, 0)}}
+ROTARY_INDICES: dict[str, dict[int, tuple[int, int | str]]] = {
+    "": {3: (1, 0)},
+    MICROSOFT: {1: (2, 0)},
+}
 
 # The operand holds sizes, counts or divisors: at least 1.
 COUNTS: dict[str, set[int]] = {

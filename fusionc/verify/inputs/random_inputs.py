@@ -28,16 +28,19 @@ _MOST_COUNTED = 1 << 48
 class Style:
     """What the values look like. Uses that allow less than the style asks for always win.
 
-    floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from 1e-3 to 1e3, with
-    signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf, "nan" with
-    a few NaN; "ties" lies where a Quantize or Round that is near decides by the last bit.
-    integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range; "batch"
-    are shapes that begin with the first size of another input. What neither a limit nor another operand decides is
-    guessed from names and uses: 0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers
-    of both signs.
+    floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from
+    1e-3 to 1e3, with signed zeros, denormals and ties of rounding in between; "nonfinite" is normal
+    with a few NaN and Inf, "nan" with a few NaN; "ties" lies where a Quantize or Round that is near
+    decides by the last bit. integers: "wide" are small ones where no use limits them, "binary" 0
+    and 1, "ends" the ends of the range; "batch" are shapes that begin with the first size of
+    another input. What neither a limit nor another operand decides is guessed from names and uses:
+    0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers of both
+    signs.
     """
 
-    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan", "ties"] = "normal"
+    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan", "ties"] = (
+        "normal"
+    )
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
     guesses: bool = True
 
@@ -58,7 +61,9 @@ def make_feeds(
         if port.optional and seed % 2 == 1:
             feeds[port.name] = None
         elif port.kind == "sequence":
-            feeds[port.name] = [_tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)]
+            feeds[port.name] = [
+                _tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)
+            ]
         elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
             # A switch: over the seeds it is on and off, and two switches are not always the same.
             feeds[port.name] = np.full(shape_at(port, sizes), (seed + number) % 2 == 0)
@@ -80,17 +85,22 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """So many feeds like these, drawn at once. Values that decide on sizes, or which nodes run, stay as they are.
+    """So many feeds like these, drawn at once. Values that decide on sizes, or which nodes run,
+    stay as they are.
 
     There are none where all values stay.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
         allowed = ranges[port.name]
-        is_fixed = allowed.fit is not None or allowed.shape or allowed.least or _is_switch(port, sizes)
+        is_fixed = (
+            allowed.fit is not None or allowed.shape or allowed.least or _is_switch(port, sizes)
+        )
         if port.kind == "tensor" and not port.optional and not is_fixed:
             stacked = replace(port, dims=(several, *shape_at(port, sizes)))
-            drawn[port.name] = _tensor(stacked, allowed, sizes, style, np.random.default_rng((seed, number)))
+            drawn[port.name] = _tensor(
+                stacked, allowed, sizes, style, np.random.default_rng((seed, number))
+            )
     return [
         {**like, **{name: np.asarray(values[at]) for name, values in drawn.items()}}
         for at in range(several if drawn else 0)
@@ -101,7 +111,14 @@ def _with_batch(
     ports: Iterable[Port], ranges: Mapping[str, ValueRange], sizes: Sizes, feeds: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     shapes = [port.name for port in ports if ranges[port.name].shape or ranges[port.name].least]
-    batch = next((shape_at(port, sizes)[0] for port in ports if port.name not in shapes and shape_at(port, sizes)), 1)
+    batch = next(
+        (
+            shape_at(port, sizes)[0]
+            for port in ports
+            if port.name not in shapes and shape_at(port, sizes)
+        ),
+        1,
+    )
     for name in shapes:
         if isinstance(feeds[name], np.ndarray) and feeds[name].ndim == 1:
             others = range(2, len(feeds[name]) + 1)
@@ -109,13 +126,16 @@ def _with_batch(
 
 
 def fits_numpy(shape: Iterable[int]) -> bool:
-    """Can numpy have an array of this shape? It bounds the product of the dimensions that are not 0, also of one
-    without elements."""
+    """Can numpy have an array of this shape? It bounds the product of the dimensions that are not
+    0, also of one without elements.
+    """
     return prod(filter(None, shape)) <= _MOST_COUNTED
 
 
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Is there an input that decides by itself which nodes run: one that may be left out, or a switch?"""
+    """Is there an input that decides by itself which nodes run: one that may be left out, or a
+    switch?
+    """
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
@@ -130,10 +150,18 @@ def are_guessed(ports: Iterable[Port], ranges: Mapping[str, ValueRange]) -> bool
 
 
 def _is_guessed(port: Port, allowed: ValueRange) -> bool:
-    if allowed.whole or allowed.limits or allowed.fit is not None or allowed.least or _is_surely_mask(port, allowed):
+    if (
+        allowed.whole
+        or allowed.limits
+        or allowed.fit is not None
+        or allowed.least
+        or _is_surely_mask(port, allowed)
+    ):
         return False
     dtype = _dtype(port.element_type)
-    return (dtype.kind == "i" and dtype.itemsize > 2) or (dtype.kind in "fV" and (_is_mask(port) or allowed.positive))
+    return (dtype.kind == "i" and dtype.itemsize > 2) or (
+        dtype.kind in "fV" and (_is_mask(port) or allowed.positive)
+    )
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
@@ -141,30 +169,40 @@ def has_floats(ports: Iterable[Port]) -> bool:
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
 
 
-def _tensor(port: Port, allowed: ValueRange, sizes: Sizes, style: Style, rng: np.random.Generator) -> NDArray[Any]:
+def _tensor(
+    port: Port, allowed: ValueRange, sizes: Sizes, style: Style, rng: np.random.Generator
+) -> NDArray[Any]:
     shape = shape_at(port, sizes)
     dtype = _dtype(port.element_type)
     if dtype.kind in "OUS":
         return rng.choice(np.array(_WORDS, dtype=object), shape)
     if dtype.kind == "b":
         return _truth(shape, style, rng)
-    is_float = port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE) or "float" in dtype.name
+    is_float = (
+        port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+        or "float" in dtype.name
+    )
     fitting = None
     if allowed.fit is not None and style.integers in ("wide", "ends"):
         fitting = allowed.fit.values(shape, sizes, rng)
     if fitting is not None:
         return fitting.astype(dtype)
     if dtype.kind == "c":
-        return (_floats(shape, dtype, allowed, style, rng) + 1j * _floats(shape, dtype, allowed, style, rng)).astype(
-            dtype
-        )
+        return (
+            _floats(shape, dtype, allowed, style, rng)
+            + 1j * _floats(shape, dtype, allowed, style, rng)
+        ).astype(dtype)
     if is_float and not allowed.whole and not (style.guesses and _is_mask(port)):
         return _floats(shape, dtype, allowed, style, rng).astype(dtype)
     return _integers(port, shape, dtype, allowed, sizes, style, rng).astype(dtype)
 
 
 def _floats(
-    shape: tuple[int, ...], dtype: np.dtype[Any], allowed: ValueRange, style: Style, rng: np.random.Generator
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    allowed: ValueRange,
+    style: Style,
+    rng: np.random.Generator,
 ) -> NDArray[np.float64]:
     if allowed.least:  # the scales of a Resize
         return rng.integers(1, 3, shape).astype(np.float64)
@@ -179,7 +217,8 @@ def _floats(
         return mixed_magnitudes(np.asarray(normal), dtype, rng)
     if style.floats == "nonfinite":
         return sprinkled(normal, NOT_FINITE, rng)
-    if style.floats == "nan":  # an infinity in the same row hides that one is lost: it makes another
+    # an infinity in the same row hides that one is lost: it makes another
+    if style.floats == "nan":
         return sprinkled(normal, (np.nan,), rng)
     return normal
 
@@ -206,7 +245,11 @@ def _integers(
     if allowed.least:
         return rng.integers(1, max(2, min(_LARGEST_COUNT, limit or _LARGEST_COUNT) + 1), shape)
     if limit is not None:
-        return rng.choice([0, limit - 1], shape) if style.integers == "ends" else rng.integers(0, limit, shape)
+        return (
+            rng.choice([0, limit - 1], shape)
+            if style.integers == "ends"
+            else rng.integers(0, limit, shape)
+        )
     if not style.guesses and _is_guessed(port, allowed):
         return rng.integers(-9, 10, shape)
     if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):
@@ -227,12 +270,16 @@ def _integers(
     return rng.integers(0, 10, shape)
 
 
-def _all_of(least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[Any]:
+def _all_of(
+    least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator
+) -> NDArray[Any]:
     """Every number from the least to the most, as far as there is room, in some order."""
     size = prod(shape)
     whole, rest = divmod(size, most - least + 1)
     numbers = np.arange(least, most + 1)
-    return rng.permutation(np.concatenate([np.tile(numbers, whole), rng.permutation(numbers)[:rest]])).reshape(shape)
+    return rng.permutation(
+        np.concatenate([np.tile(numbers, whole), rng.permutation(numbers)[:rest]])
+    ).reshape(shape)
 
 
 def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
@@ -251,12 +298,17 @@ def _truth(shape: tuple[int, ...], style: Style, rng: np.random.Generator) -> ND
 
 
 def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
-    keys: tuple[Any, ...] = ("a", "b", "c") if port.key_type == onnx.TensorProto.STRING else (0, 1, 2)
+    keys: tuple[Any, ...] = (
+        ("a", "b", "c") if port.key_type == onnx.TensorProto.STRING else (0, 1, 2)
+    )
     if _dtype(port.element_type).kind in "OUS":
         return {key: _WORDS[key_number] for key_number, key in enumerate(keys)}
     numbers = rng.standard_normal(len(keys)) if style.floats != "zeros" else np.zeros(len(keys))
     whole = _dtype(port.element_type).kind in "iu"
-    return {key: round(abs(number)) if whole else float(number) for key, number in zip(keys, numbers, strict=True)}
+    return {
+        key: round(abs(number)) if whole else float(number)
+        for key, number in zip(keys, numbers, strict=True)
+    }
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:

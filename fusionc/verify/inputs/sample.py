@@ -10,7 +10,8 @@ from typing import Any
 class Sample:
     """Inputs on which the reference runs, and what it gives.
 
-    `edge` marks inputs that only look for trouble at the edges; they may be left out where the reference is unstable.
+    `edge` marks inputs that only look for trouble at the edges; they may be left out where the
+    reference is unstable.
     """
 
     label: str

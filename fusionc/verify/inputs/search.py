@@ -38,10 +38,12 @@ from fusionc.verify.interface import Port, overridable, required_inputs
 from fusionc.verify.side_by_side import A_FEW, elements, fewest_elements, more_draws, same_outputs
 
 _MOST_PROPOSALS = 200
-_RUN_FOR_ITS_SIZES = 2  # times the bytes that its sizes say are what a run may take: others may depend on values
+# times the bytes that its sizes say are what a run may take: others may depend on values
+_RUN_FOR_ITS_SIZES = 2
 _MOST_LOWERED = 16  # proposals that cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
-_MOST_REFUSED = 1 << 27  # elements of inputs on which the reference failed; a second or two to draw them
+# elements of inputs on which the reference failed; a second or two to draw them
+_MOST_REFUSED = 1 << 27
 _REDRAWS = 8
 _FIRST_MORE = 1000  # the seed of the first samples of which there are many
 _TIES = 2  # one at ties for so many others
@@ -80,10 +82,12 @@ class _Counted:
 
 
 class InputSearch:
-    """Draws inputs for the reference, whose model has its external data in `folder`; the caller gives some shapes.
+    """Draws inputs for the reference, whose model has its external data in `folder`; the caller
+    gives some shapes.
 
-    Sizes are such that all samples fit into the `budget`, where there are any; of others there are fewer samples.
-    `not_drawn` says for which input there are no values, at any size, and why; "" where there is none.
+    Sizes are such that all samples fit into the `budget`, where there are any; of others there are
+    fewer samples. `not_drawn` says for which input there are no values, at any size, and why; ""
+    where there is none.
     """
 
     def __init__(
@@ -99,10 +103,13 @@ class InputSearch:
         self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
-        dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
+        # of one of no use, maybe below 0
+        dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._sized = SizedModel(model, self._ports)
-        self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent), self._sized.refuses)
+        self._choices = SizeChoices(
+            self._ports, fixed, (size for size, _ in frequent), self._sized.refuses
+        )
         self._growth = 1, 1  # what the first sample has cost, for what its sizes say
         self._defaults = _defaults(model, folder)
         self.first_error = ""
@@ -116,23 +123,31 @@ class InputSearch:
 
     @property
     def has_ties(self) -> bool:
-        """Whether there is a Quantize, a Round or a comparison that decides by the last bit of an input."""
+        """Whether there is a Quantize, a Round or a comparison that decides by the last bit of an
+        input.
+        """
         return has_grids(self._ranges)
 
     @property
     def is_over(self) -> bool:
-        """Whether no more inputs are tried, because the reference took too long or crashed on some."""
+        """Whether no more inputs are tried, because the reference took too long or crashed on
+        some.
+        """
         return self._cost >= _PATIENCE
 
-    def samples(self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False) -> Iterator[DrawnSample]:
-        """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
-        Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
+    def samples(
+        self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False
+    ) -> Iterator[DrawnSample]:
+        """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where
+        `nonfinite` says so. Nothing where the reference never runs. One sample replaces the
+        initializers that a caller may override.
 
-        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if `has_more`, and
-        as `ties` some like those at ties.
+        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones,
+        if `has_more`, and as `ties` some like those at ties.
         """
         first = None if self.not_drawn else self._first(seeds[0])
-        if first is None and self.budget.left_out:  # a model that takes more, whatever is drawn, is run once
+        # a model that takes more, whatever is drawn, is run once
+        if first is None and self.budget.left_out:
             self.budget.left_out.clear()
             self._is_limited = False
             self._cost = 0
@@ -167,31 +182,42 @@ class InputSearch:
                 yield from self._edge(label, sizes, edge, seed)
 
     def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
-        """Draw until enough elements of each output are compared; a few where all outputs stay the same."""
+        """Draw until enough elements of each output are compared; a few where all outputs stay the
+        same.
+        """
         if self.is_over or self._reference.is_fresh:
             return
         most = max(ordinary, key=lambda counted: counted.fewest)
         like = most.sample
         work = most.sample.work
-        number = more_draws([one.fewest for one in ordinary], most.elements, sum(map(byte_size, self._weights)))
+        number = more_draws(
+            [one.fewest for one in ordinary], most.elements, sum(map(byte_size, self._weights))
+        )
         if not number:
             return
-        most_runs = A_FEW if work.guessed else number  # nobody knows what runs cost whose sizes depend on values
+        # nobody knows what runs cost whose sizes depend on values
+        most_runs = A_FEW if work.guessed else number
         number = min(number, most_runs, _MORE_WORK // work.elements)
         if not self.budget.has_room(work.scaled(number, 1)):
             return
         first = self._like(like, min(number, A_FEW), _FIRST_MORE)
         is_alike = all(same_outputs(sample.outputs, first[0].outputs) for sample in first)
-        self.more = first if is_alike else [*first, *self._like(like, number - len(first), _FIRST_MORE + 1)]
+        self.more = (
+            first if is_alike else [*first, *self._like(like, number - len(first), _FIRST_MORE + 1)]
+        )
         if self.has_ties:
-            at_ties = replace(like, label=f"at ties, {like.label}", style=replace(like.style, floats="ties"))
+            at_ties = replace(
+                like, label=f"at ties, {like.label}", style=replace(like.style, floats="ties")
+            )
             self.ties = self._like(at_ties, ceil(number / _TIES), _FIRST_MORE)
         self.budget.spend(work.scaled(len(self.more) + len(self.ties), 1))
 
     def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
         """So many samples of the same style and sizes, as far as the reference runs on them."""
         like = self._feeds(sample.sizes, sample.style, sample.seed, is_overriding=False)
-        feeds = make_several(self._ports, self._ranges, sample.sizes, sample.style, like, seed, several)
+        feeds = make_several(
+            self._ports, self._ranges, sample.sizes, sample.style, like, seed, several
+        )
         try:
             with run_memory(self._most(sample.sizes)):
                 ran = self._reference.run_each(feeds) if feeds else []
@@ -207,8 +233,14 @@ class InputSearch:
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
         """How values at the edges are drawn, by what to call them."""
         floats = has_floats(self._ports)
-        yield "zeros", replace(style, floats="zeros", integers=style.integers if floats else "zeros")
-        yield "mixed magnitudes" if floats else "ends of ranges", replace(style, floats="mixed", integers="ends")
+        yield (
+            "zeros",
+            replace(style, floats="zeros", integers=style.integers if floats else "zeros"),
+        )
+        yield (
+            "mixed magnitudes" if floats else "ends of ranges",
+            replace(style, floats="mixed", integers="ends"),
+        )
         if self.has_ties:
             yield "at ties", replace(style, floats="ties")
         if are_guessed(self._ports, self._ranges):
@@ -220,7 +252,9 @@ class InputSearch:
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
         """The same samples, of which only how they were drawn is needed."""
         for sample in samples:
-            if same := self._attempt(sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding):
+            if same := self._attempt(
+                sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding
+            ):
                 yield replace(same, label=sample.label)
 
     def feeds(self, sample: DrawnSample) -> dict[str, Any]:
@@ -272,7 +306,9 @@ class InputSearch:
         return self._sized.work(sizes).scaled(*self._growth)
 
     def _has_room(self, what: str, sizes: Sizes) -> bool:
-        """Whether there is room for one more sample in the budget; what there is none for is noted."""
+        """Whether there is room for one more sample in the budget; what there is none for is
+        noted.
+        """
         has_room = self.budget.has_room(self._work(sizes))
         self.budget.left_out += [] if has_room else [what]
         return has_room
@@ -280,16 +316,23 @@ class InputSearch:
     def _other_sizes(self, kind: int, sizes: Sizes) -> list[Sizes]:
         if kind == 0:
             return []
-        others = _distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes))
+        others = _distinct(
+            self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)
+        )
         if self._sized.refuses(sizes):
             return list(others)
         return [other for other in others if not self._sized.refuses(other)]
 
-    def _one(self, sizes: Sequence[Sizes], styles: Sequence[Style], seed: int) -> Iterator[DrawnSample]:
+    def _one(
+        self, sizes: Sequence[Sizes], styles: Sequence[Style], seed: int
+    ) -> Iterator[DrawnSample]:
         *others, usual = sizes
         if not self._has_room(f"seed {seed}", usual):
             return
-        for proposal in (*(other for other in others if self.budget.has_room(self._work(other))), usual):
+        for proposal in (
+            *(other for other in others if self.budget.has_room(self._work(other))),
+            usual,
+        ):
             for style in styles:
                 if sample := self._attempt(proposal, style, seed):
                     self.budget.spend(sample.work)
@@ -306,10 +349,16 @@ class InputSearch:
             yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
     def _feeds(self, sizes: Sizes, style: Style, seed: int, is_overriding: bool) -> dict[str, Any]:
-        constants = {name: _overridden(value, seed) for name, value in self._defaults.items() if is_overriding}
+        constants = {
+            name: _overridden(value, seed)
+            for name, value in self._defaults.items()
+            if is_overriding
+        }
         return {**make_feeds(self._ports, self._ranges, sizes, style, seed), **constants}
 
-    def _attempt(self, sizes: Sizes, style: Style, seed: int, *, is_overriding: bool = False) -> DrawnSample | None:
+    def _attempt(
+        self, sizes: Sizes, style: Style, seed: int, *, is_overriding: bool = False
+    ) -> DrawnSample | None:
         if self.is_over:
             return None
         feeds = self._feeds(sizes, style, seed, is_overriding)
@@ -321,7 +370,9 @@ class InputSearch:
             self._failed(error, feeds, most)
             return None
         work = self._done(sizes, outputs)
-        label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
+        label = ", ".join(
+            (f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items()))
+        )
         return DrawnSample(
             label=label.rstrip(", "),
             feeds=feeds,
@@ -335,7 +386,11 @@ class InputSearch:
 
     def _most(self, sizes: Sizes) -> int | None:
         """The bytes that a run may take."""
-        return _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes) if self._is_limited else None
+        return (
+            _RUN_FOR_ITS_SIZES * max(self.budget.bytes, self._work(sizes).bytes)
+            if self._is_limited
+            else None
+        )
 
     def _failed(self, error: RunError, feeds: Mapping[str, Any], most: int | None) -> None:
         cost = _COSTS.get(type(error), 0)
@@ -347,23 +402,34 @@ class InputSearch:
             if most is None or not isinstance(error, OutOfMemory):
                 self.left_out.append(str(error))
             else:
-                self.budget.left_out.append(f"inputs on which a run takes more than {most >> 20:,} MiB")
-        self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
+                self.budget.left_out.append(
+                    f"inputs on which a run takes more than {most >> 20:,} MiB"
+                )
+        self._refused += sum(
+            value.size for value in feeds.values() if isinstance(value, np.ndarray)
+        )
 
     def _done(self, sizes: Sizes, outputs: Sequence[Any]) -> Work:
-        """What a run that gives these has cost: where they are larger than their shapes say, all is thought to be."""
+        """What a run that gives these has cost: where they are larger than their shapes say, all is
+        thought to be.
+        """
         made = sum(value.size for value in outputs if isinstance(value, np.ndarray))
         return self._sized.work(sizes).with_outputs(made)
 
 
 def _without_outputs(sample: DrawnSample) -> _Counted:
     values = (*sample.feeds.values(), *sample.outputs)
-    return _Counted(replace(sample, feeds={}, outputs=[]), fewest_elements(sample.outputs), sum(map(elements, values)))
+    return _Counted(
+        replace(sample, feeds={}, outputs=[]),
+        fewest_elements(sample.outputs),
+        sum(map(elements, values)),
+    )
 
 
 def _why_not_drawn(port: Port) -> str:
     dims = [dim for dim in port.dims or () if isinstance(dim, int)]
-    if numpy_type(port.element_type) is None:  # onnxruntime may know it, from an output of the same name, say
+    # onnxruntime may know it, from an output of the same name, say
+    if numpy_type(port.element_type) is None:
         return f"the input {port.name} has no type"
     if prod(dims) > _MOST_ELEMENTS:
         return f"the input {port.name} of {prod(dims):,} elements is too large to be run"
@@ -373,7 +439,9 @@ def _why_not_drawn(port: Port) -> str:
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
-    """The values of the float initializers that a caller may override; others are axes and sizes, mostly."""
+    """The values of the float initializers that a caller may override; others are axes and sizes,
+    mostly.
+    """
     names = set(overridable(model))
     return {
         tensor.name: to_array(tensor, str(folder))

@@ -32,9 +32,10 @@ def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
 class SizeChoices:
     """Proposes sizes for all symbols of the inputs, the most plausible first.
 
-    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the model. A symbol
-    that is a formula over other symbols, such as "past + seq", follows from them. `refuses` says which sizes of some
-    symbols cannot be: one that has to be as large as a weight, say, gets that size.
+    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the
+    model. A symbol that is a formula over other symbols, such as "past + seq", follows from them.
+    `refuses` says which sizes of some symbols cannot be: one that has to be as large as a weight,
+    say, gets that size.
     """
 
     def __init__(
@@ -70,33 +71,48 @@ class SizeChoices:
             self._forced = dict(self._without_choice())
         preferred = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(preferred)
-        single = {symbol: 1 if self._is_batch(symbol) else size for symbol, size in preferred.items()}
+        single = {
+            symbol: 1 if self._is_batch(symbol) else size for symbol, size in preferred.items()
+        }
         for base in (preferred, single):
             yield from self._totals(base)
             yield from self._complete(base)
-        for size in (2, 1):  # of 1 a Slice may leave nothing, and a Concat of that has elements that nobody wrote
-            yield from self._complete({symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols})
+        # of 1 a Slice may leave nothing, and a Concat of that has elements that nobody wrote
+        for size in (2, 1):
+            yield from self._complete(
+                {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
+            )
         for base in (preferred, single):
             for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
                 for size in self._likely:
                     yield from self._complete({**base, symbol: size})
         for size in _LADDER:
-            yield from self._complete({**preferred, **{s: size for s in self.symbols if not self._is_rank(s)}})
+            yield from self._complete(
+                {**preferred, **{s: size for s in self.symbols if not self._is_rank(s)}}
+            )
         for size in _LADDER:
-            others = {s: size for s in self.symbols if not self._is_rank(s) and not self._is_batch(s)}
+            others = {
+                s: size for s in self.symbols if not self._is_rank(s) and not self._is_batch(s)
+            }
             yield from self._complete({**preferred, **others})
         for symbol in self.symbols:
             for size in _RANKS if self._is_rank(symbol) else _LADDER:
                 yield from self._complete({**preferred, symbol: size})
 
     def _without_choice(self) -> Iterator[tuple[str, int]]:
-        """The symbols of which the usual sizes cannot be, each with the likeliest that can, where there is one."""
+        """The symbols of which the usual sizes cannot be, each with the likeliest that can, where
+        there is one.
+        """
         usual = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(usual)
         if not self._refuses({**self._fixed, **usual}):
             return
         for symbol, size in usual.items():
-            others = sorted((*self._likely, *_LADDER), key=_is_trivial) if not self._is_rank(symbol) else _RANKS
+            others = (
+                sorted((*self._likely, *_LADDER), key=_is_trivial)
+                if not self._is_rank(symbol)
+                else _RANKS
+            )
             if self._refuses({symbol: size}) and self._refuses({symbol: size + 1}):
                 possible = (other for other in others if not self._refuses({symbol: other}))
                 found = next(possible, None)
@@ -104,7 +120,9 @@ class SizeChoices:
                     yield symbol, found
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Proposals with the usual size in place of a larger one, where a model may need others to be as large."""
+        """Proposals with the usual size in place of a larger one, where a model may need others to
+        be as large.
+        """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
         for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
             usual = self._preferred(symbol)[0]
@@ -113,14 +131,20 @@ class SizeChoices:
 
     def second(self, first: Sizes) -> Iterator[Sizes]:
         """Proposals with another size for as many symbols as possible, given sizes that work."""
-        other = {symbol: self._preferred(symbol)[1] for symbol in self.symbols if not self._is_rank(symbol)}
+        other = {
+            symbol: self._preferred(symbol)[1]
+            for symbol in self.symbols
+            if not self._is_rank(symbol)
+        }
         if not other:
             return
         self._make_distinct(other)
         yield from self._varied(first, other)
         yield from self._varied(first, {symbol: first[symbol] * 2 for symbol in other})
         for chosen in (self._is_batch, lambda symbol: not self._is_batch(symbol)):
-            yield from self._varied(first, {symbol: size for symbol, size in other.items() if chosen(symbol)})
+            yield from self._varied(
+                first, {symbol: size for symbol, size in other.items() if chosen(symbol)}
+            )
         for symbol, size in other.items():
             yield from self._varied(first, {symbol: size})
 
@@ -131,9 +155,12 @@ class SizeChoices:
             yield from self._varied(first, batches)
 
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
-        """The likeliest proposal with nothing in the cache of a decoder, as it is in the first step, given sizes that
-        work; none for a model that has no cache."""
-        past = {symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)}
+        """The likeliest proposal with nothing in the cache of a decoder, as it is in the first
+        step, given sizes that work; none for a model that has no cache.
+        """
+        past = {
+            symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)
+        }
         if past:
             yield from islice(self._varied(first, past), 1)
 
@@ -147,7 +174,11 @@ class SizeChoices:
         yield from self._complete(changed)
 
     def _sums(self, sizes: Sizes) -> Iterator[tuple[str, str, str]]:
-        plain = [symbol for symbol in self.symbols if not self._is_rank(symbol) and not self._is_batch(symbol)]
+        plain = [
+            symbol
+            for symbol in self.symbols
+            if not self._is_rank(symbol) and not self._is_batch(symbol)
+        ]
         for total in plain:
             others = [symbol for symbol in plain if symbol != total]
             for a, b in (*combinations(others, 2), *((other, "") for other in others)):
@@ -156,8 +187,14 @@ class SizeChoices:
 
     def _totals(self, base: Sizes) -> Iterator[Sizes]:
         """Sizes in which one symbol is the sum of two others: a mask over past and new tokens."""
-        plain = [symbol for symbol in self.symbols if not self._is_rank(symbol) and not self._is_batch(symbol)]
-        totals = [symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)]
+        plain = [
+            symbol
+            for symbol in self.symbols
+            if not self._is_rank(symbol) and not self._is_batch(symbol)
+        ]
+        totals = [
+            symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)
+        ]
         for total in totals or plain:
             others = [symbol for symbol in plain if symbol != total]
             pasts = [symbol for symbol in others if _PAST.search(symbol)]
@@ -167,7 +204,9 @@ class SizeChoices:
                 yield from self._complete({**base, total: base[past] + 1})
 
     def _complete(self, sizes: Sizes) -> Iterator[Sizes]:
-        """The sizes with fixed and computed symbols added; nothing where they are negative or too large."""
+        """The sizes with fixed and computed symbols added; nothing where they are negative or too
+        large.
+        """
         result = {**sizes, **self._fixed}
         for symbol, tree in self._formulas.items():
             value = evaluate(tree, result)
@@ -207,7 +246,9 @@ class SizeChoices:
         return 8, 5
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
-        """Different symbols get different sizes, so that swapped dimensions show; equal ones come later."""
+        """Different symbols get different sizes, so that swapped dimensions show; equal ones come
+        later.
+        """
         taken: set[int] = set()
         for symbol, size in sizes.items():
             port, axis = self._axes[symbol]
@@ -223,11 +264,15 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """A symbol called batch, and any symbol of a first dimension that does not say what it is."""
+        """A symbol called batch, and any symbol of a first dimension that does not say what it
+        is.
+        """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):
             return True
-        return self._axes[symbol][1] == 0 and not re.search("seq|len|time|tok|past|total|height|width|^[a-z]$", name)
+        return self._axes[symbol][1] == 0 and not re.search(
+            "seq|len|time|tok|past|total|height|width|^[a-z]$", name
+        )
 
 
 def _is_trivial(size: int) -> bool:
@@ -236,7 +281,9 @@ def _is_trivial(size: int) -> bool:
 
 
 def _is_past(symbol: str) -> bool:
-    """Whether a symbol says that it counts what is past: that of a dimension without a name says whose it is."""
+    """Whether a symbol says that it counts what is past: that of a dimension without a name says
+    whose it is.
+    """
     return bool(_PAST.search(symbol)) and not symbol.endswith("]")
 
 

@@ -1,4 +1,6 @@
-"""The reference at given sizes, before it runs: what onnx says of its shapes, and what a run costs."""
+"""The reference at given sizes, before it runs: what onnx says of its shapes, and what a run
+costs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _ITEM = 4  # bytes of an element of a type that is not known
 _WIDE = {TensorProto.INT64: 8, TensorProto.DOUBLE: 8, TensorProto.UINT64: 8, TensorProto.STRING: 32}
 _HELD = 12  # times an input or output is in memory when it is compared, in part as float64
 _MANY_NODES = 20_000  # inference that follows what vectors hold takes seconds for as many
-_MOST_INFERRED = 100_000  # nodes, at all sizes together; at the sizes that follow, work grows as their inputs do
+# nodes, at all sizes together; at the sizes that follow, work grows as their inputs do
+_MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
 _WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
@@ -38,10 +41,11 @@ class _Inferred:
 
 
 class SizedModel:
-    """Answers what the reference costs at sizes of the symbols of its inputs. Nothing is computed before it is asked.
+    """Answers what the reference costs at sizes of the symbols of its inputs. Nothing is computed
+    before it is asked.
 
-    Shapes that depend on what values hold are not known: such a value is taken to be as large as the largest that its
-    maker reads.
+    Shapes that depend on what values hold are not known: such a value is taken to be as large as
+    the largest that its maker reads.
     """
 
     def __init__(self, model: onnx.ModelProto, ports: Sequence[Port]) -> None:
@@ -51,7 +55,8 @@ class SizedModel:
         self._known: dict[tuple[tuple[str, int], ...], Work] = {}
         self._left = _MOST_INFERRED
         self._strict: onnx.ModelProto | None = None
-        self._always: frozenset[str] = frozenset()  # the nodes of which onnx says at all sizes that they cannot be
+        # the nodes of which onnx says at all sizes that they cannot be
+        self._always: frozenset[str] = frozenset()
         self._refused: dict[tuple[tuple[str, int], ...], bool] = {}
 
     def work(self, sizes: Sizes) -> Work:
@@ -59,15 +64,19 @@ class SizedModel:
         key = tuple(sorted(sizes.items()))
         if key not in self._known:
             nodes = len(self._given.graph.node)
-            self._known[key] = self._scaled(sizes) if self._known and self._left < nodes else self._inferred(sizes)
+            self._known[key] = (
+                self._scaled(sizes) if self._known and self._left < nodes else self._inferred(sizes)
+            )
             self._left -= nodes
         return self._known[key]
 
     def refuses(self, sizes: Sizes) -> bool:
-        """Whether onnx says that some node cannot take these sizes, whatever those of the other symbols are.
+        """Whether onnx says that some node cannot take these sizes, whatever those of the other
+        symbols are.
 
-        What only nodes inside of a branch or a loop say does not count: such a branch may be the one that is not taken.
-        Of a large model only so many sizes are looked at; then none is refused.
+        What only nodes inside of a branch or a loop say does not count: such a branch may be the
+        one that is not taken. Of a large model only so many sizes are looked at; then none is
+        refused.
         """
         key = tuple(sorted(sizes.items()))
         if key not in self._refused:
@@ -103,7 +112,11 @@ class SizedModel:
         light = self._light
         _declare(light, self._ports, sizes)
         try:
-            found = shape_inference.infer_shapes(light) if len(light.graph.node) > _MANY_NODES else with_shapes(light)
+            found = (
+                shape_inference.infer_shapes(light)
+                if len(light.graph.node) > _MANY_NODES
+                else with_shapes(light)
+            )
         except Exception:  # a model that onnx cannot infer costs what its inputs and outputs say
             found = light
         known = _Inferred(frozenset(tensor.name for tensor in self._given.graph.initializer))
@@ -111,7 +124,9 @@ class SizedModel:
         functions = {(f.domain, f.name, f.overload): len(f.node) for f in light.functions}
         elements, guessed = _elements(found.graph, known, functions)
         made = sum(prod(known.shapes.get(value.name, (1,))) for value in found.graph.output)
-        return Work(elements, _peak(found.graph, known) + self._held(found.graph, known), made, guessed)
+        return Work(
+            elements, _peak(found.graph, known) + self._held(found.graph, known), made, guessed
+        )
 
     def _held(self, graph: onnx.GraphProto, known: _Inferred) -> int:
         names = [*(port.name for port in self._ports), *(value.name for value in graph.output)]
@@ -150,13 +165,17 @@ def _fill(kind: onnx.TypeProto.Tensor, port: Port, sizes: Sizes) -> None:
 
 
 def _drop_empty_operands(model: onnx.ModelProto) -> None:
-    """Take constants out of Concats if they have no elements along the axis: onnxruntime ignores their other sizes."""
+    """Take constants out of Concats if they have no elements along the axis: onnxruntime ignores
+    their other sizes.
+    """
     dims = {tensor.name: tensor.dims for tensor in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type != "Concat":
             continue
         axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-        if left := [name for name in node.input if name not in dims or not _is_empty(dims[name], axis)]:
+        if left := [
+            name for name in node.input if name not in dims or not _is_empty(dims[name], axis)
+        ]:
             node.input[:] = left
 
 
@@ -169,19 +188,25 @@ def _nodes_at_fault(said: str) -> Iterator[str]:
     is_inside = False
     for line in said.removeprefix(_ERRORS).splitlines():
         node = line.partition("): ")[0]
-        is_inside = bool(line) and (is_inside or node.removeprefix("(op_type:").split(",")[0] in _WITH_BODIES)
+        is_inside = bool(line) and (
+            is_inside or node.removeprefix("(op_type:").split(",")[0] in _WITH_BODIES
+        )
         if node.startswith("(op_type:") and not is_inside:
             yield node
 
 
 def _note(graph: onnx.GraphProto, known: _Inferred) -> None:
-    """All shapes that are known in a graph and in those inside; a name that is there twice has the larger one."""
+    """All shapes that are known in a graph and in those inside; a name that is there twice has the
+    larger one.
+    """
     for tensor in graph.initializer:
         known.shapes[tensor.name] = tuple(tensor.dims)
     for value in (*graph.input, *graph.value_info, *graph.output):
         kind = value.type.tensor_type
         known.item[value.name] = _WIDE.get(kind.elem_type, _ITEM)
-        if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+        if not kind.HasField("shape") or not all(
+            dim.HasField("dim_value") for dim in kind.shape.dim
+        ):
             continue
         dims = tuple(dim.dim_value for dim in kind.shape.dim)
         if prod(dims) >= prod(known.shapes.get(value.name, (0,))):
@@ -192,29 +217,39 @@ def _note(graph: onnx.GraphProto, known: _Inferred) -> None:
 
 
 def _elements(
-    graph: onnx.GraphProto, known: _Inferred, functions: Mapping[tuple[str, str, str], int], trips: int = 1
+    graph: onnx.GraphProto,
+    known: _Inferred,
+    functions: Mapping[tuple[str, str, str], int],
+    trips: int = 1,
 ) -> tuple[int, int]:
-    """The work of all nodes of a graph, and that of those whose sizes are guessed; a body counts as often as it runs,
-    where that is known."""
+    """The work of all nodes of a graph, and that of those whose sizes are guessed; a body counts as
+    often as it runs, where that is known.
+    """
     total = guessed = 0
     for node in graph.node:
         _guess(node, known)
         made = sum(prod(known.shapes.get(name, (1,))) for name in node.output if name)
-        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type not in _GRAPHS}
+        attributes = {
+            a.name: helper.get_attribute_value(a) for a in node.attribute if a.type not in _GRAPHS
+        }
         inputs = [known.shapes.get(name) for name in node.input]
         calls = functions.get((node.domain, node.op_type, node.overload), 1)
         work = trips * calls * node_work(node.op_type, attributes, inputs, made)
         total += work + trips * calls * _A_CALL
         guessed += 0 if known.guessed.isdisjoint(node.output) else work
         for body in bodies_of(node):
-            inner = _elements(body, known, functions, min(trips * _trips(node, attributes, known), _MOST_TRIPS))
+            inner = _elements(
+                body, known, functions, min(trips * _trips(node, attributes, known), _MOST_TRIPS)
+            )
             total += inner[0]
             guessed += inner[1]
     return total, guessed
 
 
 def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
-    """Give outputs of unknown shape that of the largest input which is no weight; rows of a table the table's width."""
+    """Give outputs of unknown shape that of the largest input which is no weight; rows of a table
+    the table's width.
+    """
     shapes = known.shapes
     missing = [name for name in node.output if name and name not in shapes]
     if not missing:
@@ -241,13 +276,19 @@ def _bytes(name: str, known: _Inferred) -> int:
 
 
 def _peak(graph: onnx.GraphProto, known: _Inferred) -> int:
-    """The most bytes of values that are needed at once, weights left out, where nodes run in order."""
+    """The most bytes of values that are needed at once, weights left out, where nodes run in
+    order.
+    """
     last = {name: at for at, node in enumerate(graph.node) for name in reads_of(node)}
     last |= {value.name: len(graph.node) for value in graph.output}
     freed: dict[int, list[str]] = {}
     for name, at in last.items():
         freed.setdefault(at, []).append(name)
-    held = {value.name: _bytes(value.name, known) for value in graph.input if value.name not in known.weights}
+    held = {
+        value.name: _bytes(value.name, known)
+        for value in graph.input
+        if value.name not in known.weights
+    }
     live = peak = sum(held.values())
     for at, node in enumerate(graph.node):
         for name in filter(None, node.output):

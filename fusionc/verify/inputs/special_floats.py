@@ -1,4 +1,6 @@
-"""Numbers that tell apart what ordinary ones do not: of many magnitudes, signed zeros, denormals, ties, NaN and Inf."""
+"""Numbers that tell apart what ordinary ones do not: of many magnitudes, signed zeros, denormals,
+ties, NaN and Inf.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,13 @@ NOT_FINITE = (np.nan, np.inf, -np.inf)
 def mixed_magnitudes(
     normal: NDArray[np.float64], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Numbers with the signs of `normal`, as far apart as elements of `dtype` bear it, with special ones in between."""
+    """Numbers with the signs of `normal`, as far apart as elements of `dtype` bear it, with special
+    ones in between.
+    """
     is_wide = dtype.itemsize >= 4
-    values = np.asarray(np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if is_wide else (-2, 1)), normal.shape))
+    values = np.asarray(
+        np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if is_wide else (-2, 1)), normal.shape)
+    )
     smallest = 1e-310 if dtype.name == "float64" else 1e-40 if is_wide else 1e-7
     return sprinkled(values, (-0.0, 0.0, 0.5, -1.5, 2.5, 1.0, smallest, -smallest), rng)
 
@@ -23,13 +29,18 @@ def mixed_magnitudes(
 def sprinkled(
     values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The values with one in fifty replaced, and one of every special at least as far as there is room.
+    """The values with one in fifty replaced, and one of every special at least as far as there is
+    room.
 
     Only the first half along the first axis is touched, so that a batch keeps ordinary rows.
     """
     if not values.size:
         return values
-    rows = values.reshape(values.shape[0], -1)[: max(1, values.shape[0] // 2)] if values.ndim else values.reshape(1, 1)
+    rows = (
+        values.reshape(values.shape[0], -1)[: max(1, values.shape[0] // 2)]
+        if values.ndim
+        else values.reshape(1, 1)
+    )
     flat = np.ascontiguousarray(rows).reshape(-1)
     count = min(flat.size, max(len(specials), flat.size // 50))
     places = rng.choice(flat.size, count, replace=False)

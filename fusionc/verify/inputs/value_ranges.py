@@ -11,7 +11,15 @@ import onnx
 from fusionc.verify.inputs.dataflow import Dataflow, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
 from fusionc.verify.inputs.grid_ties import Grid, grids_of
-from fusionc.verify.inputs.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
+from fusionc.verify.inputs.operands import (
+    COUNTS,
+    DEFAULT_AXIS,
+    INDICES,
+    PASSED_ON,
+    POSITIVE,
+    ROTARY_INDICES,
+    ZEROS,
+)
 from fusionc.verify.interface import Dim, Port
 
 _FLOATS = {
@@ -26,10 +34,11 @@ _FLOATS = {
 class ValueRange:
     """The values that the uses of an input allow.
 
-    Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
-    index, a size or a count, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are
-    what it holds. `positive`: floats above 0. `shape`: the target of a Reshape. `fit`: what values must fit other
-    operands. `grids`: those that decide by the last bit of a float.
+    Every value is below each of `limits` (sizes, or names of symbols) and at least `least`.
+    `whole`: used as an index, a size or a count, whatever its type. `mask`: used as a truth value
+    or cast to float, so that 0 and 1 are what it holds. `positive`: floats above 0. `shape`: the
+    target of a Reshape. `fit`: what values must fit other operands. `grids`: those that decide by
+    the last bit of a float.
     """
 
     limits: set[Dim] = field(default_factory=set)
@@ -65,7 +74,10 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 allowed.fit = fit_of(flow, use)
             if whole:
                 _apply(allowed, flow, use, offset)
-            elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):
+            elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in (
+                "Resize",
+                "Upsample",
+            ):
                 allowed.least = 1
             elif value == start and use.operand in POSITIVE.get(use.node.op_type, ()):
                 allowed.positive = True
@@ -74,7 +86,9 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 allowed.mask = True
                 continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            for reached in flow.reached(use, comes_out=use.operand in PASSED_ON.get(use.node.op_type, ())):
+            for reached in flow.reached(
+                use, comes_out=use.operand in PASSED_ON.get(use.node.op_type, ())
+            ):
                 if reached not in seen:
                     seen.add(reached)
                     queue.append((reached, offset + change, still_whole))
@@ -110,12 +124,16 @@ def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
         allowed.whole = allowed.shape = True
 
 
-def _sizes(flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis: int | str) -> list[Dim]:
+def _sizes(
+    flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis: int | str
+) -> list[Dim]:
     dims = flow.dims(scope, node.input[operand]) if operand < len(node.input) else None
     if not dims:
         return []
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     if axis == "nd":
         return list(dims[attributes.get("batch_dims", 0) :])
-    number = attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0)) if isinstance(axis, str) else axis
+    number = (
+        attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0)) if isinstance(axis, str) else axis
+    )
     return [dims[number]] if -len(dims) <= number < len(dims) else []

@@ -16,7 +16,9 @@ from fusionc.graph_kernel.library.build_library import build
 @pytest.fixture(scope="module")
 def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
     """The programs of a module's areas, without onnxruntime."""
-    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
+    return Standalone(
+        [one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"]
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""What a blocked program computes, by its C tables: each step with numpy, and memory as the runtime has it.
+"""What a blocked program computes, by its C tables: each step with numpy, and memory as the runtime
+has it.
 
-A storage that is written loses what another one has in its slot, and what was never written is NaN, so that a step that
-reads too late or too early gives wrong answers.
+A storage that is written loses what another one has in its slot, and what was never written is NaN,
+so that a step that reads too late or too early gives wrong answers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,21 @@ KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED"
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
          "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM", "ROTARY", "FLATTEN")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR, PICK = range(9, 22)
+(
+    GLOBAL_AVERAGE,
+    ADD,
+    MUL,
+    SCALE,
+    ACT,
+    RESIZE,
+    COPY,
+    PRODUCT,
+    GROUPED,
+    LAYER_NORM,
+    ATTENTION,
+    CLEAR,
+    PICK,
+) = range(9, 22)
 RMS_NORM, ROTARY, FLATTEN = 22, 23, 24
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -112,11 +127,20 @@ def programs_in(text: str) -> dict[str, CProgram]:
             for elements in re.findall(rf"float {function}_t\d+\[\] = \{{(.*?)\}};", text)
         ]
         counts = _numbers("{" + re.search(rf"{function}_tables, ([\d, ]+)\}};", text)[1] + "}")[0]
-        ranks = _numbers("{" + re.search(rf"{function}_ranks\[\] = \{{([\d, ]+)\}};", text)[1] + "}")[0]
+        ranks = _numbers(
+            "{" + re.search(rf"{function}_ranks\[\] = \{{([\d, ]+)\}};", text)[1] + "}"
+        )[0]
         inputs = int(re.search(rf'op_{name} = \{{"{name}", (\d+)', text)[1])
         steps = [_step(row) for row in rows["steps"]]
-        program = CProgram(rows["storages"], rows["buffers"], steps, tables, counts[1], ranks[inputs:])
-        assert counts == [len(program.storages), program.slots, len(program.buffers), len(program.steps)]
+        program = CProgram(
+            rows["storages"], rows["buffers"], steps, tables, counts[1], ranks[inputs:]
+        )
+        assert counts == [
+            len(program.storages),
+            program.slots,
+            len(program.buffers),
+            len(program.steps),
+        ]
         found[name] = program
     return found
 
@@ -163,20 +187,28 @@ class Interpreter:
         assert head.op in (CONV, FIRST) and head.group == 1 and len(steps) == 1 + head.chained
         buffers, made = self.program.buffers, [head.out]
         for step in others:
-            assert step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
+            assert (
+                step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
+            )
             assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
             assert max(step.other, step.third) < 0
             made.append(step.out)
         written = {buffers[number][0] for number in made}
         read = {buffers[k][0] for k in (head.source, head.other, head.third) if k >= 0} - written
         slots = [self.program.storages[storage][0] for storage in (*written, *read)]
-        assert len(set(slots[: len(written)])) == len(written), "what a chain makes lies in the same memory"
-        assert not set(slots[: len(written)]) & set(slots[len(written) :]), "a chain writes over what it reads"
+        assert len(set(slots[: len(written)])) == len(written), (
+            "what a chain makes lies in the same memory"
+        )
+        assert not set(slots[: len(written)]) & set(slots[len(written) :]), (
+            "a chain writes over what it reads"
+        )
 
     def _read(self, number: int) -> Array:
         storage, _, first, channels = self.program.buffers[number]
         slot = self.program.storages[storage][0]
-        assert self.in_slot.get(slot) == storage, "what is read lies in memory that another one has by now"
+        assert self.in_slot.get(slot) == storage, (
+            "what is read lies in memory that another one has by now"
+        )
         return self.storages[storage][:, first : first + channels]
 
     def _write(self, number: int, image: Array) -> None:
@@ -188,7 +220,9 @@ class Interpreter:
             batch, _, *size = image.shape
             self.storages[storage] = np.full((batch, whole, *size), np.nan, np.float64)
         target = self.storages[storage]
-        assert target.shape[0] == image.shape[0] and target.shape[2:] == image.shape[2:], "views of different sizes"
+        assert target.shape[0] == image.shape[0] and target.shape[2:] == image.shape[2:], (
+            "views of different sizes"
+        )
         target[:, first : first + channels] = image
 
     def _do(self, step: CStep) -> None:
@@ -230,7 +264,9 @@ class Interpreter:
             centered = x - x.mean(axis=1, keepdims=True) if step.op == LAYER_NORM else x
             made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
             numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
-            scale, bias = (missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers)
+            scale, bias = (
+                missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers
+            )
             return made * scale + bias
         if step.op == CLEAR:
             return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
@@ -267,24 +303,39 @@ class Interpreter:
         size = rows[0].shape[1] // step.group
         times = step.group * size // rows[1].shape[1]
         heads = (step.group, step.group // times, step.group // times)
-        q, k, v = (x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3]) for x, n in zip(rows, heads, strict=True))
+        q, k, v = (
+            x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3])
+            for x, n in zip(rows, heads, strict=True)
+        )
         k, v = k.repeat(times, axis=1), v.repeat(times, axis=1)
         scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
         if step.tensor >= 0:
             scores = scores + self.tensors[step.tensor]
         weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
-        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)  # zeros of no keys
+        # zeros of no keys
+        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
         return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
-        (storage, planar, first, channels), out = self.program.buffers[step.source], self.program.buffers[step.out]
+        (storage, planar, first, channels), out = (
+            self.program.buffers[step.source],
+            self.program.buffers[step.out],
+        )
         assert self.program.storages[storage][1] >= _border(step)
         assert bool(planar) == (step.op == FIRST)
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
         assert apart, "it writes over what it reads"
         if step.op == WINOGRAD:
             stride = {4: 1, 5: 2, 6: 1}[step.flag]
-            assert [*step.kernel, *step.stride, *step.dilation, step.group] == [3, 3, stride, stride, 1, 1, 1]
+            assert [*step.kernel, *step.stride, *step.dilation, step.group] == [
+                3,
+                3,
+                stride,
+                stride,
+                1,
+                1,
+                1,
+            ]
         taken, made = channels // step.group, out[3] // step.group
         if step.op == DEPTHWISE:
             assert taken == made == 1
@@ -296,7 +347,11 @@ class Interpreter:
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
         w = self.tensors[step.weights].astype(np.float64)
-        bias = np.zeros(channels) if step.bias < 0 else self.tensors[step.bias].astype(np.float64).reshape(-1)
+        bias = (
+            np.zeros(channels)
+            if step.bias < 0
+            else self.tensors[step.bias].astype(np.float64).reshape(-1)
+        )
         if step.op == TRANSPOSED:
             return _transposed(step, x, w, channels) + bias[None, :, None, None]
         if not x.size:  # rows of which there are none; numpy has no windows of them
@@ -307,7 +362,9 @@ class Interpreter:
         batch, _, height, width = windows.shape[:4]
         grouped = windows.reshape(batch, step.group, -1, *windows.shape[2:])
         weights = w.reshape(step.group, channels // step.group, *w.shape[1:])
-        made = np.einsum("ngihwkl,goikl->ngohw", grouped, weights).reshape(batch, channels, height, width)
+        made = np.einsum("ngihwkl,goikl->ngohw", grouped, weights).reshape(
+            batch, channels, height, width
+        )
         return made + bias[None, :, None, None]
 
 
@@ -336,15 +393,24 @@ def _border(step: CStep) -> int:
 
 def _transposed(step: CStep, x: Array, w: Array, channels: int) -> Array:
     """Each pixel times the kernel, added where it belongs."""
-    (rows, columns), (down, across), (top, left, bottom, right) = step.kernel, step.stride, step.pads
+    (rows, columns), (down, across), (top, left, bottom, right) = (
+        step.kernel,
+        step.stride,
+        step.pads,
+    )
     batch, _, height, width = x.shape
     w = w.reshape(step.group, x.shape[1] // step.group, channels // step.group, rows, columns)
     grouped = x.reshape(batch, step.group, -1, height, width)
-    high, wide = (height - 1) * down + rows + max(0, -bottom), (width - 1) * across + columns + max(0, -right)
+    high, wide = (
+        (height - 1) * down + rows + max(0, -bottom),
+        (width - 1) * across + columns + max(0, -right),
+    )
     made = np.zeros((batch, channels, high, wide))
     for i in range(rows):
         for j in range(columns):
-            part = np.einsum("ngihw,gio->ngohw", grouped, w[..., i, j]).reshape(batch, channels, height, width)
+            part = np.einsum("ngihw,gio->ngohw", grouped, w[..., i, j]).reshape(
+                batch, channels, height, width
+            )
             made[:, :, i : i + height * down : down, j : j + width * across : across] += part
     return made[:, :, top : high - max(0, bottom), left : wide - max(0, right)]
 

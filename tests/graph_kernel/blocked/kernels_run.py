@@ -22,7 +22,9 @@ def call_of(found: Found) -> onnx.ModelProto:
     area = found.area
     images, outputs = (
         [
-            helper.make_tensor_value_info(name, area.values[name].dtype, [None] * len(area.values[name].shape))
+            helper.make_tensor_value_info(
+                name, area.values[name].dtype, [None] * len(area.values[name].shape)
+            )
             for name in names
         ]
         for names in (found.images, area.outputs)
@@ -30,11 +32,17 @@ def call_of(found: Found) -> onnx.ModelProto:
     weights = [numpy_helper.from_array(array, name) for name, array in found.constants.items()]
     node = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
     graph = helper.make_graph([node], "call", images, outputs, weights)
-    imports = [helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))]
-    return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
+    imports = [
+        helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))
+    ]
+    return helper.make_model(
+        graph, opset_imports=imports, functions=[function_of(area)], ir_version=10
+    )
 
 
-def run_kernel(found: Found, tensors: Sequence[Array], library: Path | None, threads: int = 2) -> list[Array]:
+def run_kernel(
+    found: Found, tensors: Sequence[Array], library: Path | None, threads: int = 2
+) -> list[Array]:
     """What the kernel computes; without a library what the body of its function does."""
     feeds = {n: t for n, t in zip(found.area.inputs, tensors, strict=True) if n in found.images}
     return list(session(call_of(found), library, threads=threads).run(None, feeds))
@@ -46,8 +54,10 @@ def check_everywhere(
     programs: Standalone,
     sessions: Sequence[onnxruntime.InferenceSession],
 ) -> CProgram:
-    """Compare the steps of an area of one output, what runs them with vectors of each width, and sessions of call_of
-    with onnxruntime's operators; `values` are those of the model. The program is returned."""
+    """Compare the steps of an area of one output, what runs them with vectors of each width, and
+    sessions of call_of with onnxruntime's operators; `values` are those of the model. The program
+    is returned.
+    """
     tensors = found.tensors(values)
     program, (plain,) = check(found.area, tensors), wanted(found.area, tensors)
     for width in widths():

@@ -1,5 +1,6 @@
-"""Networks of blocks as they are made for small processors: gates, wide images that are made and read by channel, and
-channels that are split, joined and shuffled."""
+"""Networks of blocks as they are made for small processors: gates, wide images that are made and
+read by channel, and channels that are split, joined and shuffled.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from networks import Network
 
 
 def squeezed() -> Network:
-    """Weights that are multiplied for each image: of one block out, of a pair, and of one and a half."""
+    """Weights that are multiplied for each image: of one block out, of a pair, and of one and a
+    half.
+    """
     n = Network(seed=10)
     x, channels = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1), 40
     for made in 24, 40, 9:
@@ -20,12 +23,16 @@ def squeezed() -> Network:
 
 
 def inverted() -> Network:
-    """Blocks whose wide images are made and read by channel, with borders, the last one of half a pair."""
+    """Blocks whose wide images are made and read by channel, with borders, the last one of half a
+    pair.
+    """
     n = Network(seed=11)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
     for channels, kernel, stride in (144, 3, 1), (272, 5, 2), (192, 3, 1):
         y = n.op("HardSwish", n.conv(x, 24, channels, 1))
-        y = n.op("Relu", n.conv(y, channels, channels, kernel, group=channels, strides=[stride] * 2))
+        y = n.op(
+            "Relu", n.conv(y, channels, channels, kernel, group=channels, strides=[stride] * 2)
+        )
         s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
         z = n.conv(n.op("Mul", y, s), channels, 24, 1)
         x = n.op("Add", x, z) if stride == 1 else z
@@ -43,6 +50,8 @@ def shuffled() -> Network:
         a, b = n.op("Split", x, n.const([first, 42 - first], np.int64), axis=1, outputs=2)
         b = n.op("Relu", n.conv(b, 42 - first, 42 - first, group=42 - first))
         x = n.op("Reshape", n.op("Concat", b, a, axis=1), n.const([0, group, -1, 7, 5], np.int64))
-        x = n.op("Reshape", n.op("Transpose", x, perm=[0, 2, 1, 3, 4]), n.const([0, 42, 7, 5], np.int64))
+        x = n.op(
+            "Reshape", n.op("Transpose", x, perm=[0, 2, 1, 3, 4]), n.const([0, 42, 7, 5], np.int64)
+        )
     n.outputs = [x, n.conv(x, 42, 24)]
     return n

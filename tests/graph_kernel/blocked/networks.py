@@ -57,7 +57,9 @@ class Network:
         self.inputs[name] = shape
         return name
 
-    def op(self, op: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> Any:
+    def op(
+        self, op: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any
+    ) -> Any:
         made = [f"v{len(self.nodes)}_{k}" for k in range(outputs)]
         self.nodes.append(helper.make_node(op, list(inputs), made, domain=domain, **attributes))
         return made[0] if outputs == 1 else made
@@ -83,17 +85,27 @@ class Network:
         while not inputs[-1]:
             inputs.pop()
         domain = MICROSOFT if op == "FusedConv" else ""
-        return str(self.op(op, *inputs, domain=domain, kernel_shape=[kernel] * 2, group=group, **attributes))
+        return str(
+            self.op(
+                op, *inputs, domain=domain, kernel_shape=[kernel] * 2, group=group, **attributes
+            )
+        )
 
     def transposed(self, name: str, x: str, channels: int, out: int) -> str:
         """A transposed convolution, one of TRANSPOSED."""
         kernel, attributes = TRANSPOSED[name]
         weights = self.random(channels, out // attributes.get("group", 1), *kernel)
-        return str(self.op("ConvTranspose", x, weights, self.random(out), kernel_shape=kernel, **attributes))
+        return str(
+            self.op(
+                "ConvTranspose", x, weights, self.random(out), kernel_shape=kernel, **attributes
+            )
+        )
 
     def product(self, x: str, channels: int, out: int, *, bias: bool = True) -> str:
         """Rows times a matrix."""
-        made = self.op("MatMul", x, self.const(self.rng.standard_normal((channels, out)) / np.sqrt(channels)))
+        made = self.op(
+            "MatMul", x, self.const(self.rng.standard_normal((channels, out)) / np.sqrt(channels))
+        )
         return str(self.op("Add", made, self.random(out)) if bias else made)
 
     def mean_of_squares(self, x: str, axis: int = -1) -> str:
@@ -107,11 +119,15 @@ class Network:
         imports = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
-    def feeds(self, sizes: Mapping[str, int] | None = None, edges: bool = False) -> dict[str, Array]:
+    def feeds(
+        self, sizes: Mapping[str, int] | None = None, edges: bool = False
+    ) -> dict[str, Array]:
         """Inputs, symbols being of these sizes; with `edges` some elements are not finite."""
         found = {}
         for name, shape in self.inputs.items():
-            array = self.rng.standard_normal([d if isinstance(d, int) else (sizes or {})[d] for d in shape])
+            array = self.rng.standard_normal(
+                [d if isinstance(d, int) else (sizes or {})[d] for d in shape]
+            )
             if edges and array.size:
                 for value in (np.nan, np.inf, -np.inf):
                     array.flat[self.rng.integers(array.size)] = value
@@ -121,7 +137,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Found:
-    """A blocked area of a model, with its weights and the names of its images there, both by its own names."""
+    """A blocked area of a model, with its weights and the names of its images there, both by its
+    own names.
+    """
 
     area: Area
     constants: Mapping[str, Array]
@@ -129,7 +147,10 @@ class Found:
 
     def tensors(self, values: Mapping[str, Array]) -> list[Array]:
         """Its inputs, `values` being those of the model."""
-        return [self.constants[n] if n in self.constants else values[self.images[n]] for n in self.area.inputs]
+        return [
+            self.constants[n] if n in self.constants else values[self.images[n]]
+            for n in self.area.inputs
+        ]
 
     def feeds(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """The same without weights, by the names that they have in a model of call_of."""
@@ -142,13 +163,21 @@ def areas_of(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> list[Foun
     for location in blocked_locations(typed_model(model, "").main, kind):
         pairs = list(zip(location.area.inputs, location.inputs, strict=True))
         constants = {name: edge.constant() for name, edge in pairs if edge.is_constant}
-        found.append(Found(location.area, constants, {n: edge.name for n, edge in pairs if not edge.is_constant}))
+        found.append(
+            Found(
+                location.area,
+                constants,
+                {n: edge.name for n, edge in pairs if not edge.is_constant},
+            )
+        )
     return found
 
 
 def operators_in(network: Network, *outputs: str) -> list[list[str]]:
     """The operators of each blocked area of a network."""
-    return [[node.op_type for node in found.area.nodes] for found in areas_of(network.model(*outputs))]
+    return [
+        [node.op_type for node in found.area.nodes] for found in areas_of(network.model(*outputs))
+    ]
 
 
 def only_area(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> Found:
@@ -156,7 +185,9 @@ def only_area(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> Found:
     return found
 
 
-def values_of(model: onnx.ModelProto, feeds: Mapping[str, Array], names: Iterable[str]) -> dict[str, Array]:
+def values_of(
+    model: onnx.ModelProto, feeds: Mapping[str, Array], names: Iterable[str]
+) -> dict[str, Array]:
     """What onnxruntime computes of these values of a model, inputs among them."""
     inner = onnx.ModelProto()
     inner.CopyFrom(model)
@@ -164,7 +195,9 @@ def values_of(model: onnx.ModelProto, feeds: Mapping[str, Array], names: Iterabl
     del inner.graph.output[:]
     for name in wanted:
         inner.graph.output.add(name=name)
-    return dict(feeds) | (dict(zip(wanted, session(inner).run(None, dict(feeds)), strict=True)) if wanted else {})
+    return dict(feeds) | (
+        dict(zip(wanted, session(inner).run(None, dict(feeds)), strict=True)) if wanted else {}
+    )
 
 
 def program_of_area(area: Area) -> CProgram:
@@ -186,7 +219,9 @@ def difference(a: Array, b: Array) -> str:
     finite = np.isfinite(a) & np.isfinite(b)
     scale = float(np.abs(a[finite]).max(initial=1e-3))
     with np.errstate(invalid="ignore"):
-        wrong = np.where(finite, np.abs(a - b) > SHARE * scale, ~((a == b) | (np.isnan(a) & np.isnan(b))))
+        wrong = np.where(
+            finite, np.abs(a - b) > SHARE * scale, ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        )
     if not wrong.any():
         return ""
     at = tuple(np.argwhere(wrong)[0])
@@ -196,7 +231,9 @@ def difference(a: Array, b: Array) -> str:
 def check(area: Area, tensors: Sequence[Array]) -> CProgram:
     """Run the program of an area on its inputs, and compare it with onnxruntime."""
     program = program_of_area(area)
-    for k, (a, b) in enumerate(zip(wanted(area, tensors), Interpreter(program, tensors).run(), strict=True)):
+    for k, (a, b) in enumerate(
+        zip(wanted(area, tensors), Interpreter(program, tensors).run(), strict=True)
+    ):
         problem = difference(a, b)
         assert not problem, f"output {k}: {problem}"
     return program
@@ -213,7 +250,10 @@ def check_all(network: Network, sizes: Mapping[str, int]) -> None:
 
 
 def check_alone(
-    network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = ALGORITHMS
+    network: Network,
+    *outputs: str,
+    sizes: Mapping[str, int] | None = None,
+    kind: KernelKind = ALGORITHMS,
 ) -> CProgram:
     """The same of a network that is one area."""
     found = only_area(network.model(*outputs), kind)
@@ -238,7 +278,9 @@ def repeated(n: Network, heads: str, count: int, times: int, size: int) -> str:
     return str(n.op("Reshape", more, n.const([0, count * times, -1, size], np.int64)))
 
 
-def rotary(n: Network, x: str, cosines: str, sines: str, position: int = 0, **attributes: Any) -> str:
+def rotary(
+    n: Network, x: str, cosines: str, sines: str, position: int = 0, **attributes: Any
+) -> str:
     """Positions embedded in rows, or in their heads."""
     at = n.const([position], np.int64)
     return str(n.op("RotaryEmbedding", x, at, cosines, sines, domain=MICROSOFT, **attributes))

@@ -23,9 +23,11 @@ class _Image:
 
 
 class RandomNetwork:
-    """A network that grows by one operator after the other. `sizes` are those that its symbols stand for when it runs.
+    """A network that grows by one operator after the other. `sizes` are those that its symbols
+    stand for when it runs.
 
-    Where it is dynamic, sums of images of which nothing but the numbers says that they are of one size may be in it.
+    Where it is dynamic, sums of images of which nothing but the numbers says that they are of one
+    size may be in it.
     """
 
     def __init__(self, seed: str) -> None:
@@ -49,7 +51,9 @@ class RandomNetwork:
 
     def _input(self, height: int, width: int) -> None:
         channels = self.rng.choice(_CHANNELS)
-        shape = ("N", channels, "H", "W") if self.is_dynamic else (self.batch, channels, height, width)
+        shape = (
+            ("N", channels, "H", "W") if self.is_dynamic else (self.batch, channels, height, width)
+        )
         self.sizes |= {"H": height, "W": width}
         self.images.append(_Image(self.network.input(*shape), channels, height, width))
 
@@ -57,11 +61,15 @@ class RandomNetwork:
         """Rows from outside that are the only pixels of images."""
         channels = self.rng.choice(_CHANNELS)
         rows = self.network.input("N" if self.is_dynamic else self.batch, channels)
-        self._made(self.network.op("Unsqueeze", rows, self.network.const([2, 3], np.int64)), channels, 1, 1)
+        self._made(
+            self.network.op("Unsqueeze", rows, self.network.const([2, 3], np.int64)), channels, 1, 1
+        )
 
     def _finish(self) -> None:
         read = {name for node in self.network.nodes for name in node.input}
-        made = [image.name for image in self.images if image.name not in self.network.inputs] + self.rows
+        made = [
+            image.name for image in self.images if image.name not in self.network.inputs
+        ] + self.rows
         ends = [name for name in made if name not in read or self.rng.random() < 0.1]
         self.network.outputs = ends
 
@@ -85,7 +93,11 @@ class RandomNetwork:
 
     def _convolve(self, x: _Image) -> bool:
         rng, n = self.rng, self.network
-        kernel, stride, dilation = rng.choice((1, 1, 3, 3, 3, 5, 2)), rng.choice((1, 1, 1, 2)), rng.choice((1, 1, 1, 2))
+        kernel, stride, dilation = (
+            rng.choice((1, 1, 3, 3, 3, 5, 2)),
+            rng.choice((1, 1, 1, 2)),
+            rng.choice((1, 1, 1, 2)),
+        )
         reach = dilation * (kernel - 1) + 1
         pads = [reach // 2] * 4 if rng.random() < 0.8 else [rng.randint(0, 3) for _ in range(4)]
         height = x.height + pads[0] + pads[2] - reach
@@ -128,7 +140,11 @@ class RandomNetwork:
         return self._made(y, x.channels, x.height, x.width)
 
     def _alike(self, x: _Image) -> _Image | None:
-        same = [i for i in self.images if (i.channels, i.height, i.width) == (x.channels, x.height, x.width)]
+        same = [
+            i
+            for i in self.images
+            if (i.channels, i.height, i.width) == (x.channels, x.height, x.width)
+        ]
         others = [i for i in same if i is not x]
         if not others and not self.is_dynamic:  # as a block ends whose input is added
             name = self.network.conv(x.name, x.channels, x.channels, self.rng.choice((1, 3)))
@@ -139,12 +155,17 @@ class RandomNetwork:
     def _add(self, x: _Image) -> bool:
         y = self._alike(x)
         return y is not None and self._made(
-            self.network.op("Add", *self.rng.sample([x.name, y.name], 2)), x.channels, x.height, x.width
+            self.network.op("Add", *self.rng.sample([x.name, y.name], 2)),
+            x.channels,
+            x.height,
+            x.width,
         )
 
     def _multiply(self, x: _Image) -> bool:
         y = self._alike(x)
-        return y is not None and self._made(self.network.op("Mul", x.name, y.name), x.channels, x.height, x.width)
+        return y is not None and self._made(
+            self.network.op("Mul", x.name, y.name), x.channels, x.height, x.width
+        )
 
     def _pool(self, x: _Image) -> bool:
         rng = self.rng
@@ -157,7 +178,9 @@ class RandomNetwork:
         op = rng.choice(("MaxPool", "AveragePool"))
         if op == "AveragePool":
             given["count_include_pad"] = rng.choice((0, 1))
-        elif min(height, width) >= stride and max(pads) < kernel - 1:  # no window begins beside the image
+        elif (
+            min(height, width) >= stride and max(pads) < kernel - 1
+        ):  # no window begins beside the image
             given["ceil_mode"] = rng.choice((0, 1))
         beyond = (stride - 1) * given.get("ceil_mode", 0)
         sizes = ((size + beyond) // stride + 1 for size in (height, width))
@@ -169,12 +192,17 @@ class RandomNetwork:
         total = sum(part.channels for part in parts)
         if total > 160:
             return False
-        return self._made(self.network.op("Concat", *(p.name for p in parts), axis=1), total, x.height, x.width)
+        return self._made(
+            self.network.op("Concat", *(p.name for p in parts), axis=1), total, x.height, x.width
+        )
 
     def _split(self, x: _Image) -> bool:
         if x.channels < 3:
             return False
-        n, whole = self.network, x.channels % 16 == 0 and x.channels > 16 and self.rng.random() < 0.5
+        n, whole = (
+            self.network,
+            x.channels % 16 == 0 and x.channels > 16 and self.rng.random() < 0.5,
+        )
         first = 16 if whole else self.rng.randint(1, x.channels - 1)
         sizes = [first, x.channels - first]
         if self.rng.random() < 0.5:
@@ -191,7 +219,9 @@ class RandomNetwork:
         if not groups or (self.is_dynamic and self.rng.random() < 0.8):
             return False
         n, group = self.network, self.rng.choice(groups)
-        y = n.op("Reshape", x.name, n.const([-1, group, x.channels // group, x.height, x.width], "int64"))
+        y = n.op(
+            "Reshape", x.name, n.const([-1, group, x.channels // group, x.height, x.width], "int64")
+        )
         turned = n.op("Transpose", y, perm=[0, 2, 1, 3, 4])
         for z in (turned, *self.rng.sample([y, turned], self.rng.choice((0, 0, 1)))):
             z = n.op("Reshape", z, n.const([-1, x.channels, x.height, x.width], "int64"))
@@ -231,7 +261,9 @@ class RandomNetwork:
         how, shape = rng.choice((("Unsqueeze", [2, 3]), ("Reshape", [-1, channels, 1, 1])))
         y = n.op(how, y, n.const(shape, "int64"))
         self._made(y, channels, 1, 1)
-        return channels != x.channels or self._made(n.op("Mul", x.name, y), x.channels, x.height, x.width)
+        return channels != x.channels or self._made(
+            n.op("Mul", x.name, y), x.channels, x.height, x.width
+        )
 
     def _average(self, x: _Image) -> bool:
         return self._made(self.network.op("ReduceMean", x.name, axes=[2, 3]), x.channels, 1, 1)
@@ -240,7 +272,9 @@ class RandomNetwork:
         n = self.network
         variance = n.const(np.linspace(0.2, 1.5, x.channels))
         statistics = [*(n.random(x.channels) for _ in range(3)), variance]
-        return self._made(n.op("BatchNormalization", x.name, *statistics), x.channels, x.height, x.width)
+        return self._made(
+            n.op("BatchNormalization", x.name, *statistics), x.channels, x.height, x.width
+        )
 
     def _enlarge(self, x: _Image) -> bool:
         rows, columns = self.rng.randint(1, 3), self.rng.randint(1, 3)
@@ -254,14 +288,19 @@ class RandomNetwork:
         if x.height > 20 or x.width > 20:
             return False
         n, rng, out = self.network, self.rng, self.rng.choice(_CHANNELS)
-        kernel, strides = [rng.randint(1, 4), rng.randint(1, 4)], [rng.randint(1, 3), rng.randint(1, 3)]
+        kernel, strides = (
+            [rng.randint(1, 4), rng.randint(1, 4)],
+            [rng.randint(1, 3), rng.randint(1, 3)],
+        )
         pads = [rng.randint(0, (kernel[k % 2] - 1) // 2) for k in range(4)]
         more = [rng.randint(0, stride - 1) for stride in strides] if rng.random() < 0.3 else [0, 0]
         group = 2 if x.channels == 32 and rng.random() < 0.5 else 1
         out = 32 if group > 1 else out
         w = n.random(x.channels, out // group, *kernel)
         given = {"strides": strides, "pads": pads, "output_padding": more, "group": group}
-        y = n.op("ConvTranspose", x.name, w, *([n.random(out)] if rng.random() < 0.7 else []), **given)
+        y = n.op(
+            "ConvTranspose", x.name, w, *([n.random(out)] if rng.random() < 0.7 else []), **given
+        )
         height, width = (
             (size - 1) * strides[k] + kernel[k] - pads[k] - pads[k + 2] + more[k]
             for k, size in ((0, x.height), (1, x.width))
@@ -275,8 +314,14 @@ class RandomNetwork:
             how = rng.random()
             if how < 0.4:
                 bias = [n.random(out)] if rng.random() < 0.7 else []
-                y = n.op("LayerNormalization", y, n.random(out), *bias, epsilon=rng.choice((1e-5, 0.1)))
-                y = n.op(rng.choice(("Sigmoid", "LeakyRelu", "Relu")), y) if rng.random() < 0.3 else y
+                y = n.op(
+                    "LayerNormalization", y, n.random(out), *bias, epsilon=rng.choice((1e-5, 0.1))
+                )
+                y = (
+                    n.op(rng.choice(("Sigmoid", "LeakyRelu", "Relu")), y)
+                    if rng.random() < 0.3
+                    else y
+                )
             elif how < 0.8:
                 before, out = out, rng.choice(_CHANNELS)
                 y = n.product(y, before, out, bias=rng.random() < 0.7)

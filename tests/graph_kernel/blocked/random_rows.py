@@ -10,20 +10,36 @@ from networks import MICROSOFT, Network, heads_in_front, repeated, rotary
 
 _CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 33, 48, 64, 70, 96)
 _ROWS = (0, 1, 1, 2, 3, 5, 8, 14, 15, 29, 57)
-_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "Clip", "SiLU", "Gelu", "QuickGelu", "BiasGelu", "FastGelu")
+_ACTIVATIONS = (
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Clip",
+    "SiLU",
+    "Gelu",
+    "QuickGelu",
+    "BiasGelu",
+    "FastGelu",
+)
 
 
 class RandomRows:
-    """A network that grows by one operator after the other. `sizes` are those that its symbols stand for when it runs.
+    """A network that grows by one operator after the other. `sizes` are those that its symbols
+    stand for when it runs.
 
-    Where it is dynamic, sums of rows of which nothing but the numbers says that they are as many may be in it.
+    Where it is dynamic, sums of rows of which nothing but the numbers says that they are as many
+    may be in it.
     """
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)
         self.network = Network(seed=self.rng.randrange(2**31))
         self.rows: list[tuple[str, int]] = []  # with their channels
-        sizes = {"N": self.rng.choice((0, 1, 1, 2, 3)), "H": self.rng.choice((0, 1, 2, 4)), "M": self.rng.choice(_ROWS)}
+        sizes = {
+            "N": self.rng.choice((0, 1, 1, 2, 3)),
+            "H": self.rng.choice((0, 1, 2, 4)),
+            "M": self.rng.choice(_ROWS),
+        }
         rank = self.rng.choice((2, 2, 3, 3, 3, 4, 4))
         self.is_matrix, self.sizes = rank == 2, sizes
         outer = {2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank]
@@ -45,18 +61,25 @@ class RandomRows:
             way(*self.rng.choice(recent if self.rng.random() < 0.7 else self.rows))
         read = {name for node in self.network.nodes for name in node.input}
         made = [name for name, _ in self.rows if name not in self.network.inputs]
-        self.network.outputs = [name for name in made if name not in read or self.rng.random() < 0.1]
+        self.network.outputs = [
+            name for name in made if name not in read or self.rng.random() < 0.1
+        ]
 
     def _multiply(self, x: str, channels: int) -> None:
         out = self.rng.choice(_CHANNELS)
         if not self.is_matrix or self.rng.random() < 0.4:
-            self.rows.append((self.network.product(x, channels, out, bias=self.rng.random() < 0.6), out))
+            self.rows.append(
+                (self.network.product(x, channels, out, bias=self.rng.random() < 0.6), out)
+            )
             return
         n, is_transposed = self.network, self.rng.randint(0, 1)
         shape = (out, channels) if is_transposed else (channels, out)
         weights = n.const(n.rng.standard_normal(shape) / np.sqrt(channels))
         bias = self.rng.choice(([], [n.random(out)], [n.random(1, out)]))
-        fused: dict[str, Any] = {"domain": MICROSOFT, "activation": self.rng.choice(("Relu", "Tanh", "Sigmoid"))}
+        fused: dict[str, Any] = {
+            "domain": MICROSOFT,
+            "activation": self.rng.choice(("Relu", "Tanh", "Sigmoid")),
+        }
         op, how = ("FusedGemm", fused) if self.rng.random() < 0.3 else ("Gemm", {})
         self.rows.append((n.op(op, x, weights, *bias, transB=is_transposed, **how), out))
 
@@ -90,7 +113,12 @@ class RandomRows:
 
     def _number(self, x: str, channels: int) -> None:
         n = self.network
-        self.rows.append((n.op(self.rng.choice(("Add", "Mul", "Sub")), x, n.const(self.rng.uniform(-1, 1))), channels))
+        self.rows.append(
+            (
+                n.op(self.rng.choice(("Add", "Mul", "Sub")), x, n.const(self.rng.uniform(-1, 1))),
+                channels,
+            )
+        )
 
     def _normalize(self, x: str, channels: int) -> None:
         n = self.network
@@ -98,11 +126,22 @@ class RandomRows:
         how = {"axis": 1} if self.is_matrix and self.rng.random() < 0.5 else {}
         if self.rng.random() < 0.4:
             made = n.op(
-                "Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(self.rng.choice((1e-5, 0.1)))))
+                "Div",
+                x,
+                n.op(
+                    "Sqrt", n.op("Add", n.mean_of_squares(x), n.const(self.rng.choice((1e-5, 0.1))))
+                ),
             )
             self.rows.append((n.op("Mul", made, *bias) if bias else made, channels))
             return
-        made = n.op("LayerNormalization", x, n.random(channels), *bias, epsilon=self.rng.choice((1e-5, 0.1)), **how)
+        made = n.op(
+            "LayerNormalization",
+            x,
+            n.random(channels),
+            *bias,
+            epsilon=self.rng.choice((1e-5, 0.1)),
+            **how,
+        )
         self.rows.append((made, channels))
 
     def _join(self, x: str, channels: int) -> None:
@@ -113,7 +152,9 @@ class RandomRows:
     def _split(self, x: str, channels: int) -> None:
         if channels > 16:
             sizes = [16, channels - 16]
-            names = self.network.op("Split", x, self.network.const(sizes, "int64"), axis=-1, outputs=2)
+            names = self.network.op(
+                "Split", x, self.network.const(sizes, "int64"), axis=-1, outputs=2
+            )
             self.rows += zip(names, sizes, strict=True)
 
     def _attend(self, x: str, channels: int) -> None:
@@ -125,20 +166,27 @@ class RandomRows:
         batch, rows = self.outer
         more = []
         if self.rng.random() < 0.5:
-            more = ["", "", n.input(self.rng.choice((1, batch)), self.rng.choice((1, 2)), rows, rows)]
+            more = [
+                "",
+                "",
+                n.input(self.rng.choice((1, batch)), self.rng.choice((1, 2)), rows, rows),
+            ]
         how = {"scale": self.rng.choice((0.1, 1.0))} if self.rng.random() < 0.5 else {}
         made = n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=2, **how)
         self.rows.append((made, 2 * of_head if v == k else 64))
 
     def _attend_in_groups(self, x: str, channels: int) -> None:
-        """Heads of keys and values that count several times, and positions, as decoders have them."""
+        """Heads of keys and values that count several times, and positions, as decoders have
+        them.
+        """
         n, (batch, rows) = self.network, self.outer
         size, key_heads, is_empty = (
             self.rng.choice((32, 64)),
             self.rng.choice((1, 2)),
             not self.sizes["N"] * self.sizes["M"],
         )
-        times = 1 if is_empty else self.rng.choice((1, 2, 3))  # the Reshape behind an Expand takes no empty tensors
+        # the Reshape behind an Expand takes no empty tensors
+        times = 1 if is_empty else self.rng.choice((1, 2, 3))
         heads = times * key_heads
         q, k, v = (n.product(x, channels, size * count) for count in (heads, key_heads, key_heads))
         k, v = (heads_in_front(n, one, key_heads, size) for one in (k, v))
@@ -154,4 +202,6 @@ class RandomRows:
     def _clear(self, x: str, channels: int) -> None:
         n, (batch, rows) = self.network, self.outer
         chosen = n.input(self.rng.choice((1, batch)), self.rng.choice((1, rows)), 1)
-        self.rows.append((n.op("Where", n.op("Greater", chosen, n.const(0.0)), n.const(0.0), x), channels))
+        self.rows.append(
+            (n.op("Where", n.op("Greater", chosen, n.const(0.0)), n.const(0.0), x), channels)
+        )

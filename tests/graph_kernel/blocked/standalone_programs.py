@@ -1,4 +1,6 @@
-"""Programs without onnxruntime: with vectors of each width that the processor has, under sanitizers or not."""
+"""Programs without onnxruntime: with vectors of each width that the processor has, under sanitizers
+or not.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,12 @@ _REPLACED = {
     "sysconf(_SC_NPROCESSORS_ONLN)": "4",
     "GB_TASK_NS = 4000": "GB_TASK_NS = 1",  # so that small images have many tasks, too
     "GB_PAIRS = 2": "GB_PAIRS = 0",  # and chains
-    "GB_LEAST_GROUPS = 4": "GB_LEAST_GROUPS = 0",  # and are computed by Strassen's algorithm, on every processor
+    # and are computed by Strassen's algorithm, on every processor
+    "GB_LEAST_GROUPS = 4": "GB_LEAST_GROUPS = 0",
     PAYS_HERE: PAYS_EVERYWHERE,
 }
-# Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the steps are the same.
+# Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the
+# steps are the same.
 _MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i) made[i] = %s; (void)q; made; })"
 _EMULATED = {
     "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
@@ -42,7 +46,9 @@ _EMULATED = {
 
 @dataclass(frozen=True)
 class Processor:
-    """What compiles for a processor, what runs that here, and the widths of its vectors, by their numbers."""
+    """What compiles for a processor, what runs that here, and the widths of its vectors, by their
+    numbers.
+    """
 
     compiler: Sequence[str]
     runner: Sequence[str]
@@ -60,10 +66,16 @@ class Standalone:
     """An executable with the programs of areas."""
 
     def __init__(
-        self, areas: Sequence[Area], folder: Path, flags: Sequence[str] = (), processor: Processor | None = None
+        self,
+        areas: Sequence[Area],
+        folder: Path,
+        flags: Sequence[str] = (),
+        processor: Processor | None = None,
     ) -> None:
         processor = processor or native()
-        self.numbers = {name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))}
+        self.numbers = {
+            name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))
+        }
         text = source(areas)
         for what, by in _REPLACED.items():
             assert text.count(what) == 1
@@ -79,31 +91,50 @@ class Standalone:
         self._command = [*processor.runner, str(program)]
         file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]
-        command = [*processor.compiler, *own, *flags, "-o", str(program), str(file), "-lm", "-pthread"]
+        command = [
+            *processor.compiler,
+            *own,
+            *flags,
+            "-o",
+            str(program),
+            str(file),
+            "-lm",
+            "-pthread",
+        ]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not made.returncode, made.stderr
 
     def run(self, area: Area, tensors: Sequence[Array], width: int = 0) -> list[Array]:
-        """The outputs of an area for these inputs. Raises AssertionError with what the program says."""
+        """The outputs of an area for these inputs. Raises AssertionError with what the program
+        says.
+        """
         given = {
             name: np.asarray(t, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
             for name, t in zip(area.inputs, tensors, strict=True)
         }
         call = standalone.call(self.numbers[area.name], area, given)
-        done = subprocess.run([*self._command, str(width)], input=call, capture_output=True, check=False)
-        assert not done.returncode, f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
+        done = subprocess.run(
+            [*self._command, str(width)], input=call, capture_output=True, check=False
+        )
+        assert not done.returncode, (
+            f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
+        )
         return standalone.outputs(area, done.stdout)
 
 
 def widths() -> list[int]:
-    """The numbers of the widths that can be run here. The widest one is emulated if the processor does not have it."""
+    """The numbers of the widths that can be run here. The widest one is emulated if the processor
+    does not have it.
+    """
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return [0]
     return [0, 1, 2] if {"avx2", "fma"} <= _instructions() else [0, 2]
 
 
 def has_512() -> bool:
-    """Whether the processor has vectors of 16; those that are emulated round products before they add."""
+    """Whether the processor has vectors of 16; those that are emulated round products before they
+    add.
+    """
     return {"avx512f", "avx512dq", "avx512vl"} <= _instructions()
 
 

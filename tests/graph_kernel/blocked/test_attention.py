@@ -1,4 +1,6 @@
-"""Attention between products: programs without onnxruntime, of each width, against onnxruntime's operator."""
+"""Attention between products: programs without onnxruntime, of each width, against onnxruntime's
+operator.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,19 @@ SIZES = ({"B": 1, "Q": 1, "K": 1}, {"B": 2, "Q": 7, "K": 7}, {"B": 1, "Q": 15, "
 Inputs = Callable[[Network, str, str, str], list[str]]
 
 
-def attend(n: Network, q: str, k: str, v: str, *more: str, heads: int = 2, **attributes: object) -> str:
-    return str(n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=heads, **attributes))
+def attend(
+    n: Network, q: str, k: str, v: str, *more: str, heads: int = 2, **attributes: object
+) -> str:
+    return str(
+        n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=heads, **attributes)
+    )
 
 
 @dataclass(frozen=True)
 class Form:
-    """Attention of 2 heads of 32 channels: what it is given besides, and how many channels all heads make."""
+    """Attention of 2 heads of 32 channels: what it is given besides, and how many channels all
+    heads make.
+    """
 
     bias: tuple[int | str, ...] = ()
     channels: int = 64
@@ -105,7 +113,9 @@ def feeds_of(form: Form, sizes: dict[str, int], *, hides: bool = False) -> dict[
 def test_steps(name: str, found: dict[str, Found]) -> None:
     one = found[name]
     program = check(one.area, one.tensors(feeds_of(FORMS[name], {"B": 2, "Q": 5, "K": 9})))
-    assert kinds_of(program).count("ATTENTION") == 1 and kinds_of(program).endswith("ATTENTION PRODUCT")
+    assert kinds_of(program).count("ATTENTION") == 1 and kinds_of(program).endswith(
+        "ATTENTION PRODUCT"
+    )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -126,7 +136,10 @@ def test_large_scores(found: dict[str, Found], programs: Standalone) -> None:
     """Of which exponentials would be infinite, or zero."""
     one = found["bias"]
     for factor in (1e3, 1e18):
-        feeds = {name: array * np.float32(factor) for name, array in feeds_of(FORMS["bias"], SIZES[2]).items()}
+        feeds = {
+            name: array * np.float32(factor)
+            for name, array in feeds_of(FORMS["bias"], SIZES[2]).items()
+        }
         tensors = one.tensors(feeds)
         (plain,) = wanted(one.area, tensors)
         for width in widths():
@@ -142,7 +155,9 @@ def of_many_keys() -> Network:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_many_keys_and_large_values(programs: Standalone) -> None:
-    """Shares are multiplied with values, not what is divided afterwards; and errors do not grow with the keys."""
+    """Shares are multiplied with values, not what is divided afterwards; and errors do not grow
+    with the keys.
+    """
     n = of_many_keys()
     one = only_area(n.model())
     for keys, size in ((5000, 0.1), (40, 1e37)):
@@ -150,7 +165,8 @@ def test_many_keys_and_large_values(programs: Standalone) -> None:
         values = {name: array * np.float32(0) for name, array in n.feeds(sizes).items()}
         name = list(values)[-1]
         values[name] += np.float32(size)
-        mean = size * list(n.weights.values())[-1].astype(np.float64).sum(axis=0)  # of rows that are all the same
+        # of rows that are all the same
+        mean = size * list(n.weights.values())[-1].astype(np.float64).sum(axis=0)
         for width in widths():
             (made,) = programs.run(one.area, one.tensors(values), width)
             assert np.abs(made - mean).max() <= 1e-5 * np.abs(mean).max()
@@ -158,8 +174,12 @@ def test_many_keys_and_large_values(programs: Standalone) -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rows_that_are_not_finite_are_alone(value: float, found: dict[str, Found], programs: Standalone) -> None:
-    """A score that is NaN or +∞ makes its query NaN, and so do keys that are all hidden; others stay as they are."""
+def test_rows_that_are_not_finite_are_alone(
+    value: float, found: dict[str, Found], programs: Standalone
+) -> None:
+    """A score that is NaN or +∞ makes its query NaN, and so do keys that are all hidden; others
+    stay as they are.
+    """
     one = found["bias"]
     feeds = feeds_of(FORMS["bias"], SIZES[2])
     feeds[list(feeds)[-1]][0, 1, 4, :] = value
@@ -171,8 +191,9 @@ def test_rows_that_are_not_finite_are_alone(value: float, found: dict[str, Found
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_kernels(found: dict[str, Found]) -> None:
-    """In onnxruntime, with the library and without: in one session, whose sizes change from run to run, be it those of
-    what is added to scores alone."""
+    """In onnxruntime, with the library and without: in one session, whose sizes change from run to
+    run, be it those of what is added to scores alone.
+    """
     one = found["bias"]
     built = build([one.area])
     assert not built.failed and saved_by_program(one.area) > 0
@@ -193,8 +214,12 @@ def run_with(one: Found, feeds: dict[str, Array]) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize(("operand", "wrong"), [(0, {"B": 2}), (1, {"B": 2}), (0, {"Q": 4}), (1, {"K": 8})])
-def test_rows_that_do_not_fit_are_an_error(operand: int, wrong: dict[str, int], found: dict[str, Found]) -> None:
+@pytest.mark.parametrize(
+    ("operand", "wrong"), [(0, {"B": 2}), (1, {"B": 2}), (0, {"Q": 4}), (1, {"K": 8})]
+)
+def test_rows_that_do_not_fit_are_an_error(
+    operand: int, wrong: dict[str, int], found: dict[str, Found]
+) -> None:
     form, sizes = FORMS["bias_of_all_heads"], {"B": 1, "Q": 5, "K": 9}
     feeds, other = feeds_of(form, sizes), feeds_of(form, sizes | wrong)
     name = list(feeds)[operand]
@@ -204,7 +229,9 @@ def test_rows_that_do_not_fit_are_an_error(operand: int, wrong: dict[str, int], 
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("shape", [(3, 1, 5, 9), (1, 3, 5, 9), (1, 1, 1, 9)])
-def test_a_bias_that_does_not_fit_is_an_error(shape: tuple[int, ...], found: dict[str, Found]) -> None:
+def test_a_bias_that_does_not_fit_is_an_error(
+    shape: tuple[int, ...], found: dict[str, Found]
+) -> None:
     feeds = feeds_of(FORMS["bias_of_all_heads"], {"B": 1, "Q": 5, "K": 9})
     with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run_with(found["bias_of_all_heads"], feeds | {list(feeds)[-1]: np.zeros(shape, np.float32)})
@@ -248,11 +275,18 @@ STAYS: dict[str, Callable[[Network, str, str, str], str]] = {
     "own_bias": lambda n, q, k, v: attend(n, q, k, v, n.random(192)),
     "only_keys_before": lambda n, q, k, v: attend(n, q, k, v, unidirectional=1),
     "hands_out_keys": hands_out_keys,
-    "one_number_for_all_scores": lambda n, q, k, v: attend(n, q, k, v, "", "", n.const(np.ones((1, 1, 1, 1)))),
+    "one_number_for_all_scores": lambda n, q, k, v: attend(
+        n, q, k, v, "", "", n.const(np.ones((1, 1, 1, 1)))
+    ),
     "parts_of_blocks": lambda n, q, k, v: attend(n, q, k, v, heads=8),
-    "heads_apart": lambda n, q, k, v: attend(n, q, n.input("B", 2, "Q", 32), n.input("B", 2, "Q", 32)),
+    "heads_apart": lambda n, q, k, v: attend(
+        n, q, n.input("B", 2, "Q", 32), n.input("B", 2, "Q", 32)
+    ),
     "queries_keys_and_values_in_one": lambda n, q, k, v: attend(
-        n, n.op("Reshape", n.op("Concat", q, k, v, axis=-1), n.const([0, 0, 2, 3, 32], np.int64)), "", ""
+        n,
+        n.op("Reshape", n.op("Concat", q, k, v, axis=-1), n.const([0, 0, 2, 3, 32], np.int64)),
+        "",
+        "",
     ),
 }
 
@@ -266,12 +300,20 @@ def test_what_stays_with_onnxruntime(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [("B", "B", "B", "Q", "K", "V"), ("B", "C", "C", "Q", "K", "K"), ("B", "B", "C", "Q", "K", "K")]
+    "rows",
+    [
+        ("B", "B", "B", "Q", "K", "V"),
+        ("B", "C", "C", "Q", "K", "K"),
+        ("B", "B", "C", "Q", "K", "K"),
+    ],
 )
 def test_sizes_that_are_not_known_to_be_the_same_are_not_taken(rows: tuple[str, ...]) -> None:
     """The batches of all operands, and as many keys as values."""
     n = Network()
-    q, k, v = (n.product(n.input(batch, length, 40), 40, 64) for batch, length in zip(rows[:3], rows[3:], strict=True))
+    q, k, v = (
+        n.product(n.input(batch, length, 40), 40, 64)
+        for batch, length in zip(rows[:3], rows[3:], strict=True)
+    )
     n.outputs = [n.product(attend(n, q, k, v), 64, 48)]
     assert not is_taken(n)
 

@@ -1,4 +1,6 @@
-"""What is in a cluster, and what stays outside; each thing that keeps an operator out is here alone."""
+"""What is in a cluster, and what stays outside; each thing that keeps an operator out is here
+alone.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from fusionc.passes import PASSES
 from fusionc.rewrite.log import RewriteLog
 from fusionc.shapes.inference import typed_model
 
-Form = Callable[[Network, str], str]  # an operator behind a convolution with 32 channels of 6×6 pixels
+# an operator behind a convolution with 32 channels of 6×6 pixels
+Form = Callable[[Network, str], str]
 
 
 def resized(n: Network, x: str, scales: list[float], **attributes: object) -> str:
@@ -33,16 +36,24 @@ STRANGE: dict[str, Form] = {
     "groups that begin anywhere": lambda n, x: n.conv(x, 32, 48, group=2),
     "weights that are computed": lambda n, x: n.op("Conv", x, n.op("Neg", n.random(16, 32, 1, 1))),
     "pads that are too wide": lambda n, x: n.conv(x, 32, 16, pads=[17, 0, 0, 0]),
-    "a transposed kernel with gaps": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 3, 3), dilations=[2, 2]),
-    "groups of a ConvTranspose": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], group=2),
+    "a transposed kernel with gaps": lambda n, x: n.op(
+        "ConvTranspose", x, n.random(32, 8, 3, 3), dilations=[2, 2]
+    ),
+    "groups of a ConvTranspose": lambda n, x: n.op(
+        "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], group=2
+    ),
     "a border that follows from a size": lambda n, x: n.op(
         "ConvTranspose", x, n.random(32, 8, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"
     ),
-    "a transposed kernel that reaches far": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 19, 1)),
+    "a transposed kernel that reaches far": lambda n, x: n.op(
+        "ConvTranspose", x, n.random(32, 8, 19, 1)
+    ),
     "an output shape": lambda n, x: n.op(
         "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], output_shape=[12, 12]
     ),
-    "means that round up": lambda n, x: n.op("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "means that round up": lambda n, x: n.op(
+        "AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1
+    ),
     "a rule for borders that rounds up": lambda n, x: n.op(
         "MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, auto_pad="VALID"
     ),
@@ -53,7 +64,9 @@ STRANGE: dict[str, Form] = {
         "MaxPool", n.op("GlobalMaxPool", x), kernel_shape=[2, 2], strides=[2, 2]
     ),
     "a pool with dilations": lambda n, x: n.op("MaxPool", x, kernel_shape=[2, 2], dilations=[2, 2]),
-    "the places of what is largest": lambda n, x: n.op("MaxPool", x, kernel_shape=[2, 2], outputs=2)[0],
+    "the places of what is largest": lambda n, x: n.op(
+        "MaxPool", x, kernel_shape=[2, 2], outputs=2
+    )[0],
     "a mean over channels": lambda n, x: n.op("ReduceMean", x, axes=[1]),
     "a mean over rows": lambda n, x: n.op("ReduceMean", x, axes=[2]),
     "a mean without its axis": lambda n, x: n.op("ReduceMean", x, axes=[2], keepdims=0),
@@ -73,7 +86,9 @@ STRANGE: dict[str, Form] = {
     "a factor that is not whole": lambda n, x: resized(n, x, [1, 1, 1.5, 2], **REPEATED),
     "a smaller image": lambda n, x: resized(n, x, [1, 1, 0.5, 0.5], **REPEATED),
     "more channels": lambda n, x: resized(n, x, [1, 2, 2, 2], **REPEATED),
-    "another way to round": lambda n, x: resized(n, x, [1, 1, 2, 2], **{**REPEATED, "nearest_mode": "ceil"}),
+    "another way to round": lambda n, x: resized(
+        n, x, [1, 1, 2, 2], **{**REPEATED, "nearest_mode": "ceil"}
+    ),
     "a factor that rounding spoils": lambda n, x: resized(
         n, x, [1, 1, 3, 3], **{**REPEATED, "nearest_mode": "round_prefer_floor"}
     ),
@@ -134,7 +149,9 @@ OF_A_CONSTANT: dict[str, Form] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(), (6,), (6, 6), (32, 6, 6), (1, 1, 1, 1), (1, 32, 6, 6)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(), (6,), (6, 6), (32, 6, 6), (1, 1, 1, 1), (1, 32, 6, 6)], ids=str
+)
 @pytest.mark.parametrize("op", OF_A_CONSTANT)
 def test_what_is_computed_of_a_constant(op: str, shape: tuple[int, ...]) -> None:
     n = Network()
@@ -147,20 +164,27 @@ def test_what_is_computed_of_a_constant(op: str, shape: tuple[int, ...]) -> None
 def test_channels_have_to_be_known() -> None:
     n = Network()
     x = n.op("Relu", n.op("Conv", n.input(1, "C", 6, 6), n.random(32, 16, 3, 3)))
-    assert operators_in(n, n.op("Sigmoid", n.op("Conv", x, n.random(8, 32, 1, 1)))) == [["Relu", "Conv", "Sigmoid"]]
+    assert operators_in(n, n.op("Sigmoid", n.op("Conv", x, n.random(8, 32, 1, 1)))) == [
+        ["Relu", "Conv", "Sigmoid"]
+    ]
 
 
 def test_weights_that_the_caller_can_override_stay_outside() -> None:
     n = Network()
     model = n.model(n.op("Relu", n.conv(n.input(1, 16, 6, 6), 16, 32)))
     tensor = model.graph.initializer[0]
-    model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    model.graph.input.append(
+        helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+    )
     assert areas_of(model) == []
 
 
 def test_a_cluster_needs_a_convolution() -> None:
     n = Network()
-    assert operators_in(n, n.op("Sigmoid", n.op("MaxPool", n.input(1, 16, 6, 6), kernel_shape=[2, 2]))) == []
+    assert (
+        operators_in(n, n.op("Sigmoid", n.op("MaxPool", n.input(1, 16, 6, 6), kernel_shape=[2, 2])))
+        == []
+    )
 
 
 def test_a_convolution_alone_is_no_cluster() -> None:
@@ -236,11 +260,15 @@ def test_layers_of_equal_shapes_share_a_program() -> None:
 
 
 def fused(model: onnx.ModelProto, *off: str) -> dict[str, tuple[int, int]]:
-    """How often each pass of areas matched and took effect, as with kernels, which are not built."""
+    """How often each pass of areas matched and took effect, as with kernels, which are not
+    built.
+    """
     registry = {p.name: p for p in PASSES}
     enabled = frozenset(p.name for p in PASSES if p.default != "off").difference(off)
     flags = Flags(opt_level=2)
-    fusion = GraphKernelFusion(flags, Stages(flags), registry, enabled, reason_against, Savings().of, has_programs=True)
+    fusion = GraphKernelFusion(
+        flags, Stages(flags), registry, enabled, reason_against, Savings().of, has_programs=True
+    )
     counts = fusion.run(typed_model(model, ""), RewriteLog()).counts
     return {c.pass_name: (c.matched, c.effected) for c in counts if c.matched}
 

@@ -64,10 +64,15 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("shape", [(3, 5, 1), (2, 4, 1), (2, 5, 2)])
-def test_sizes_that_do_not_fit_are_an_error(shape: tuple[int, ...], found: dict[str, Found], library: Path) -> None:
+def test_sizes_that_do_not_fit_are_an_error(
+    shape: tuple[int, ...], found: dict[str, Found], library: Path
+) -> None:
     one, n = found["rows"], network(FORMS["rows"])
     feeds = values_of(n.model(), n.feeds({"B": 2, "M": 5}), one.images.values())
-    feeds = {name: np.zeros(shape, bool) if array.dtype == bool else array for name, array in feeds.items()}
+    feeds = {
+        name: np.zeros(shape, bool) if array.dtype == bool else array
+        for name, array in feeds.items()
+    }
     given = session(call_of(one), library)
     with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         given.run(None, one.feeds(feeds))

@@ -20,13 +20,17 @@ from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.source import units
 from fusionc.graph_kernel.library.build_library import build
 
-_SETS = [set(some) for count in range(len(StepFamily) + 1) for some in combinations(StepFamily, count)]
+_SETS = [
+    set(some) for count in range(len(StepFamily) + 1) for some in combinations(StepFamily, count)
+]
 
 
 def _convolution(channels: int = 16, group: int = 1) -> Found:
     n = Network()
     x = n.input(1, channels, 7, 7)
-    return only_area(n.model(n.op("Relu", n.conv(x, channels, channels, 3 if group > 1 else 1, group=group))))
+    return only_area(
+        n.model(n.op("Relu", n.conv(x, channels, channels, 3 if group > 1 else 1, group=group)))
+    )
 
 
 def _winograd() -> Found:
@@ -44,7 +48,9 @@ def _attention() -> Found:
 
 def _product(channels: int = 32) -> Found:
     n = Network()
-    return only_area(n.model(n.op("Relu", n.product(n.input(1, 400, channels), channels, channels))))
+    return only_area(
+        n.model(n.op("Relu", n.product(n.input(1, 400, channels), channels, channels)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,10 +70,13 @@ def test_the_families_of_a_program(make: Callable[[], Found], families: set[Step
     assert families_of(program_of(found.area).program) == families
     texts = {unit.text for unit in units([found.area]) if unit.contents is Contents.STEPS}
     assert texts == set(width_texts(families))
-    assert len(texts) == len(width_texts(())) // 3 * (3 + len(families))  # of all programs there are three
+    # of all programs there are three
+    assert len(texts) == len(width_texts(())) // 3 * (3 + len(families))
 
 
-@pytest.mark.parametrize("families", _SETS, ids=lambda some: "+".join(sorted(f.value for f in some)) or "none")
+@pytest.mark.parametrize(
+    "families", _SETS, ids=lambda some: "+".join(sorted(f.value for f in some)) or "none"
+)
 def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
     """Else the library would not load: each text is compiled without the others."""
     has = {f"GB_HAS_{family.name}": family in families for family in StepFamily}
@@ -78,7 +87,11 @@ def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
         elif is_taken:
             named.update(re.findall(r"= GB\((\w+)\)", line))
     defined = set(
-        re.findall(r"^(?!static|GK_INLINE)\w.*? \*?GB\((\w+)\)\(.*\{", "\n".join(width_texts(families)), re.M)
+        re.findall(
+            r"^(?!static|GK_INLINE)\w.*? \*?GB\((\w+)\)\(.*\{",
+            "\n".join(width_texts(families)),
+            re.M,
+        )
     )
     assert named <= defined
     assert len(named) > 12
@@ -87,7 +100,10 @@ def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_a_library_without_any_of_them() -> None:
     found = _product()
-    tensors = [np.random.default_rng(0).standard_normal((1, 400, 32)).astype(np.float32), *found.constants.values()]
+    tensors = [
+        np.random.default_rng(0).standard_normal((1, 400, 32)).astype(np.float32),
+        *found.constants.values(),
+    ]
     library = build([found.area]).library
     (made,), (plain,) = run_kernel(found, tensors, library), wanted(found.area, tensors)
     assert library and not difference(plain, made)

@@ -1,4 +1,6 @@
-"""Heads that stand in front of rows, that count several times, and that know their positions: between products."""
+"""Heads that stand in front of rows, that count several times, and that know their positions:
+between products.
+"""
 
 from __future__ import annotations
 
@@ -39,11 +41,15 @@ def tables(n: Network, rows: int | str = "S", columns: int = SIZE // 2) -> tuple
     return n.input(rows, columns), n.input(rows, columns)
 
 
-def decoder(n: Network, x: str, key_heads: int = 2, *, is_known: bool = False, is_masked: bool = False) -> str:
+def decoder(
+    n: Network, x: str, key_heads: int = 2, *, is_known: bool = False, is_masked: bool = False
+) -> str:
     """Attention as a decoder has it: positions, and keys and values that count several times."""
     times = HEADS // key_heads
     q = n.product(x, 40, HEADS * SIZE)
-    k, v = (heads_in_front(n, n.product(x, 40, key_heads * SIZE), key_heads, SIZE) for _ in range(2))
+    k, v = (
+        heads_in_front(n, n.product(x, 40, key_heads * SIZE), key_heads, SIZE) for _ in range(2)
+    )
     angles = np.linspace(0, 9, 150 * SIZE // 2).reshape(150, -1)
     both = (n.const(np.cos(angles)), n.const(np.sin(angles))) if is_known else tables(n)
     q, k = rotary(n, q, *both, num_heads=HEADS), rotary(n, k, *both)
@@ -76,7 +82,9 @@ def values_for_two(n: Network, x: str) -> str:
 
 
 def of_one_product(n: Network, x: str) -> str:
-    q, k, v = n.op("Split", n.product(x, 40, 512), n.const([256, 128, 128], np.int64), axis=-1, outputs=3)
+    q, k, v = n.op(
+        "Split", n.product(x, 40, 512), n.const([256, 128, 128], np.int64), axis=-1, outputs=3
+    )
     k, v = (repeated(n, heads_in_front(n, one, 2, SIZE), 2, 2, SIZE) for one in (k, v))
     return attend(n, rotary(n, q, *tables(n)), k, v)
 
@@ -117,7 +125,8 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
     given = [session(call_of(one), registered) for registered in (library, None)]
     has_attention = any(node.op_type == "MultiHeadAttention" for node in n.nodes)
     assert (saved_by_program(one.area) > 0) == has_attention
-    has_repeated = any(node.op_type == "Expand" for node in n.nodes)  # a Reshape behind it takes no empty tensors
+    # a Reshape behind it takes no empty tensors
+    has_repeated = any(node.op_type == "Expand" for node in n.nodes)
     for sizes in SIZES:
         if has_repeated and not all(sizes.values()):
             continue
@@ -133,7 +142,9 @@ def test_nothing_is_moved(found: dict[str, Found]) -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("table", [1, 2])
-def test_fewer_positions_than_rows_are_an_error(table: int, found: dict[str, Found], library: Path) -> None:
+def test_fewer_positions_than_rows_are_an_error(
+    table: int, found: dict[str, Found], library: Path
+) -> None:
     one, n = found["decoder"], network(decoder)
     feeds = n.feeds({"B": 2, "S": 5})
     name = list(feeds)[table]
@@ -150,14 +161,18 @@ def hands_out_heads(n: Network, x: str) -> str:
 
 def repeats_all_heads_in_turn(n: Network, x: str) -> str:
     """Not each of them: head 0, 1, 0, 1."""
-    apart = n.op("Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), n.const([1], np.int64))
+    apart = n.op(
+        "Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), n.const([1], np.int64)
+    )
     more = n.op("Expand", apart, n.const([1, 2, 1, 1, 1], np.int64))
     k = n.op("Reshape", more, n.const([0, 4, -1, SIZE], np.int64))
     return attend(n, n.product(x, 40, 256), k, k)
 
 
 def repeats_batches(n: Network, x: str) -> str:
-    apart = n.op("Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), n.const([2], np.int64))
+    apart = n.op(
+        "Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), n.const([2], np.int64)
+    )
     k = n.op("Expand", apart, n.const([2, 1, 2, 1, 1], np.int64))
     k = n.op("Reshape", k, n.const([0, 4, -1, SIZE], np.int64))
     return attend(n, n.product(x, 40, 256), k, k)
@@ -165,7 +180,9 @@ def repeats_batches(n: Network, x: str) -> str:
 
 def turns_rows(n: Network, x: str) -> str:
     """Heads of which the rows are taken for channels."""
-    made = n.op("Transpose", heads_in_front(n, n.product(x, 40, 256), HEADS, SIZE), perm=[0, 1, 3, 2])
+    made = n.op(
+        "Transpose", heads_in_front(n, n.product(x, 40, 256), HEADS, SIZE), perm=[0, 1, 3, 2]
+    )
     made = n.op("Transpose", made, perm=[0, 1, 3, 2])
     return attend(n, n.product(x, 40, 256), made, made)
 
@@ -177,7 +194,9 @@ STAYS: dict[str, tuple[str, Callable[[Network, str], str]]] = {  # the operator 
     "turned": ("Transpose", turns_rows),
     "heads_of_another_number": (
         "MultiHeadAttention",
-        lambda n, x: attend(n, n.product(x, 40, 256), *[heads_in_front(n, n.product(x, 40, 256), 8, 32)] * 2),
+        lambda n, x: attend(
+            n, n.product(x, 40, 256), *[heads_in_front(n, n.product(x, 40, 256), 8, 32)] * 2
+        ),
     ),
     "interleaved": (
         "RotaryEmbedding",
@@ -185,9 +204,14 @@ STAYS: dict[str, tuple[str, Callable[[Network, str], str]]] = {  # the operator 
     ),
     "of_part_of_a_head": (
         "RotaryEmbedding",
-        lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n, columns=16), num_heads=4, rotary_embedding_dim=32),
+        lambda n, x: rotary(
+            n, n.product(x, 40, 256), *tables(n, columns=16), num_heads=4, rotary_embedding_dim=32
+        ),
     ),
-    "scaled": ("RotaryEmbedding", lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n), scale=0.5)),
+    "scaled": (
+        "RotaryEmbedding",
+        lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n), scale=0.5),
+    ),
     "from_another_position": (
         "RotaryEmbedding",
         lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n, 160), position=1),
@@ -206,14 +230,18 @@ def test_an_axis_to_repeat_heads_may_be_an_attribute() -> None:
     k = n.op("Expand", k, n.const([1, 1, 2, 1, 1], np.int64))
     k = n.op("Reshape", k, n.const([0, 4, -1, SIZE], np.int64))
     n.outputs = [n.product(attend(n, n.product(x, 40, 256), k, k), 256, 24)]
-    assert kinds_of(check_alone(n, *n.outputs, sizes={"B": 2, "S": 7})).endswith("PRODUCT ATTENTION PRODUCT")
+    assert kinds_of(check_alone(n, *n.outputs, sizes={"B": 2, "S": 7})).endswith(
+        "PRODUCT ATTENTION PRODUCT"
+    )
 
 
 def test_rows_and_columns_are_no_groups_of_channels() -> None:
     """Of images whose channels are the last axis, though there are as many rows as channels."""
     n = Network(seed=8)
     x = n.op("Transpose", n.conv(n.input("B", 32, 32, 32), 32, 32), perm=[0, 2, 3, 1])
-    x = n.op("Transpose", n.op("Reshape", x, n.const([0, 4, 8, 32, 32], np.int64)), perm=[0, 2, 1, 3, 4])
+    x = n.op(
+        "Transpose", n.op("Reshape", x, n.const([0, 4, 8, 32, 32], np.int64)), perm=[0, 2, 1, 3, 4]
+    )
     n.outputs = [n.conv(n.op("Reshape", x, n.const([0, 32, 32, 32], np.int64)), 32, 16)]
     check_all(n, {"B": 2})
     assert not any("Reshape" in operators for operators in operators_in(n))
@@ -228,7 +256,9 @@ def test_attention_behind_images_is_an_area_of_its_own() -> None:
     made = n.product(attend(n, n.product(x, 40, 256), k, v), 256, 24)
     n.outputs = [n.op("Reshape", made, n.const([0, 8, 8, 24], np.int64))]
     check_all(n, {"B": 2})
-    assert any("MultiHeadAttention" in operators and "MatMul" in operators for operators in operators_in(n))
+    assert any(
+        "MultiHeadAttention" in operators and "MatMul" in operators for operators in operators_in(n)
+    )
 
 
 def test_what_heads_are_for_may_be_a_product() -> None:

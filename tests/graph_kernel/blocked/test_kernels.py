@@ -54,7 +54,9 @@ def mixed(channels: int) -> Network:
         n.const([1, 1, 1, 3]),
         **REPEATED,
     )
-    other = n.op("Resize", n.conv(z, 32, 16, 2, pads=[0, 0, 1, 1]), "", n.const([1, 1, 2, 6]), **REPEATED)
+    other = n.op(
+        "Resize", n.conv(z, 32, 16, 2, pads=[0, 0, 1, 1]), "", n.const([1, 1, 2, 6]), **REPEATED
+    )
     joined = n.op("Concat", large, n.op("Tanh", other), large, axis=1)
     a, b = n.op("Split", joined, n.const([16, 32], np.int64), axis=1, outputs=2)
     n.outputs = [y, n.op("Gelu", n.conv(b, 32, 40), domain=MICROSOFT), n.op("HardSwish", a)]
@@ -107,7 +109,10 @@ def spare() -> Network:
     n = Network(seed=3)
     x = n.op("Sigmoid", n.conv(n.conv(n.input("N", 5, "H", "W"), 5, 21), 21, 21, group=21))
     y = n.op("Relu", n.conv(n.op("Add", n.conv(n.input("N", 5, "H", "W"), 5, 21), x), 21, 19))
-    n.outputs = [n.op("ConvTranspose", y, n.random(19, 18, 2, 2), strides=[2, 2]), n.conv(y, 19, 17)]
+    n.outputs = [
+        n.op("ConvTranspose", y, n.random(19, 18, 2, 2), strides=[2, 2]),
+        n.conv(y, 19, 17),
+    ]
     return n
 
 
@@ -120,12 +125,17 @@ def convnext() -> Network:
         y = n.op("LayerNormalization", y, n.random(40), n.random(40))
         y = n.product(n.op("Gelu", n.product(y, 40, 72), domain=MICROSOFT), 72, 40)
         x = n.op("Add", n.op("Transpose", y, perm=[0, 3, 1, 2]), x)
-    n.outputs = [x, n.op("LayerNormalization", n.op("Transpose", x, perm=[0, 2, 3, 1]), n.random(40))]
+    n.outputs = [
+        x,
+        n.op("LayerNormalization", n.op("Transpose", x, perm=[0, 2, 3, 1]), n.random(40)),
+    ]
     return n
 
 
 def gated() -> Network:
-    """What is not zero for zero, in front of what takes all channels together; they are no whole number of blocks."""
+    """What is not zero for zero, in front of what takes all channels together; they are no whole
+    number of blocks.
+    """
     n = Network(seed=8)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 20, 1)
     y = n.op("Transpose", n.op("Sigmoid", n.op("Add", x, n.conv(x, 20, 20))), perm=[0, 2, 3, 1])
@@ -136,20 +146,29 @@ def gated() -> Network:
 
 
 def bottlenecks() -> Network:
-    """Products of pixels: of so many channels that sums are made in parts, and short rows that get a border."""
+    """Products of pixels: of so many channels that sums are made in parts, and short rows that get
+    a border.
+    """
     n = Network(seed=9)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 528, 1)
     z = n.op("Gelu", n.conv(x, 528, 40, 1), domain=MICROSOFT)
     for _ in range(2):
         y = n.op("Sigmoid", n.conv(n.op("HardSwish", n.conv(x, 528, 40, 1)), 40, 40, group=40))
-        y = n.conv(n.op("Clip", n.op("Add", n.conv(y, 40, 40, 1), z), n.const(-0.5), n.const(1)), 40, 40, group=40)
+        y = n.conv(
+            n.op("Clip", n.op("Add", n.conv(y, 40, 40, 1), z), n.const(-0.5), n.const(1)),
+            40,
+            40,
+            group=40,
+        )
         x = n.op("Relu", n.op("Add", n.conv(y, 40, 528, 1), x))
     n.outputs = [n.conv(n.op("Tanh", n.conv(x, 528, 24, 1)), 24, 24, group=24), z]
     return n
 
 
 def classified() -> Network:
-    """A gate and a result that products make of means: rows of pixels, pixels of rows, with a border as well."""
+    """A gate and a result that products make of means: rows of pixels, pixels of rows, with a
+    border as well.
+    """
     n = Network(seed=10)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1)
     s = n.op("Relu", n.product(n.op("Flatten", n.op("GlobalAveragePool", x)), 40, 24))
@@ -161,11 +180,15 @@ def classified() -> Network:
 
 
 def from_outside() -> Network:
-    """Rows from outside of the area that are the only pixels of images: of windows with a border, and of none."""
+    """Rows from outside of the area that are the only pixels of images: of windows with a border,
+    and of none.
+    """
     n = Network(seed=11)
     x, y, z = (n.op("Unsqueeze", n.input(1, 64), n.const([2, 3], np.int64)) for _ in range(3))
     wide = n.conv(n.conv(y, 64, 40, 1, pads=[1] * 4), 40, 24, pads=[0] * 4)
-    n.outputs = [n.op("Tanh", n.op("Add", n.op("Add", n.conv(x, 64, 24), wide), n.conv(z, 64, 24, 1)))]
+    n.outputs = [
+        n.op("Tanh", n.op("Add", n.op("Add", n.conv(x, 64, 24), wide), n.conv(z, 64, 24, 1)))
+    ]
     return n
 
 
@@ -173,12 +196,17 @@ def pooled() -> Network:
     """The largest of windows."""
     n = Network(seed=6)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
-    n.outputs = [n.op("MaxPool", x, kernel_shape=[k, k], strides=[s, s], pads=[1] * 4) for k, s in ((2, 1), (3, 2))]
+    n.outputs = [
+        n.op("MaxPool", x, kernel_shape=[k, k], strides=[s, s], pads=[1] * 4)
+        for k, s in ((2, 1), (3, 2))
+    ]
     return n
 
 
 def transposed() -> Network:
-    """Every form of a transposed convolution; some make pixels that no element of the kernel reaches."""
+    """Every form of a transposed convolution; some make pixels that no element of the kernel
+    reaches.
+    """
     n = Network(seed=7)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 32, 1, pads=[1] * 4)
     n.outputs = [n.op("Relu", n.transposed(name, x, 32, 64)) for name in TRANSPOSED]
@@ -228,12 +256,16 @@ def library() -> Library:
 
 def compare(found: Found, tensors: list[Array], library: Library, threads: int = 2) -> None:
     plain = wanted(found.area, tensors)
-    for k, (a, b) in enumerate(zip(plain, run_kernel(found, tensors, library.file, threads), strict=True)):
+    for k, (a, b) in enumerate(
+        zip(plain, run_kernel(found, tensors, library.file, threads), strict=True)
+    ):
         problem = difference(a, b)
         assert not problem, f"output {k}: {problem}"
 
 
-@pytest.mark.parametrize(("make", "points"), [(wide, [6, 6]), (small, [4, 4, 4]), (halved, [5, 5, 5])])
+@pytest.mark.parametrize(
+    ("make", "points"), [(wide, [6, 6]), (small, [4, 4, 4]), (halved, [5, 5, 5])]
+)
 def test_tiles_of_each_kind(make: Callable[[], Network], points: list[int]) -> None:
     program = program_of(only_area(make().model(), KernelKind.WINOGRAD).area).program
     assert [step.flag for step in program.steps if step.kind is StepKind.WINOGRAD] == points
@@ -243,7 +275,9 @@ def test_tiles_of_each_kind(make: Callable[[], Network], points: list[int]) -> N
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("name", _networks())
-def test_kernels_of_any_sizes(name: str, size: tuple[int, int, int], kind: KernelKind, library: Library) -> None:
+def test_kernels_of_any_sizes(
+    name: str, size: tuple[int, int, int], kind: KernelKind, library: Library
+) -> None:
     (found,) = library.areas[f"{name}_{kind}"]
     feeds = _networks()[name]().feeds(dict(zip("NHW", size, strict=True)))
     compare(found, found.tensors(feeds), library)
@@ -263,7 +297,9 @@ def test_random_networks(seed: int, library: Library) -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", ["dense", "spare", "convnext", "squeezed", "inverted", "halved"])
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
-def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: str, library: Library) -> None:
+def test_what_is_not_finite_spreads_as_far_as_it_should(
+    kind: KernelKind, name: str, library: Library
+) -> None:
     (found,) = library.areas[f"{name}_{kind}"]
     feeds = _networks()[name]().feeds({"N": 2, "H": 23, "W": 19}, edges=True)
     compare(found, found.tensors(feeds), library)
@@ -272,7 +308,9 @@ def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("share", [0.2, 0.8])
 def test_a_pool_begins_anew_behind_a_nan(share: float, library: Library) -> None:
-    """As in onnxruntime's own blocked layout; with its optimizers off it goes through windows in another order."""
+    """As in onnxruntime's own blocked layout; with its optimizers off it goes through windows in
+    another order.
+    """
     (found,) = library.areas[f"pooled_{KernelKind.BLOCKED}"]
     feeds = pooled().feeds({"N": 1, "H": 40, "W": 40})
     feeds["in0"][:, :, np.random.default_rng(0).random((40, 40)) < share] = np.nan
@@ -285,8 +323,13 @@ def test_a_pool_begins_anew_behind_a_nan(share: float, library: Library) -> None
         largest = np.full(windows.shape[:4], -np.inf, np.float32)
         for x in np.moveaxis(windows.reshape(*windows.shape[:4], -1), -1, 0):
             largest = np.where(largest > x, largest, x)
-        inner = result[:, :, 1 : 1 + largest.shape[2], 1 : 1 + largest.shape[3]]  # those without a border
-        assert np.isnan(largest).any() and not np.isnan(largest).all() and not difference(largest, inner)
+        # those without a border
+        inner = result[:, :, 1 : 1 + largest.shape[2], 1 : 1 + largest.shape[3]]
+        assert (
+            np.isnan(largest).any()
+            and not np.isnan(largest).all()
+            and not difference(largest, inner)
+        )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -300,7 +343,9 @@ def test_one_thread_and_several(library: Library) -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("sizes", [(0, 8, 8), (1, 0, 8), (2, 8, 0)])
 @pytest.mark.parametrize(("name", "channels"), [("dense", (80, 80, 80)), ("squeezed", (9,))])
-def test_no_image_at_all(name: str, channels: tuple[int, ...], sizes: tuple[int, int, int], library: Library) -> None:
+def test_no_image_at_all(
+    name: str, channels: tuple[int, ...], sizes: tuple[int, int, int], library: Library
+) -> None:
     (found,) = library.areas[f"{name}_{KernelKind.WINOGRAD}"]
     tensors = found.tensors(_networks()[name]().feeds(dict(zip("NHW", sizes, strict=True))))
     made = [array.shape for array in run_kernel(found, tensors, library.file)]
@@ -319,7 +364,10 @@ def test_no_batch_of_what_is_made_block_by_block(library: Library) -> None:
 def test_no_rows_of_no_images(library: Library) -> None:
     (found,) = library.areas[f"classified_{KernelKind.BLOCKED}"]
     tensors = found.tensors(classified().feeds({"N": 0, "H": 8, "W": 8}))
-    assert [array.shape for array in run_kernel(found, tensors, library.file)] == [(0, 40, 8, 8), (0, 10)]
+    assert [array.shape for array in run_kernel(found, tensors, library.file)] == [
+        (0, 40, 8, 8),
+        (0, 10),
+    ]
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -333,7 +381,9 @@ def test_the_function_computes_the_same(library: Library) -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
 @pytest.mark.parametrize("name", ["wide", "small", "halved"])
-def test_one_large_number_reaches_as_far_as_the_direct_way_lets_it(name: str, value: float, library: Library) -> None:
+def test_one_large_number_reaches_as_far_as_the_direct_way_lets_it(
+    name: str, value: float, library: Library
+) -> None:
     (found,) = library.areas[f"{name}_{KernelKind.WINOGRAD}"]
     feeds = _networks()[name]().feeds({"N": 1, "H": 21, "W": 30})
     feeds["in0"][0, 3, 5, 7] = value
@@ -362,8 +412,11 @@ def test_sizes_may_change_from_run_to_run(make: Callable[[], Network], library: 
 def test_a_sigmoid_ends_where_that_of_onnxruntime_does() -> None:
     n = Network()
     found = only_area(n.model(n.op("Sigmoid", n.conv(n.input(1, 16, 9, 9), 16, 16))))
-    tensors = [np.full_like(t, -30) if t.shape == (16,) else t for t in found.tensors(n.feeds())]  # the bias
-    found.constants.update({name: t for name, t in zip(found.area.inputs, tensors, strict=True) if t.shape == (16,)})
+    # the bias
+    tensors = [np.full_like(t, -30) if t.shape == (16,) else t for t in found.tensors(n.feeds())]
+    found.constants.update(
+        {name: t for name, t in zip(found.area.inputs, tensors, strict=True) if t.shape == (16,)}
+    )
     library = build([found.area]).library
     (kernel,) = run_kernel(found, tensors, library)
     assert not kernel.any() and not wanted(found.area, tensors)[0].any()

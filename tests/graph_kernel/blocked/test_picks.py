@@ -1,4 +1,6 @@
-"""Channels of parts of blocks, and of groups that take turns: in Concats, Splits, Slices and shuffles."""
+"""Channels of parts of blocks, and of groups that take turns: in Concats, Splits, Slices and
+shuffles.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,14 @@ def two_shuffles(n: Network, x: str) -> str:
 
 
 FORMS: dict[str, tuple[Form, str]] = {
-    "joined_odd": (lambda n, x: joined(n, n.conv(x, 32, 5, 1), n.conv(x, 32, 30, 1), x), "CONV CONV PICK PICK PICK"),
-    "joined_behind_whole_blocks": (lambda n, x: joined(n, x, n.conv(x, 32, 7, 1), x), "CONV PICK PICK"),
+    "joined_odd": (
+        lambda n, x: joined(n, n.conv(x, 32, 5, 1), n.conv(x, 32, 30, 1), x),
+        "CONV CONV PICK PICK PICK",
+    ),
+    "joined_behind_whole_blocks": (
+        lambda n, x: joined(n, x, n.conv(x, 32, 7, 1), x),
+        "CONV PICK PICK",
+    ),
     "joined_within_a_block": (
         lambda n, x: joined(n, *(n.conv(x, 32, k, 1) for k in (1, 2, 4, 3))),
         "CONV CONV CONV CONV PICK PICK PICK PICK",
@@ -63,10 +71,19 @@ FORMS: dict[str, tuple[Form, str]] = {
         lambda n, x: joined(n, y := n.conv(x, 32, 5, 1), joined(n, y, n.op("Tanh", x))),
         "CONV ACT PICK PICK PICK PICK",
     ),
-    "joined_and_activated": (lambda n, x: n.op("Tanh", joined(n, n.conv(x, 32, 5, 1), x)), "CONV PICK PICK ACT"),
+    "joined_and_activated": (
+        lambda n, x: n.op("Tanh", joined(n, n.conv(x, 32, 5, 1), x)),
+        "CONV PICK PICK ACT",
+    ),
     "split": (lambda n, x: n.conv(split(n, x, 5, 27)[1], 27, 8, 1), "PICK CONV"),
-    "split_in_three": (lambda n, x: joined(n, *reversed(split(n, x, 16, 7, 9))), "PICK PICK PICK PICK COPY"),
-    "split_that_ends_within_a_block": (lambda n, x: n.conv(split(n, x, 16, 10, 6)[1], 10, 8, 1), "PICK CONV"),
+    "split_in_three": (
+        lambda n, x: joined(n, *reversed(split(n, x, 16, 7, 9))),
+        "PICK PICK PICK PICK COPY",
+    ),
+    "split_that_ends_within_a_block": (
+        lambda n, x: n.conv(split(n, x, 16, 10, 6)[1], 10, 8, 1),
+        "PICK CONV",
+    ),
     "split_of_whole_blocks": (lambda n, x: n.conv(split(n, x, 16, 16)[1], 16, 8, 1), "CONV"),
     "slice": (lambda n, x: n.conv(sliced(n, x, 3, 29), 26, 8, 1), "PICK CONV"),
     "slice_from_the_end": (lambda n, x: n.op("Sigmoid", sliced(n, x, -5, 2**40)), "PICK ACT"),
@@ -79,11 +96,15 @@ FORMS: dict[str, tuple[Form, str]] = {
     "shuffled_thrice": (lambda n, x: shuffle(n, x, (2, 2, 16, 5, 6), times=3), "PICK"),
     "grouped_alone": (lambda n, x: n.op("Tanh", shuffle(n, x, times=0)), "ACT"),
     "grouped_twice": (
-        lambda n, x: n.op("Mul", reshape(n, y := reshape(n, x, FIVE), FOUR), reshape(n, transposed(n, y), FOUR)),
+        lambda n, x: n.op(
+            "Mul", reshape(n, y := reshape(n, x, FIVE), FOUR), reshape(n, transposed(n, y), FOUR)
+        ),
         "PICK MUL",
     ),
     "grouped_alone_twice": (
-        lambda n, x: n.op("Mul", n.op("Tanh", reshape(n, y := reshape(n, x, FIVE), FOUR)), reshape(n, y, FOUR)),
+        lambda n, x: n.op(
+            "Mul", n.op("Tanh", reshape(n, y := reshape(n, x, FIVE), FOUR)), reshape(n, y, FOUR)
+        ),
         "ACT MUL",
     ),
     "shuffled_and_not": (
@@ -99,9 +120,14 @@ FORMS: dict[str, tuple[Form, str]] = {
         "PICK MUL",
     ),
     "shuffled_again": (two_shuffles, "PICK PICK"),
-    "shape_that_is_inferred": (lambda n, x: shuffle(n, x, (0, 4, -1, 5, 6), behind=(-1, 32, 5, 6)), "PICK"),
+    "shape_that_is_inferred": (
+        lambda n, x: shuffle(n, x, (0, 4, -1, 5, 6), behind=(-1, 32, 5, 6)),
+        "PICK",
+    ),
     "shuffled_and_split": (
-        lambda n, x: joined(n, *reversed([n.conv(y, 16, 16) for y in split(n, shuffle(n, x), 16, 16)])),
+        lambda n, x: joined(
+            n, *reversed([n.conv(y, 16, 16) for y in split(n, shuffle(n, x), 16, 16)])
+        ),
         "PICK CONV CONV",
     ),
 }
@@ -144,7 +170,12 @@ def test_all_of_a_network_with_borders() -> None:
     for _ in range(3):
         a, b = split(n, x, 12, 12)
         b = n.conv(n.op("Relu", n.conv(b, 12, 12, 1)), 12, 12, group=12)
-        x = shuffle(n, joined(n, a, n.op("Relu", n.conv(b, 12, 12, 1))), (3, 2, 12, 5, 4), behind=(3, 24, 5, 4))
+        x = shuffle(
+            n,
+            joined(n, a, n.op("Relu", n.conv(b, 12, 12, 1))),
+            (3, 2, 12, 5, 4),
+            behind=(3, 24, 5, 4),
+        )
     program = check_alone(n, x, n.conv(x, 24, 16))
     assert program.kinds.count("PICK") == 3 * 5
 
@@ -189,7 +220,9 @@ def test_what_stays_outside(name: str) -> None:
     y = STAYS[name](n, x)
     n.outputs = [x, y]
     found = areas_of(n.model())
-    assert found and not any({"Reshape", "Transpose"} & {node.op_type for node in one.area.nodes} for one in found)
+    assert found and not any(
+        {"Reshape", "Transpose"} & {node.op_type for node in one.area.nodes} for one in found
+    )
 
 
 @pytest.mark.parametrize("sizes", [("N", "H", "W"), (2, "H", "W"), ("N", "H", 6)])
@@ -208,7 +241,9 @@ def test_batches_that_are_not_known_to_stay() -> None:
     model = n.model(x, n.op("Neg", y))
     for name, shape in ((g, [2, 4, 8, "H", 6]), (z, [2, 8, 4, "H", 6]), (y, [2, 32, "H", 6])):
         model.graph.value_info.append(onnx.helper.make_tensor_value_info(name, 1, shape))
-    assert [[node.op_type for node in one.area.nodes] for one in areas_of(model)] == [["Conv", "Relu"]]
+    assert [[node.op_type for node in one.area.nodes] for one in areas_of(model)] == [
+        ["Conv", "Relu"]
+    ]
 
 
 def test_a_part_that_is_needed_outside_alone() -> None:

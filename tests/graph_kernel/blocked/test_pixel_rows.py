@@ -1,4 +1,6 @@
-"""One pixel as a row, and a row as a pixel: where that is part of an area, what it computes, and where it is none."""
+"""One pixel as a row, and a row as a pixel: where that is part of an area, what it computes, and
+where it is none.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ STAYS: dict[str, Form] = {
     "rows of another number": lambda n, x: n.op("Reshape", x, n.const([-1, 8], np.int64)),
     "three axes": with_shape("Squeeze", 3),
     "parts of channels": with_shape("Reshape", 2, 16),
-    "a shape that is computed": lambda n, x: n.op("Reshape", x, n.op("Neg", n.const([-1, -32], np.int64))),
+    "a shape that is computed": lambda n, x: n.op(
+        "Reshape", x, n.op("Neg", n.const([-1, -32], np.int64))
+    ),
 }
 
 

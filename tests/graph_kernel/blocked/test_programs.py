@@ -142,7 +142,12 @@ def test_kinds_of_convolutions(name: str, bias: bool) -> None:
 def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
     for kind, name in ((KernelKind.WINOGRAD, "WINOGRAD"), (KernelKind.BLOCKED, "CONV")):
         n = Network()
-        assert kinds_of(check_alone(n, n.op("Relu", n.conv(n.input(1, 32, 29, 30), 32, 33)), kind=kind)) == name
+        assert (
+            kinds_of(
+                check_alone(n, n.op("Relu", n.conv(n.input(1, 32, 29, 30), 32, 33)), kind=kind)
+            )
+            == name
+        )
 
 
 @pytest.mark.parametrize(("size", "points"), [(7, 4), (14, 6), (30, 6)])
@@ -153,7 +158,8 @@ def test_small_images_have_small_tiles(size: int, points: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "pads"), [(28, [1, 1, 1, 1]), (27, [1, 1, 1, 1]), (28, [0, 0, 1, 1]), (28, [0, 1, 2, 0])]
+    ("size", "pads"),
+    [(28, [1, 1, 1, 1]), (27, [1, 1, 1, 1]), (28, [0, 0, 1, 1]), (28, [0, 1, 2, 0])],
 )
 def test_winograd_with_a_stride_of_two(size: int, pads: list[int]) -> None:
     n = Network()
@@ -175,7 +181,9 @@ def test_winograd_with_a_stride_of_two(size: int, pads: list[int]) -> None:
         (32, 32, 30, {"group": 2}),
     ],
 )
-def test_winograd_takes_no_others(channels: int, out: int, size: int, attributes: dict[str, object]) -> None:
+def test_winograd_takes_no_others(
+    channels: int, out: int, size: int, attributes: dict[str, object]
+) -> None:
     n = Network()
     y = n.conv(n.input(1, channels, size, size), channels, out, **attributes)
     assert kinds_of(check_alone(n, n.op("Relu", y))) == "CONV"
@@ -185,7 +193,9 @@ def test_winograd_takes_no_others(channels: int, out: int, size: int, attributes
 def test_transposed_convolutions(name: str) -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 4, 5), 16, 32, 1)
-    program = check_alone(n, n.op("Relu", n.transposed(name, x, 32, 64 if name == "groups" else 48)))
+    program = check_alone(
+        n, n.op("Relu", n.transposed(name, x, 32, 64 if name == "groups" else 48))
+    )
     assert kinds_of(program) == "CONV TRANSPOSED"
     assert program.steps[2].activation == 1
 
@@ -194,7 +204,11 @@ def test_transposed_convolutions(name: str) -> None:
 def test_an_activation_behind_a_norm(epsilon: float) -> None:
     n = Network()
     x = n.op("Transpose", n.conv(n.input(1, 8, 4, 5), 8, 16), perm=[0, 2, 3, 1])
-    y = n.op("LeakyRelu", n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon), alpha=0.2)
+    y = n.op(
+        "LeakyRelu",
+        n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon),
+        alpha=0.2,
+    )
     program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
     (norm,) = (step for step in program.steps if step.kind == "LAYER_NORM")
     assert norm.activation == 3 and (norm.alpha, norm.epsilon) == pytest.approx((0.2, epsilon))
@@ -267,7 +281,11 @@ def test_sums_are_part_of_the_later_convolution() -> None:
     a, b = n.conv(x, 32, 32, 1), n.conv(x, 32, 32, 1)
     program = check_alone(n, n.op("Relu", n.op("Add", b, a)))
     assert kinds_of(program) == "CONV CONV CONV"
-    assert [(s.other >= 0, s.activation) for s in program.steps[1:-1]] == [(False, 0), (False, 0), (True, 1)]
+    assert [(s.other >= 0, s.activation) for s in program.steps[1:-1]] == [
+        (False, 0),
+        (False, 0),
+        (True, 1),
+    ]
 
 
 def test_a_convolution_waits_for_what_is_added_to_it() -> None:
@@ -312,15 +330,24 @@ def squeeze_excite(n: Network, x: str, *, enlarged: bool = False, is_first: bool
 def test_squeeze_and_excite(enlarged: bool, is_first: bool) -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 7), 16, 32)
-    program = check_alone(n, n.op("Relu", squeeze_excite(n, x, enlarged=enlarged, is_first=is_first)))
+    program = check_alone(
+        n, n.op("Relu", squeeze_excite(n, x, enlarged=enlarged, is_first=is_first))
+    )
     assert kinds_of(program) == "CONV GLOBAL_AVERAGE CONV CONV SCALE"
 
 
-GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {  # of 32 channels with 6×7 pixels
+# of 32 channels with 6×7 pixels
+GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {
     "by_itself": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1), "CONV"),
-    "with_a_sum": (lambda n, x, s: n.op("Add", n.conv(n.op("Mul", s, x), 32, 8, 1), n.input(2, 8, 6, 7)), "CONV"),
+    "with_a_sum": (
+        lambda n, x, s: n.op("Add", n.conv(n.op("Mul", s, x), 32, 8, 1), n.input(2, 8, 6, 7)),
+        "CONV",
+    ),
     "spare_channels": (lambda n, x, s: n.op("Relu", n.conv(n.op("Mul", x, s), 32, 9, 1)), "CONV"),
-    "more_weights_than_pixels": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 16, 1), "SCALE CONV"),
+    "more_weights_than_pixels": (
+        lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 16, 1),
+        "SCALE CONV",
+    ),
     "larger_than_1": (
         lambda n, x, s: n.conv(n.op("Mul", x, n.op("Mul", s, n.const(2))), 32, 8, 1),
         "DEPTHWISE SCALE CONV",
@@ -330,8 +357,14 @@ GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {  # of 32 ch
         "SCALE CONV",
     ),
     "activated": (lambda n, x, s: n.conv(n.op("Relu", n.op("Mul", x, s)), 32, 8, 1), "SCALE CONV"),
-    "of_several": (lambda n, x, s: n.op("Concat", y := n.op("Mul", x, s), n.conv(y, 32, 8, 1), axis=1), "SCALE CONV"),
-    "a_result": (lambda n, x, s: (n.outputs.append(y := n.op("Mul", x, s)), n.conv(y, 32, 8, 1))[1], "SCALE CONV"),
+    "of_several": (
+        lambda n, x, s: n.op("Concat", y := n.op("Mul", x, s), n.conv(y, 32, 8, 1), axis=1),
+        "SCALE CONV",
+    ),
+    "a_result": (
+        lambda n, x, s: (n.outputs.append(y := n.op("Mul", x, s)), n.conv(y, 32, 8, 1))[1],
+        "SCALE CONV",
+    ),
     "of_windows": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8), "SCALE CONV"),
     "and_its_addend": (
         lambda n, x, s: n.op(
@@ -343,7 +376,10 @@ GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {  # of 32 ch
         ),
         "CONV CONV SCALE CONV",
     ),
-    "with_a_stride": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1, strides=[2, 2]), "SCALE MAX_POOL CONV"),
+    "with_a_stride": (
+        lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1, strides=[2, 2]),
+        "SCALE MAX_POOL CONV",
+    ),
 }
 
 
@@ -365,8 +401,13 @@ def test_gates_of_images_whose_sizes_are_known_when_they_are_there() -> None:
     assert kinds_of(program) == "FIRST CONV GLOBAL_AVERAGE CONV CONV"
 
 
-def batch_normalized(n: Network, x: str, *, channels: int = 24, outputs: int = 1, **attributes: Any) -> str:
-    statistics = [n.const(np.linspace(first, first + 1, channels, dtype=np.float32)) for first in (0.5, -1, -0.3, 0.2)]
+def batch_normalized(
+    n: Network, x: str, *, channels: int = 24, outputs: int = 1, **attributes: Any
+) -> str:
+    statistics = [
+        n.const(np.linspace(first, first + 1, channels, dtype=np.float32))
+        for first in (0.5, -1, -0.3, 0.2)
+    ]
     made = n.op("BatchNormalization", x, *statistics, outputs=outputs, **attributes)
     return made if outputs == 1 else made[0]
 
@@ -381,7 +422,9 @@ def test_a_batch_norm_multiplies_each_channel_and_adds(attributes: dict[str, flo
 
 def test_two_batch_norms_and_what_is_added_are_steps_of_their_own() -> None:
     n = Network()
-    x = batch_normalized(n, batch_normalized(n, n.op("Tanh", n.conv(n.input(2, 16, 5, 6), 16, 24))), epsilon=0.1)
+    x = batch_normalized(
+        n, batch_normalized(n, n.op("Tanh", n.conv(n.input(2, 16, 5, 6), 16, 24))), epsilon=0.1
+    )
     program = check_alone(n, n.op("Mul", n.op("Add", x, n.const(0.5)), n.const(3)))
     assert kinds_of(program) == "CONV DEPTHWISE DEPTHWISE DEPTHWISE DEPTHWISE"
 
@@ -393,7 +436,9 @@ def test_a_batch_norm_that_stays_outside(what: str) -> None:
     if what == "training":
         y = batch_normalized(n, x, outputs=3, training_mode=1)
     else:
-        y = n.op("BatchNormalization", x, *(n.const(np.full(24, v, np.float32)) for v in (1, 0, 0, -1)))
+        y = n.op(
+            "BatchNormalization", x, *(n.const(np.full(24, v, np.float32)) for v in (1, 0, 0, -1))
+        )
     found = operators_in(n, n.conv(y, 24, 16))
     assert found and not any("BatchNormalization" in operators for operators in found)
 
@@ -402,18 +447,26 @@ def depthwise(n: Network, x: str, channels: int = 32, **attributes: Any) -> str:
     return n.conv(x, channels, channels, group=channels, **attributes)
 
 
-CHAINS: dict[str, tuple[Callable[[Network, str], str], list[int]]] = {  # what follows an image of 32 channels
+# what follows an image of 32 channels
+CHAINS: dict[str, tuple[Callable[[Network, str], str], list[int]]] = {
     "by_channel": (lambda n, x: n.op("Relu", depthwise(n, n.conv(x, 32, 48, 1), 48)), [1, 0]),
-    "of_windows": (lambda n, x: depthwise(n, n.op("Relu", n.conv(x, 32, 32, strides=[2, 2])), strides=[2, 2]), [1, 0]),
+    "of_windows": (
+        lambda n, x: depthwise(n, n.op("Relu", n.conv(x, 32, 32, strides=[2, 2])), strides=[2, 2]),
+        [1, 0],
+    ),
     "twice": (lambda n, x: depthwise(n, depthwise(n, n.conv(x, 32, 32, 1)), kernel=5), [2, 0, 0]),
     "largest": (lambda n, x: n.op("MaxPool", n.conv(x, 32, 32), kernel_shape=[3, 3]), [1, 0]),
     "average": (lambda n, x: n.op("AveragePool", n.conv(x, 32, 32), kernel_shape=[3, 3]), [1, 0]),
     "squeezed": (
-        lambda n, x: n.op("Mul", y := depthwise(n, n.conv(x, 32, 32, 1)), n.op("GlobalAveragePool", y)),
+        lambda n, x: n.op(
+            "Mul", y := depthwise(n, n.conv(x, 32, 32, 1)), n.op("GlobalAveragePool", y)
+        ),
         [2, 0, 0, 0],
     ),
     "both_of_the_first": (
-        lambda n, x: n.op("Concat", depthwise(n, y := n.conv(x, 32, 32, 1)), depthwise(n, y), axis=1),
+        lambda n, x: n.op(
+            "Concat", depthwise(n, y := n.conv(x, 32, 32, 1)), depthwise(n, y), axis=1
+        ),
         [2, 0, 0],
     ),
     "with_a_sum_in_front": (
@@ -431,12 +484,16 @@ CHAINS: dict[str, tuple[Callable[[Network, str], str], list[int]]] = {  # what f
     ),
     "of_some_channels": (
         lambda n, x: depthwise(
-            n, n.op("Split", n.conv(x, 32, 64, 1), n.const([32, 32], np.int64), axis=1, outputs=2)[1]
+            n,
+            n.op("Split", n.conv(x, 32, 64, 1), n.const([32, 32], np.int64), axis=1, outputs=2)[1],
         ),
         [0, 0],
     ),
     "of_all_channels": (lambda n, x: n.conv(n.conv(x, 32, 32, 1), 32, 32, 1), [0, 0]),
-    "a_result": (lambda n, x: (n.outputs.append(y := n.conv(x, 32, 32, 1)), depthwise(n, y))[1], [0, 0]),
+    "a_result": (
+        lambda n, x: (n.outputs.append(y := n.conv(x, 32, 32, 1)), depthwise(n, y))[1],
+        [0, 0],
+    ),
 }
 
 
@@ -452,13 +509,19 @@ def test_more_results_than_images() -> None:
     n = Network()
     a = n.conv(n.input(1, 16, 5, 6), 16, 16)
     b = n.op("Relu", a)
-    assert not any(step.chained for step in check_alone(n, a, b, n.op("Tanh", b), n.op("Sigmoid", a)).steps)
+    assert not any(
+        step.chained for step in check_alone(n, a, b, n.op("Tanh", b), n.op("Sigmoid", a)).steps
+    )
 
 
 def test_nothing_is_chained_to_winograd() -> None:
     n = Network()
-    program = check_alone(n, depthwise(n, n.conv(n.input(1, 64, 56, 56), 64, 64), 64), kind=KernelKind.WINOGRAD)
-    assert kinds_of(program) == "WINOGRAD DEPTHWISE" and not any(step.chained for step in program.steps)
+    program = check_alone(
+        n, depthwise(n, n.conv(n.input(1, 64, 56, 56), 64, 64), 64), kind=KernelKind.WINOGRAD
+    )
+    assert kinds_of(program) == "WINOGRAD DEPTHWISE" and not any(
+        step.chained for step in program.steps
+    )
 
 
 def test_an_enlarged_pixel_that_others_need_is_there() -> None:
@@ -542,9 +605,14 @@ def split_of(n: Network, x: str, form: str) -> list[str]:
         return list(n.op("Split", x, n.const([16, 32], np.int64), axis=1, outputs=2))
     if form == "slices":
         parts = [(0, 16), (16, 48)]
-        return [n.op("Slice", x, *(n.const([v], np.int64) for v in (*ends, 1, 1))) for ends in parts]
+        return [
+            n.op("Slice", x, *(n.const([v], np.int64) for v in (*ends, 1, 1))) for ends in parts
+        ]
     ends = [n.const([v], np.int64) for v in (-32, 2**62, -3)]
-    return [n.op("Slice", x, *(n.const([v], np.int64) for v in (0, 16, 1))), n.op("Slice", x, *ends)]
+    return [
+        n.op("Slice", x, *(n.const([v], np.int64) for v in (0, 16, 1))),
+        n.op("Slice", x, *ends),
+    ]
 
 
 @pytest.mark.parametrize("form", ["sizes", "slices", "negative"])
@@ -631,7 +699,13 @@ def normalized(n: Network, x: str, channels: int, **attributes: Any) -> str:
 def test_a_block_of_convnext(channels: int, batch: int) -> None:
     n = Network()
     x = n.conv(n.input(batch, 8, 9, 7), 8, channels, 1)
-    y = normalized(n, turned(n, n.conv(x, channels, channels, 7, group=channels)), channels, axis=-1, epsilon=1e-3)
+    y = normalized(
+        n,
+        turned(n, n.conv(x, channels, channels, 7, group=channels)),
+        channels,
+        axis=-1,
+        epsilon=1e-3,
+    )
     y = n.product(n.op("Gelu", n.product(y, channels, 40), domain=MICROSOFT), 40, channels)
     program = check_alone(n, n.op("Add", turned(n, y, is_back=True), x))
     assert kinds_of(program) == "CONV DEPTHWISE LAYER_NORM PRODUCT PRODUCT"
@@ -650,7 +724,9 @@ LAST = {
     "its mean": lambda n, x: n.op("LayerNormalization", turned(n, x), n.random(16), outputs=2)[1],
     "a pool of them": lambda n, x: n.op("GlobalAveragePool", turned(n, x)),
     "twice": lambda n, x: turned(n, turned(n, x)),
-    "with what has its channels elsewhere": lambda n, x: normalized(n, n.op("Add", turned(n, x), x), 16),
+    "with what has its channels elsewhere": lambda n, x: normalized(
+        n, n.op("Add", turned(n, x), x), 16
+    ),
     "joined with such": lambda n, x: normalized(n, n.op("Concat", x, turned(n, x), axis=1), 16),
 }
 
@@ -661,7 +737,9 @@ def test_what_is_not_of_the_last_axis_stays_outside(what: str) -> None:
     x = n.conv(n.input(1, 16, 16, 16), 16, 16, 1)  # axes can be told apart by their places alone
     found = only_area(n.model(n.conv(n.op("Relu", x), 16, 16, 1), LAST[what](n, x)))
     kinds = {node.op_type for node in found.area.nodes}
-    assert "LayerNormalization" not in kinds and "GlobalAveragePool" not in kinds and "Conv" in kinds
+    assert (
+        "LayerNormalization" not in kinds and "GlobalAveragePool" not in kinds and "Conv" in kinds
+    )
 
 
 def test_an_operand_that_is_read_has_its_channels_where_the_other_one_has_them() -> None:
@@ -680,9 +758,15 @@ def test_digits_that_are_cut_off_stay_cut_off() -> None:
 
 @pytest.mark.parametrize(
     ("attributes", "is_step"),
-    [({"alpha": 0.5}, True), ({"alpha": float("inf")}, False), ({"alpha": 0.2, "beta": float("nan")}, False)],
+    [
+        ({"alpha": 0.5}, True),
+        ({"alpha": float("inf")}, False),
+        ({"alpha": 0.2, "beta": float("nan")}, False),
+    ],
 )
-def test_activations_of_what_is_no_number_are_no_steps(attributes: dict[str, float], is_step: bool) -> None:
+def test_activations_of_what_is_no_number_are_no_steps(
+    attributes: dict[str, float], is_step: bool
+) -> None:
     n = Network()
     y = n.op("HardSigmoid", n.conv(n.input(1, 16, 5, 5), 16, 17), **attributes)
     assert any("HardSigmoid" in area for area in operators_in(n, n.conv(y, 17, 16, 1))) == is_step

@@ -35,7 +35,9 @@ Form = Callable[[Network, str], str]  # what follows 40 channels of rows that a 
 def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) -> str:
     shape = (out, 40) if attributes.get("transB") else (40, out)
     op, domain = ("FusedGemm", MICROSOFT) if "activation" in attributes else ("Gemm", "")
-    return str(n.op(op, x, n.const(n.rng.standard_normal(shape)), *bias, domain=domain, **attributes))
+    return str(
+        n.op(op, x, n.const(n.rng.standard_normal(shape)), *bias, domain=domain, **attributes)
+    )
 
 
 def norm(n: Network, x: str, *bias: str, **attributes: object) -> str:
@@ -58,40 +60,86 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
     "bias": (3, lambda n, x: n.op("Add", x, n.random(40)), ""),
     "bias_first": (2, lambda n, x: n.op("Add", n.random(40), x), ""),
     "bias_of_sum": (2, lambda n, x: n.op("Sum", x, n.random(40)), ""),
-    "two_biases": (3, lambda n, x: n.op("Add", n.op("Add", x, n.random(40)), n.random(40)), "DEPTHWISE"),
-    "activation_and_bias": (3, lambda n, x: n.op("Add", n.op("Relu", x), n.random(40)), "DEPTHWISE"),
+    "two_biases": (
+        3,
+        lambda n, x: n.op("Add", n.op("Add", x, n.random(40)), n.random(40)),
+        "DEPTHWISE",
+    ),
+    "activation_and_bias": (
+        3,
+        lambda n, x: n.op("Add", n.op("Relu", x), n.random(40)),
+        "DEPTHWISE",
+    ),
     "gelu": (3, lambda n, x: n.op("Gelu", x, domain=MICROSOFT), ""),
     "bias_gelu": (3, lambda n, x: n.op("BiasGelu", x, n.random(40), domain=MICROSOFT), ""),
     "fast_gelu": (2, lambda n, x: n.op("FastGelu", x, domain=MICROSOFT), ""),
-    "fast_gelu_with_bias": (3, lambda n, x: n.op("FastGelu", x, n.random(40), domain=MICROSOFT), ""),
+    "fast_gelu_with_bias": (
+        3,
+        lambda n, x: n.op("FastGelu", x, n.random(40), domain=MICROSOFT),
+        "",
+    ),
     "silu": (3, lambda n, x: n.op("Mul", x, n.op("Sigmoid", x)), ""),
     "factors": (3, lambda n, x: n.op("Mul", x, n.random(40)), "DEPTHWISE"),
     "factors_first": (4, lambda n, x: n.op("Mul", n.random(40), x), "DEPTHWISE"),
-    "four_axes": (4, lambda n, x: n.op("Add", n.product(n.op("Relu", x), 40, 40), x), "ACT PRODUCT"),
-    "split_of_four_axes": (4, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=3, outputs=2)[1], ""),
+    "four_axes": (
+        4,
+        lambda n, x: n.op("Add", n.product(n.op("Relu", x), 40, 40), x),
+        "ACT PRODUCT",
+    ),
+    "split_of_four_axes": (
+        4,
+        lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=3, outputs=2)[1],
+        "",
+    ),
     "number": (3, lambda n, x: n.op("Mul", x, n.const(0.3)), "DEPTHWISE"),
-    "number_and_bias": (3, lambda n, x: n.op("Add", n.op("Mul", x, n.const(0.3)), n.random(40)), "DEPTHWISE DEPTHWISE"),
+    "number_and_bias": (
+        3,
+        lambda n, x: n.op("Add", n.op("Mul", x, n.const(0.3)), n.random(40)),
+        "DEPTHWISE DEPTHWISE",
+    ),
     "residual": (3, lambda n, x: n.op("Add", n.product(x, 40, 40), x), "PRODUCT"),
     "gate": (2, lambda n, x: n.op("Mul", n.product(x, 40, 40), n.op("Tanh", x)), "PRODUCT ACT MUL"),
-    "split": (3, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=-1, outputs=2)[1], ""),
+    "split": (
+        3,
+        lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=-1, outputs=2)[1],
+        "",
+    ),
     "slice": (3, lambda n, x: sliced(n, x, 16, 40, 2), ""),
-    "slice_and_concat": (2, lambda n, x: n.op("Concat", sliced(n, x, 0, 32, -1), x, axis=1), "COPY"),
+    "slice_and_concat": (
+        2,
+        lambda n, x: n.op("Concat", sliced(n, x, 0, 32, -1), x, axis=1),
+        "COPY",
+    ),
     "product": (3, lambda n, x: n.product(x, 40, 7), "PRODUCT"),
     "gemm": (2, lambda n, x: gemm(n, x), "PRODUCT"),
     "gemm_bias": (2, lambda n, x: gemm(n, x, n.random(24)), "PRODUCT"),
     "gemm_row": (2, lambda n, x: gemm(n, x, n.random(1, 24)), "PRODUCT"),
     "gemm_relu": (2, lambda n, x: gemm(n, x, n.random(24), activation="Relu", transB=1), "CONV"),
-    "gemm_leaky": (2, lambda n, x: gemm(n, x, activation="LeakyRelu", activation_alpha=0.2), "PRODUCT"),
-    "gemm_sigmoid_and_sum": (2, lambda n, x: n.op("Add", gemm(n, x, out=40, activation="Sigmoid"), x), "PRODUCT"),
+    "gemm_leaky": (
+        2,
+        lambda n, x: gemm(n, x, activation="LeakyRelu", activation_alpha=0.2),
+        "PRODUCT",
+    ),
+    "gemm_sigmoid_and_sum": (
+        2,
+        lambda n, x: n.op("Add", gemm(n, x, out=40, activation="Sigmoid"), x),
+        "PRODUCT",
+    ),
     "gemm_hard_sigmoid": (
         2,
-        lambda n, x: gemm(n, x, activation="HardSigmoid", activation_alpha=0.3, activation_beta=0.4),
+        lambda n, x: gemm(
+            n, x, activation="HardSigmoid", activation_alpha=0.3, activation_beta=0.4
+        ),
         "PRODUCT",
     ),
     "norm": (3, lambda n, x: norm(n, x, n.random(40)), "LAYER_NORM"),
     "norm_without_bias": (2, lambda n, x: norm(n, x, axis=1, epsilon=0.1), "LAYER_NORM"),
     "norm_of_four_axes": (4, lambda n, x: norm(n, x, axis=3), "LAYER_NORM"),
-    "norm_and_activation": (3, lambda n, x: n.op("Gelu", norm(n, x), domain=MICROSOFT), "LAYER_NORM"),
+    "norm_and_activation": (
+        3,
+        lambda n, x: n.op("Gelu", norm(n, x), domain=MICROSOFT),
+        "LAYER_NORM",
+    ),
     "norm_of_sum": (
         3,
         lambda n, x: n.product(norm(n, n.op("Add", n.product(n.op("Relu", x), 40, 40), x)), 40, 24),
@@ -100,7 +148,11 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
     "rms_norm": (3, lambda n, x: rms_norm(n, x, n.random(40)), "RMS_NORM"),
     "rms_norm_without_factors": (2, lambda n, x: rms_norm(n, x, axis=1), "RMS_NORM"),
     "rms_norm_of_four_axes": (4, lambda n, x: rms_norm(n, x, n.random(40), axis=3), "RMS_NORM"),
-    "rms_norm_and_activation": (3, lambda n, x: n.op("Relu", rms_norm(n, x, n.random(40))), "RMS_NORM"),
+    "rms_norm_and_activation": (
+        3,
+        lambda n, x: n.op("Relu", rms_norm(n, x, n.random(40))),
+        "RMS_NORM",
+    ),
     "rms_norm_with_two_factors": (
         3,
         lambda n, x: n.op("Mul", rms_norm(n, x, n.random(40)), n.random(40)),
@@ -131,7 +183,9 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
 
 def behind_product(rank: int, form: Form) -> tuple[Network, str]:
     n = Network()
-    x = n.product(n.input(*{2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank], 33), 33, 40, bias=False)
+    x = n.product(
+        n.input(*{2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank], 33), 33, 40, bias=False
+    )
     return n, form(n, x)
 
 
@@ -148,31 +202,54 @@ def test_forms(name: str, sizes: dict[str, int]) -> None:
 def test_root_mean_square_norms_of_the_standard(attributes: dict[str, float]) -> None:
     n = Network(opset=23)
     x = n.product(n.input("M", 33), 33, 40, bias=False)
-    program: CProgram = check_alone(n, n.op("RMSNormalization", x, n.random(40), **attributes), sizes={"M": 5})
+    program: CProgram = check_alone(
+        n, n.op("RMSNormalization", x, n.random(40), **attributes), sizes={"M": 5}
+    )
     assert kinds_of(program) == "PRODUCT RMS_NORM"
 
 
 STRANGE: dict[str, tuple[int, Form]] = {
     "weights that are computed": (3, lambda n, x: n.op("MatMul", x, n.op("Neg", n.random(40, 24)))),
-    "a product of rows": (2, lambda n, x: n.op("MatMul", n.random(5, 7), n.op("MatMul", n.random(7, 3), x))),
+    "a product of rows": (
+        2,
+        lambda n, x: n.op("MatMul", n.random(5, 7), n.op("MatMul", n.random(7, 3), x)),
+    ),
     "many matrices": (3, lambda n, x: n.op("MatMul", x, n.random(2, 40, 24))),
     "a vector": (3, lambda n, x: n.op("MatMul", x, n.random(40))),
     "alpha": (2, lambda n, x: gemm(n, x, alpha=2.0)),
     "beta": (2, lambda n, x: gemm(n, x, n.random(24), beta=2.0)),
-    "an activation that no step has": (2, lambda n, x: gemm(n, x, activation="Elu", activation_alpha=1.0)),
+    "an activation that no step has": (
+        2,
+        lambda n, x: gemm(n, x, activation="Elu", activation_alpha=1.0),
+    ),
     "an activation without its parameter": (2, lambda n, x: gemm(n, x, activation="LeakyRelu")),
-    "rows that are columns": (2, lambda n, x: gemm(n, n.op("Neg", n.op("Transpose", x, perm=[1, 0])), transA=1)),
+    "rows that are columns": (
+        2,
+        lambda n, x: gemm(n, n.op("Neg", n.op("Transpose", x, perm=[1, 0])), transA=1),
+    ),
     "a column as a bias": (2, lambda n, x: gemm(n, x, n.random(1))),
     "a bias that is computed": (3, lambda n, x: n.op("Add", x, n.op("Neg", n.random(40)))),
     "a row for each matrix": (3, lambda n, x: n.op("Add", x, n.random(1, 1, 40))),
     "a difference of rows": (3, lambda n, x: n.op("Sub", x, n.op("Neg", x))),
     "a bias that is subtracted": (3, lambda n, x: n.op("Sub", x, n.random(40))),
     "one row of several": (3, lambda n, x: n.op("Mul", x, n.op("ReduceMean", x, axes=[1]))),
-    "a Split within a block": (3, lambda n, x: n.op("Split", x, n.const([8, 32], np.int64), axis=2, outputs=2)[1]),
-    "a Split of rows": (2, lambda n, x: n.op("Split", x, n.const([1, 1], np.int64), axis=0, outputs=2)[1]),
+    "a Split within a block": (
+        3,
+        lambda n, x: n.op("Split", x, n.const([8, 32], np.int64), axis=2, outputs=2)[1],
+    ),
+    "a Split of rows": (
+        2,
+        lambda n, x: n.op("Split", x, n.const([1, 1], np.int64), axis=0, outputs=2)[1],
+    ),
     "a norm of all rows": (3, lambda n, x: n.op("LayerNormalization", x, n.random(5, 40), axis=1)),
-    "the mean of a norm": (3, lambda n, x: n.op("LayerNormalization", x, n.random(40), outputs=2)[1]),
-    "a norm whose factors are computed": (3, lambda n, x: n.op("LayerNormalization", x, n.op("Neg", n.random(40)))),
+    "the mean of a norm": (
+        3,
+        lambda n, x: n.op("LayerNormalization", x, n.random(40), outputs=2)[1],
+    ),
+    "a norm whose factors are computed": (
+        3,
+        lambda n, x: n.op("LayerNormalization", x, n.op("Neg", n.random(40))),
+    ),
     "a norm with one factor": (3, lambda n, x: n.op("LayerNormalization", x, n.random(1))),
     "a third power": (3, lambda n, x: n.op("Pow", x, n.const(3.0))),
     "squares": (3, lambda n, x: n.op("Pow", x, n.const(2.0))),
@@ -183,7 +260,9 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a root mean square norm over rows": (3, lambda n, x: rms_norm(n, x, axis=1)),
     "a norm of other rows": (
         3,
-        lambda n, x: n.op("Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(0.1)))),
+        lambda n, x: n.op(
+            "Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(0.1)))
+        ),
     ),
     "a root of a mean that is needed again": (2, lambda n, x: with_its_root(n, x)),
     "an epsilon that adds axes": (
@@ -193,12 +272,17 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a number that adds axes": (3, lambda n, x: n.op("Mul", x, n.const([[[[0.1]]]]))),
     "an epsilon for each row": (
         2,
-        lambda n, x: n.op("Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.op("Neg", n.random(1, 1))))),
+        lambda n, x: n.op(
+            "Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.op("Neg", n.random(1, 1))))
+        ),
     ),
     "a Concat of rows": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
     "a Concat within a block": (3, lambda n, x: n.op("Concat", x, x, axis=2)),
     "a Slice of rows": (3, lambda n, x: sliced(n, x, 0, 16, 1)),
-    "a convolution": (3, lambda n, x: n.op("Conv", n.op("Transpose", x, perm=[0, 2, 1]), n.random(8, 40, 1))),
+    "a convolution": (
+        3,
+        lambda n, x: n.op("Conv", n.op("Transpose", x, perm=[0, 2, 1]), n.random(8, 40, 1)),
+    ),
     "a pool": (3, lambda n, x: n.op("MaxPool", x, kernel_shape=[2])),
     "an image": (3, lambda n, x: n.op("Add", x, n.op("Unsqueeze", x, n.const([0], np.int64)))),
     "other rows": (3, lambda n, x: n.op("Add", x, sliced(n, x, 0, 1))),
@@ -244,9 +328,13 @@ def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "pays"), [(2, False), (128, False), (160, True), ("M", False)], ids=lambda value: str(value)
+    ("rows", "pays"),
+    [(2, False), (128, False), (160, True), ("M", False)],
+    ids=lambda value: str(value),
 )
-def test_few_rows_do_not_read_copies_of_weights_that_are_shared(rows: int | str, pays: bool) -> None:
+def test_few_rows_do_not_read_copies_of_weights_that_are_shared(
+    rows: int | str, pays: bool
+) -> None:
     n = Network()
     x, weights = n.input(1, rows, 64), n.random(64, 64)
     last = n.op("Relu", n.op("MatMul", n.op("Tanh", n.op("MatMul", x, weights)), weights))
@@ -289,8 +377,9 @@ def test_what_stands_in_front_of_products_stays_outside() -> None:
 
 
 def test_what_stands_in_front_keeps_no_product_from_what_uses_it() -> None:
-    """The norm is read twice, so the product may not leave its level; and what is added behind, one higher, comes from
-    operators that are inside and outside in turn."""
+    """The norm is read twice, so the product may not leave its level; and what is added behind, one
+    higher, comes from operators that are inside and outside in turn.
+    """
     n = Network()
     x = n.op("LayerNormalization", n.op("Relu", n.input(1, 8, 32)), n.random(32))
     mask = n.input(1, 8, 32)
@@ -311,7 +400,9 @@ def parts_of(n: Network, x: str, *sizes: int) -> list[str]:
 
 
 def stored(*sizes: int, is_whole: bool = False, left_out: int | None = None) -> Network:
-    """A product whose results are stored in parts of so many channels; with the whole, or without one part."""
+    """A product whose results are stored in parts of so many channels; with the whole, or without
+    one part.
+    """
     n = Network(seed=3)
     y = n.product(n.input("M", 48), 48, sum(sizes))
     parts = parts_of(n, y, *sizes)
@@ -320,7 +411,9 @@ def stored(*sizes: int, is_whole: bool = False, left_out: int | None = None) -> 
 
 
 def added_to(size: int, *, also_read: bool = False) -> Network:
-    """A product of some rows to which they are added, behind an activation; perhaps they are read once more."""
+    """A product of some rows to which they are added, behind an activation; perhaps they are read
+    once more.
+    """
     n = Network(seed=4)
     x = n.input("M", size)
     y = n.op("Add", n.op("Gelu", n.product(x, size, size), domain=MICROSOFT), x)
@@ -345,12 +438,16 @@ def one_product_after_another() -> Network:
 
 
 def normalized(size: int) -> Network:
-    """Norms of results that are needed again, one in front of a product and one whose result leaves the kernel."""
+    """Norms of results that are needed again, one in front of a product and one whose result leaves
+    the kernel.
+    """
     n = Network(seed=7)
     x = n.input("M", size)
     y = n.op("Add", n.product(x, size, size), x)
     normal = n.op("LayerNormalization", y, n.random(size), n.random(size), epsilon=0.1)
-    z = n.op("Sum", n.product(n.op("Gelu", n.product(normal, size, 80), domain=MICROSOFT), 80, size), y)
+    z = n.op(
+        "Sum", n.product(n.op("Gelu", n.product(normal, size, 80), domain=MICROSOFT), 80, size), y
+    )
     last = n.op("LayerNormalization", z, n.random(size), axis=1)
     n.outputs = [last, *parts_of(n, n.product(last, size, 96), 32, 64)]
     return n
@@ -386,7 +483,11 @@ def test_rows_in_tensors(name: str, in_tensors: Standalone) -> None:
         plain = wanted(found.area, tensors)
         for width in widths():
             results = in_tensors.run(found.area, tensors, width)
-            assert [problem for a, b in zip(plain, results, strict=True) if (problem := difference(a, b))] == []
+            assert [
+                problem
+                for a, b in zip(plain, results, strict=True)
+                if (problem := difference(a, b))
+            ] == []
 
 
 @pytest.fixture(scope="module")
@@ -415,4 +516,6 @@ def test_kernels(tmp_path: Path) -> None:
         results = [programs.run(found.area, tensors, width) for width in widths()]
         results.append(run_kernel(found, tensors, built.library))
         for result in results:
-            assert [problem for a, b in zip(plain, result, strict=True) if (problem := difference(a, b))] == []
+            assert [
+                problem for a, b in zip(plain, result, strict=True) if (problem := difference(a, b))
+            ] == []

@@ -1,4 +1,6 @@
-"""Products by Strassen's algorithm, however small they are: programs without onnxruntime, of each width."""
+"""Products by Strassen's algorithm, however small they are: programs without onnxruntime, of each
+width.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,14 @@ def parts(n: Network, x: str) -> list[str]:
 
 
 def bottleneck(n: Network, x: str) -> str:
-    """Convolutions of 1×1 in front of one with a border, and behind it, whose rows have gaps between them."""
+    """Convolutions of 1×1 in front of one with a border, and behind it, whose rows have gaps
+    between them.
+    """
     y = n.op("Relu", n.conv(x, 64, 160, 1))
     y = n.op("Relu", n.conv(y, 160, 64, 3, strides=[2, 2]))
-    return str(n.op("Relu", n.op("Add", n.conv(y, 64, 64, 1), n.conv(x, 64, 64, 3, strides=[2, 2]))))
+    return str(
+        n.op("Relu", n.op("Add", n.conv(y, 64, 64, 1), n.conv(x, 64, 64, 3, strides=[2, 2])))
+    )
 
 
 def images(height: int, width: int) -> Network:
@@ -87,7 +93,11 @@ def found() -> dict[str, Found]:
 
 
 def steps_of(one: Found) -> list[ProgramStep]:
-    return [step for step in program_of(one.area).program.steps if algorithm_of(step) is KernelKind.STRASSEN]
+    return [
+        step
+        for step in program_of(one.area).program.steps
+        if algorithm_of(step) is KernelKind.STRASSEN
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +111,9 @@ def compare(one: Found, tensors: list[Array], programs: Standalone) -> None:
     plain = wanted(one.area, tensors)
     for width in widths():
         results = programs.run(one.area, tensors, width)
-        assert [problem for a, b in zip(plain, results, strict=True) if (problem := difference(a, b))] == []
+        assert [
+            problem for a, b in zip(plain, results, strict=True) if (problem := difference(a, b))
+        ] == []
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -109,12 +121,18 @@ def compare(one: Found, tensors: list[Array], programs: Standalone) -> None:
 def test_forms(name: str, found: dict[str, Found], programs: Standalone) -> None:
     assert steps_of(found[name])
     for rows in (1, 3) if name.startswith("images") else ROWS:
-        compare(found[name], found[name].tensors(FORMS[name].feeds({"M": rows, "N": rows})), programs)
+        compare(
+            found[name], found[name].tensors(FORMS[name].feeds({"M": rows, "N": rows})), programs
+        )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-def test_it_is_another_algorithm(found: dict[str, Found], programs: Standalone, direct: Standalone) -> None:
-    """Results differ in rounding where it is taken, and not where it is not: of numbers that are not finite."""
+def test_it_is_another_algorithm(
+    found: dict[str, Found], programs: Standalone, direct: Standalone
+) -> None:
+    """Results differ in rounding where it is taken, and not where it is not: of numbers that are
+    not finite.
+    """
     for name in ("plain", "activation_and_sum"):
         one, other = found[name], only_area(FORMS[name].model(), KernelKind.BLOCKED)
         feeds = FORMS[name].feeds({"M": 16, "N": 1})
@@ -129,7 +147,9 @@ def test_it_is_another_algorithm(found: dict[str, Found], programs: Standalone, 
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", ["biased", "activation_and_sum", "parts", "images"])
-def test_what_is_not_finite_stays_in_its_rows(name: str, found: dict[str, Found], programs: Standalone) -> None:
+def test_what_is_not_finite_stays_in_its_rows(
+    name: str, found: dict[str, Found], programs: Standalone
+) -> None:
     feeds = FORMS[name].feeds({"M": 250, "N": 3}, edges=True)
     compare(found[name], found[name].tensors(feeds), programs)
 
@@ -145,7 +165,9 @@ def test_rows_of_a_few_numbers(found: dict[str, Found], programs: Standalone) ->
     rows[:20] = np.eye(64, dtype=np.float32)[:20]
     (weights,) = one.constants.values()
     for width in widths():
-        (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
+        (made,) = programs.run(
+            one.area, [one.constants.get(name, rows) for name in one.area.inputs], width
+        )
         allowed = 1e-6 if width == 2 and not has_512() else 5e-7
         assert (np.abs(made[:20] - weights[:20]) <= allowed * np.abs(weights).max()).all()
 
@@ -156,7 +178,9 @@ def test_zeros_stay_zeros(found: dict[str, Found], programs: Standalone) -> None
     rows = np.random.default_rng(3).standard_normal((40, 64)).astype(np.float32)
     rows[5:30] = 0
     for width in widths():
-        (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
+        (made,) = programs.run(
+            one.area, [one.constants.get(name, rows) for name in one.area.inputs], width
+        )
         assert not made[5:30].any() and made[:5].all() and made[30:].all()
 
 
@@ -169,10 +193,16 @@ def test_rounding_is_that_of_the_row(found: dict[str, Found], programs: Standalo
     sizes = np.float32(10.0) ** np.random.default_rng(1).integers(-38, 36, 250).astype(np.float32)
     rows = (rows * sizes[:, None]).astype(np.float32)
     exact = rows.astype(np.float64) @ weights + bias
-    allowed = 3e-6 * (np.abs(rows).max(axis=1, keepdims=True).astype(np.float64) * np.abs(weights).sum(axis=0)) + 1e-45
+    allowed = (
+        3e-6
+        * (np.abs(rows).max(axis=1, keepdims=True).astype(np.float64) * np.abs(weights).sum(axis=0))
+        + 1e-45
+    )
     for width in widths():
         (made,) = programs.run(
-            one.area, [rows if name in one.images else one.constants[name] for name in one.area.inputs], width
+            one.area,
+            [rows if name in one.images else one.constants[name] for name in one.area.inputs],
+            width,
         )
         inside = np.abs(exact) < 3e38
         assert (np.abs(made - exact) <= allowed + 3e-7 * np.abs(bias))[inside].all()
@@ -180,27 +210,37 @@ def test_rounding_is_that_of_the_row(found: dict[str, Found], programs: Standalo
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("what", ["small", "large", "zero", "infinite", "a few numbers"])
-def test_columns_of_other_sizes_are_computed_directly(what: str, found: dict[str, Found], programs: Standalone) -> None:
-    """A column that is small beside others would drown in their rounding errors; one of zeros is exact."""
+def test_columns_of_other_sizes_are_computed_directly(
+    what: str, found: dict[str, Found], programs: Standalone
+) -> None:
+    """A column that is small beside others would drown in their rounding errors; one of zeros is
+    exact.
+    """
     one = found["plain"]
     (name,) = one.constants
     weights = one.constants[name].copy()
     if what == "a few numbers":
         weights[:, 5] = np.float32(0.01) * (np.arange(64) == 7)
     else:
-        weights[:, 5] *= np.float32({"small": 1e-6, "large": 1e6, "zero": 0, "infinite": np.inf}[what])
+        weights[:, 5] *= np.float32(
+            {"small": 1e-6, "large": 1e6, "zero": 0, "infinite": np.inf}[what]
+        )
     rows = np.random.default_rng(2).standard_normal((40, 64)).astype(np.float32)
     tensors = [weights if n == name else rows for n in one.area.inputs]
     (plain,) = wanted(one.area, tensors)
     for width in widths():
         (made,) = programs.run(one.area, tensors, width)
         assert not difference(plain[:, 5], made[:, 5])
-        assert what == "infinite" or (np.abs(plain - made) <= 2e-6 * np.abs(plain).max(axis=0)).all()
+        assert (
+            what == "infinite" or (np.abs(plain - made) <= 2e-6 * np.abs(plain).max(axis=0)).all()
+        )
 
 
 @pytest.mark.parametrize("channels", [33, 48, 40])
 def test_channels_that_have_no_halves(channels: int) -> None:
-    assert not steps_of(only_area(rows_of(lambda n, x: n.product(x, channels, 128), channels).model()))
+    assert not steps_of(
+        only_area(rows_of(lambda n, x: n.product(x, channels, 128), channels).model())
+    )
 
 
 def test_convolutions_of_more_than_a_pixel_are_left_alone() -> None:
@@ -208,7 +248,8 @@ def test_convolutions_of_more_than_a_pixel_are_left_alone() -> None:
     x = n.conv(n.conv(n.input(1, 64, 20, 20), 64, 64, 1, strides=[2, 2]), 64, 64, 1, group=2)
     y = n.conv(x, 64, 64, 3, strides=[2, 2])
     steps = steps_of(only_area(n.model(n.op("Relu", y))))
-    assert [step.kind for step in steps] == [StepKind.CONV]  # that of pixels which a pool has picked
+    # that of pixels which a pool has picked
+    assert [step.kind for step in steps] == [StepKind.CONV]
 
 
 @pytest.mark.parametrize(("taken", "made"), [(768, 768), (768, 3072), (384, 1536), (4096, 4096)])
@@ -230,12 +271,16 @@ def test_known_rows_that_are_too_few_are_not_counted(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_sizes_may_change_from_run_to_run() -> None:
-    """In onnxruntime, with as many channels as two processors need: sums are made once and found again."""
+    """In onnxruntime, with as many channels as two processors need: sums are made once and found
+    again.
+    """
     n = Network(seed=14)
     one = only_area(n.model(n.product(n.input("M", 64), 64, 64 * 8 * min(os.cpu_count() or 1, 4))))
     made = units([one.area])
     assert sum(unit.text.count(PAYS_HERE) for unit in made) == 1
-    everywhere = [replace(unit, text=unit.text.replace(PAYS_HERE, PAYS_EVERYWHERE)) for unit in made]
+    everywhere = [
+        replace(unit, text=unit.text.replace(PAYS_HERE, PAYS_EVERYWHERE)) for unit in made
+    ]
     of_all = session(call_of(one), compiled(everywhere))
     (name,) = one.images
 

@@ -1,4 +1,6 @@
-"""Programs compute the same with vectors of each width that the processor has, whatever onnxruntime would take."""
+"""Programs compute the same with vectors of each width that the processor has, whatever onnxruntime
+would take.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,17 @@ from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program import StepKind
 
 _NETWORKS = 15
-# By Winograd, with so many channels, rows and columns, and a stride: a task transforms the weights of some blocks of
-# channels after the other where there are few tiles, and reads kept ones where there are more.
-_DEEP = ((416, 5, 6, 1), (416, 12, 12, 1), (416, 20, 20, 1), (720, 6, 6, 1), (416, 11, 12, 2), (416, 36, 35, 2))
+# By Winograd, with so many channels, rows and columns, and a stride: a task transforms the weights
+# of some blocks of channels after the other where there are few tiles, and reads kept ones where
+# there are more.
+_DEEP = (
+    (416, 5, 6, 1),
+    (416, 12, 12, 1),
+    (416, 20, 20, 1),
+    (720, 6, 6, 1),
+    (416, 11, 12, 2),
+    (416, 36, 35, 2),
+)
 
 
 def deep(channels: int, rows: int, columns: int, stride: int) -> Network:
@@ -38,14 +48,23 @@ def test_widths(tmp_path: Path) -> None:
         names = [name for one in found for name in one.images.values()]
         values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
         calls += [(one.area, one.tensors(values)) for one in found]
-    for network, sizes in (*product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))), (shuffled(), (2, 7, 5))):
+    for network, sizes in (
+        *product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))),
+        (shuffled(), (2, 7, 5)),
+    ):
         found = only_area(network.model(), KernelKind.BLOCKED)
-        calls.append((found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True))))))
+        calls.append(
+            (found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True)))))
+        )
     points = set()
     for size in _DEEP:
         found = only_area(deep(*size).model(), KernelKind.WINOGRAD)
         calls.append((found.area, found.tensors(deep(*size).feeds({}))))
-        points.update(step.flag for step in program_of(found.area).program.steps if step.kind is StepKind.WINOGRAD)
+        points.update(
+            step.flag
+            for step in program_of(found.area).program.steps
+            if step.kind is StepKind.WINOGRAD
+        )
     assert points == {4, 5, 6}
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])
     for area, tensors in calls:
@@ -58,23 +77,38 @@ def test_widths(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_swish_of_any_number(tmp_path: Path) -> None:
-    """At most 5 units in the last place from x / (1 + exp(-alpha x)), wherever that is a normal number, and beside that
-    what comes of alpha x being rounded."""
-    bounds = [sign * number for number in (87.0, 88.72, 88.73, 1e3, 3e38, np.inf) for sign in (1, -1)]
+    """At most 5 units in the last place from x / (1 + exp(-alpha x)), wherever that is a normal
+    number, and beside that what comes of alpha x being rounded.
+    """
+    bounds = [
+        sign * number for number in (87.0, 88.72, 88.73, 1e3, 3e38, np.inf) for sign in (1, -1)
+    ]
     edges = [*bounds, 0.0, -0.0, np.nan, 1e-40]
-    x = np.concatenate([edges, np.linspace(-90, 90, 1200), np.linspace(-1, 1, 320)]).astype(np.float32)
+    x = np.concatenate([edges, np.linspace(-90, 90, 1200), np.linspace(-1, 1, 320)]).astype(
+        np.float32
+    )
     areas = {alpha: _swish(alpha, x.size // 16) for alpha in (1.0, 1.702, -0.5)}
     programs = Standalone([found.area for found in areas.values()], tmp_path, ["-O0"])
     for alpha, found in areas.items():
         with np.errstate(all="ignore"):
             right = (y := x.astype(np.float64)) / (1 + np.exp(-np.float64(np.float32(alpha)) * y))
         for width in widths() if has_512() else widths()[:-1]:
-            (made,) = programs.run(found.area, found.tensors({"in0": x.reshape(1, 16, 1, -1)}), width)
+            (made,) = programs.run(
+                found.area, found.tensors({"in0": x.reshape(1, 16, 1, -1)}), width
+            )
             made = made.ravel()
-            unlike = ~((made == right) | (np.isnan(made) & np.isnan(right)) | (np.abs(right) < 1e-36))
-            units = np.abs(made[unlike] - right[unlike]) / np.spacing(np.abs(right[unlike]).astype(np.float32))
+            unlike = ~(
+                (made == right) | (np.isnan(made) & np.isnan(right)) | (np.abs(right) < 1e-36)
+            )
+            units = np.abs(made[unlike] - right[unlike]) / np.spacing(
+                np.abs(right[unlike]).astype(np.float32)
+            )
             allowed = 5 + np.abs(alpha * x[unlike]) * (np.log2(abs(alpha)) % 1 > 0)
-            assert (units <= allowed).all(), (width, x[unlike][units.argmax()], made[unlike][units.argmax()])
+            assert (units <= allowed).all(), (
+                width,
+                x[unlike][units.argmax()],
+                made[unlike][units.argmax()],
+            )
             assert (np.abs(made[np.abs(right) < 1e-36]) < 2e-36).all()
 
 

@@ -35,7 +35,9 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cc_makes_by_itself_runs_on_any_x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever processor its distribution is made for; who names a compiler has said what it shall do."""
+    """Whatever processor its distribution is made for; who names a compiler has said what it shall
+    do.
+    """
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     assert compiler() == ["/bin/cc", *(["-march=x86-64"] if platform.machine() == "x86_64" else [])]
@@ -44,18 +46,27 @@ def test_what_cc_makes_by_itself_runs_on_any_x86_64(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("named", ["no-such-compiler -O1", "'cc"])
-def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+def test_a_compiler_that_is_named_and_not_there(
+    monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
     monkeypatch.setenv("CC", named)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: "ziglang")
-    with pytest.raises(NoCompiler, match=f"CC names {named!r}, which is no command that can be found"):
+    with pytest.raises(
+        NoCompiler, match=f"CC names {named!r}, which is no command that can be found"
+    ):
         compiler()
 
 
 @pytest.mark.parametrize(
     "script, reason",
-    [("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a word"), ("\1 no program", "cannot be run")],
+    [
+        ("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a word"),
+        ("\1 no program", "cannot be run"),
+    ],
 )
-def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compiler_that_is_none(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     program = tmp_path / "program"
@@ -68,7 +79,9 @@ def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monke
 
 @pytest.fixture
 def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A compiler that never comes to its end, as one behind a licence server that does not answer."""
+    """A compiler that never comes to its end, as one behind a licence server that does not
+    answer.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\nsleep 300 &\necho $! > pid\nwait\n")
@@ -81,7 +94,9 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_compiler_that_hangs_is_ended_and_named(hanging: Path) -> None:
-    with pytest.raises(CompilerHangs, match=r"the C compiler .*program did not finish within 0\.3 s") as caught:
+    with pytest.raises(
+        CompilerHangs, match=r"the C compiler .*program did not finish within 0\.3 s"
+    ) as caught:
         compiled([Unit("int hangs(void) { return 1; }\n")])
     assert "CC" in caught.value.hint and "--enable_graph_kernel" in caught.value.hint
     sleeper = int(Path("pid").read_text())
@@ -92,9 +107,13 @@ def test_a_compiler_that_hangs_is_ended_and_named(hanging: Path) -> None:
     assert not list((hanging.parent / "cache").rglob("*.so"))
 
 
-def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_wrong_with_one_text_ends_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "program"
-    program.write_text('#!/bin/sh\nfor last; do :; done\ngrep -q slow "$last" && sleep 60\necho wrong >&2\nexit 1\n')
+    program.write_text(
+        '#!/bin/sh\nfor last; do :; done\ngrep -q slow "$last" && sleep 60\necho wrong >&2\nexit 1\n'
+    )
     program.chmod(0o755)
     monkeypatch.setattr(compile, "cores", lambda: 3)
     folder = tmp_path / "folder"
@@ -106,7 +125,9 @@ def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch
     assert time.monotonic() - begin < 30 and not list(folder.iterdir())
 
 
-def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_the_same_on_any_number_of_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     libraries = [tmp_path / "one", tmp_path / "three"]
     for library, processors in zip(libraries, (1, 3), strict=True):
         monkeypatch.setattr(compile, "cores", lambda processors=processors: processors)
@@ -134,12 +155,15 @@ def test_gcc_does_less_for_loops(says: str, contents: Contents, level: str, tmp_
     program.chmod(0o755)
     units = [Unit("int one;", contents), Unit("int two;")]
     compile_units([str(program)], compile.FLAGS, units, tmp_path / "library.so")
-    lines = sorted(calls.read_text().splitlines(), key=lambda line: "-shared" in line)  # the linker comes last
+    # the linker comes last
+    lines = sorted(calls.read_text().splitlines(), key=lambda line: "-shared" in line)
     levels = [[flag for flag in line.split() if flag.startswith("-O")][-1] for line in lines]
     assert sorted(levels[:2]) == sorted([level, "-O3"]) and levels[2:] == ["-O3"]
     calls.unlink()
     compile_units([str(program)], compile.FLAGS, units[:1], tmp_path / "library.so")
     (line,) = calls.read_text().splitlines()
-    assert [flag for flag in line.split() if flag.startswith("-O")][-1] == level, "a text alone is compiled alike"
+    assert [flag for flag in line.split() if flag.startswith("-O")][-1] == level, (
+        "a text alone is compiled alike"
+    )
     is_less = contents is Contents.STEPS and "Foundation" in says
     assert ("-fno-tree-pre" in line.split()) == is_less

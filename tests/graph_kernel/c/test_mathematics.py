@@ -16,7 +16,8 @@ from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
-# What they compute, from where to where they are called, and how many units in the last place they may be off.
+# What they compute, from where to where they are called, and how many units in the last place they
+# may be off.
 FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float, float]] = {
     "exp": (np.exp, -110.0, 95.0, 4),
     "log": (np.log, 1e-45, 3.4e38, 4),
@@ -54,7 +55,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
             text += (
                 f"EXPORT {target} void {name}_{machine}(const float *x, float *y, ptrdiff_t n) {{\n"
                 f"gk_machine machine = gk_machine_with({int(machine != 'plain')});\n"
-                f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
+                f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], "
+                f"machine); }}\n"
             )
     return ctypes.CDLL(str(compiled([Unit(text)])))
 
@@ -62,13 +64,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
 def _applied(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
     y = np.empty_like(x)
     pointer = ctypes.POINTER(ctypes.c_float)
-    getattr(library, name)(x.ctypes.data_as(pointer), y.ctypes.data_as(pointer), ctypes.c_ssize_t(x.size))
+    getattr(library, name)(
+        x.ctypes.data_as(pointer), y.ctypes.data_as(pointer), ctypes.c_ssize_t(x.size)
+    )
     return y
 
 
 def _samples(low: float, high: float) -> np.ndarray:
     sizes = np.geomspace(1e-38, max(abs(low), abs(high)), 100_000)
-    every = np.concatenate([np.linspace(low, min(high, 1e4), 300_000), sizes, -sizes]).astype(np.float32)
+    every = np.concatenate([np.linspace(low, min(high, 1e4), 300_000), sizes, -sizes]).astype(
+        np.float32
+    )
     return every[(every >= low) & (every <= high)]
 
 
@@ -76,7 +82,8 @@ def _samples(low: float, high: float) -> np.ndarray:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_units_in_the_last_place(name: str, machine: str, library: ctypes.CDLL) -> None:
     if machine == "fused" and not library.fuses():
-        machine = "emulated"  # the C library multiplies and adds with one rounding, too, and takes its time
+        # the C library multiplies and adds with one rounding, too, and takes its time
+        machine = "emulated"
     function, low, high, most = FUNCTIONS[name]
     x = _samples(low, high)
     with np.errstate(all="ignore"):
@@ -97,7 +104,8 @@ def test_erf_near_1_is_that_of_onnxruntime(machine: str, library: ctypes.CDLL) -
     assert np.mean(_applied(library, f"erf_{machine}", x) != wanted) < 0.01
 
 
-CARRYING = np.array([0x7FC00001, 0x7FC001FF, 0xFFFFFFFF], np.uint32).view(np.float32)  # NaNs with other bits
+# NaNs with other bits
+CARRYING = np.array([0x7FC00001, 0x7FC001FF, 0xFFFFFFFF], np.uint32).view(np.float32)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -110,4 +118,6 @@ def test_what_is_no_number(name: str, library: ctypes.CDLL) -> None:
     edges = np.concatenate([edges, CARRYING])
     with np.errstate(all="ignore"):
         wanted = FUNCTIONS[name][0](edges.astype(np.float64))
-    assert np.array_equal(_applied(library, f"{name}_plain", edges), wanted.astype(np.float32), equal_nan=True)
+    assert np.array_equal(
+        _applied(library, f"{name}_plain", edges), wanted.astype(np.float32), equal_nan=True
+    )

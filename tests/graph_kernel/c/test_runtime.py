@@ -1,4 +1,6 @@
-"""How kernels run: loops that are made one, bounds of slices, and rows that need more memory than the stack has."""
+"""How kernels run: loops that are made one, bounds of slices, and rows that need more memory than
+the stack has.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def library() -> ctypes.CDLL:
 
 def test_bounds_of_slices_are_those_of_known_sizes(library: ctypes.CDLL) -> None:
     places = [-(2**62), -9, -5, -4, -1, 0, 1, 4, 5, 9, 2**62]
-    for size, start, end, step in itertools.product(range(6), places, places, (-(2**62), -3, -1, 1, 2, 2**62)):
+    for size, start, end, step in itertools.product(
+        range(6), places, places, (-(2**62), -3, -1, 1, 2, 2**62)
+    ):
         first, length = _bounds(size, start, end, step)
         assert library.slice_length(size, start, end, step) == length, (size, start, end, step)
         if length:
@@ -82,7 +86,12 @@ def test_loops_that_are_walked_through_as_one_are_one(
 
 @pytest.mark.parametrize(
     ("loops", "expected"),
-    [((3, 1, 7, 1, 5, 1), -1), ((3, 1, 7, 1, 1, 1), -1), ((3, 1, 1, 1, 1, 1), 3), ((3, 4, 4, 1, 4, 1), 12)],
+    [
+        ((3, 1, 7, 1, 5, 1), -1),
+        ((3, 1, 7, 1, 1, 1), -1),
+        ((3, 1, 1, 1, 1, 1), 3),
+        ((3, 4, 4, 1, 4, 1), 12),
+    ],
 )
 def test_a_loop_of_one_turn_stays_where_no_body_takes_other_strides(
     loops: tuple[int, ...], expected: int, library: ctypes.CDLL
@@ -92,15 +101,22 @@ def test_a_loop_of_one_turn_stays_where_no_body_takes_other_strides(
 
 def test_a_row_of_one_element_and_what_is_read_once_for_it() -> None:
     area = area_of("g (float[N,M] x, float[N,1] s) => (float[N,M] z) { z = Add(x, s) }")
-    feeds = {"x": np.arange(5, dtype=np.float32).reshape(5, 1), "s": 10 * np.ones((5, 1), np.float32).cumsum(0)}
+    feeds = {
+        "x": np.arange(5, dtype=np.float32).reshape(5, 1),
+        "s": 10 * np.ones((5, 1), np.float32).cumsum(0),
+    }
     wanted = session(plain_model(area)).run(None, feeds)
-    assert not differences(wanted, session(kernel_model(area), build([area]).library).run(None, feeds))
+    assert not differences(
+        wanted, session(kernel_model(area), build([area]).library).run(None, feeds)
+    )
 
 
 def test_rows_that_are_larger_than_the_stack(tmp_path: Path) -> None:
     area = area_of(TURNED)
     feeds = {"x": np.random.default_rng(0).standard_normal((2, 150, 130)).astype(np.float32)}
     wanted = session(plain_model(area)).run(None, feeds)
-    assert not differences(wanted, session(kernel_model(area), build([area]).library).run(None, feeds), 1e-6)
+    assert not differences(
+        wanted, session(kernel_model(area), build([area]).library).run(None, feeds), 1e-6
+    )
     if sanitized.works(tmp_path):
         assert not sanitized.findings({"area": area}, {"area": [feeds]}, tmp_path, Counter())

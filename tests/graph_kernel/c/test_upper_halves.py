@@ -1,5 +1,6 @@
-"""What runs behind a kernel finds the upper halves of vector registers 0: else it waits for them, if it is code for any
-x86-64."""
+"""What runs behind a kernel finds the upper halves of vector registers 0: else it waits for them,
+if it is code for any x86-64.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def test_loops_leave_no_upper_halves_behind() -> None:
     assert len(functions) >= 2 * len(TEXTS)
     calling = 0
     for name, instructions in functions.items():
-        zeroed = [number for number, line in enumerate(instructions) if line.startswith("vzeroupper")]
+        zeroed = [
+            number for number, line in enumerate(instructions) if line.startswith("vzeroupper")
+        ]
         calls = [number for number, line in enumerate(instructions) if _CALLS.match(line)]
         assert zeroed, name
         assert not calls or zeroed[0] < calls[0] or calls[0] < _first_wide(instructions), name

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fusionc.graph_kernel.flag_warnings import needless_lists, unknown_operators, unknown_patterns, unknown_rules
+from fusionc.graph_kernel.flag_warnings import (
+    needless_lists,
+    unknown_operators,
+    unknown_patterns,
+    unknown_rules,
+)
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT, Flags
 from fusionc.graph_kernel.flags.read_flags import ReadFlags, read_flags
@@ -44,7 +49,11 @@ WRONG = [  # text, what it changes nevertheless, what the warning says
     ("--\topt_level=1", {}, "Unknown flag: \topt_level"),
     ("--opt_level=1 --opt_level=3", {"opt_level": 1}, '"--opt_level" is repeated'),
     ("--opt_level=4", {"opt_level": 3, "enable_stitch_fusion": True}, "opt_level 4 is above 3"),
-    ("--opt_level=-1", {}, 'the value "-1" of the flag "--opt_level" is invalid, its default is used'),
+    (
+        "--opt_level=-1",
+        {},
+        'the value "-1" of the flag "--opt_level" is invalid, its default is used',
+    ),
     ("--opt_level=2.5", {}, 'the value "2.5" of the flag "--opt_level"'),
     ("--opt_level=2x", {}, 'the value "2x" of the flag "--opt_level"'),
     ("--opt_level", {}, 'the value "" of the flag "--opt_level"'),
@@ -102,14 +111,22 @@ def test_a_misspelt_flag_gets_its_nearest_name() -> None:
 
 def test_flags_that_cannot_be_read_switch_nothing_on() -> None:
     found = read("opt_level=3", is_enabled=None)
-    assert not found.flags.is_on and found.notices == ("graph kernel fusion stays off: no flag could be read",)
+    assert not found.flags.is_on and found.notices == (
+        "graph kernel fusion stays off: no flag could be read",
+    )
 
 
 def test_a_file_stands_for_all_flags(tmp_path: Path) -> None:
     file = tmp_path / "flags.json"
-    file.write_text(json.dumps({"enable_expand_ops": "Square", "opt_level": "1", "dump_as_text": ""}))
+    file.write_text(
+        json.dumps({"enable_expand_ops": "Square", "opt_level": "1", "dump_as_text": ""})
+    )
     found = read(f"--disable_pass=X --path={file} --disable_expand_ops=Y")
-    assert changed(found.flags) == {"enable_expand_ops": ("Pow",), "opt_level": 1, "dump_as_text": True}
+    assert changed(found.flags) == {
+        "enable_expand_ops": ("Pow",),
+        "opt_level": 1,
+        "dump_as_text": True,
+    }
     assert not found.warnings
 
 
@@ -132,7 +149,13 @@ def test_when_it_is_on() -> None:
     ("flag", "expected"),
     [
         ("--disable_pass=add_rms_norm_fusion", False),
-        ("--enable_pass=ConvBatchnormFusionPass,fusion_group.shape_reshape --disable_pass=backend_fusion.A", False),
+        (
+            (
+                "--enable_pass=ConvBatchnormFusionPass,fusion_group.shape_reshape "
+                "--disable_pass=backend_fusion.A"
+            ),
+            False,
+        ),
         ("--unknown=1", False),
         ("--disable_pass=2.4", True),
         ("--disable_pass=shape_reshape,highlevelopt1.arithmetic_simplify", True),
@@ -144,7 +167,10 @@ def test_switching_passes_does_not_switch_graph_kernels_on(
 ) -> None:
     assert read(flag, is_enabled=None).flags.is_on is expected
     monkeypatch.setenv(VARIABLE, flag)
-    assert read(None, is_enabled=None).flags.is_on is expected and read(None, is_enabled=True).flags.is_on
+    assert (
+        read(None, is_enabled=None).flags.is_on is expected
+        and read(None, is_enabled=True).flags.is_on
+    )
 
 
 def test_who_says_no_means_it_unless_a_level_is_given() -> None:
@@ -191,7 +217,14 @@ def test_flags_of_a_chip_are_named() -> None:
         (Flags(enable_cluster_ops=("C",)), "ABC"),
         (Flags(disable_cluster_ops=("A",)), "B"),
         (Flags(enable_cluster_ops=("C",), disable_cluster_ops=("C", "B")), "A"),
-        (Flags(enable_cluster_ops_only=("X",), enable_cluster_ops=("C",), disable_cluster_ops=("X",)), "X"),
+        (
+            Flags(
+                enable_cluster_ops_only=("X",),
+                enable_cluster_ops=("C",),
+                disable_cluster_ops=("X",),
+            ),
+            "X",
+        ),
     ],
 )
 def test_lists_of_operators(flags: Flags, expected: str) -> None:
@@ -199,7 +232,8 @@ def test_lists_of_operators(flags: Flags, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", ["enable_expand_ops=Selu", "disable_cluster_ops=Exp,Upsample,own.Thing,com.microsoft.Gelu"]
+    "names",
+    ["enable_expand_ops=Selu", "disable_cluster_ops=Exp,Upsample,own.Thing,com.microsoft.Gelu"],
 )
 def test_operators_that_there_are(names: str) -> None:
     assert not unknown_operators(read(f"--{names}").flags)
@@ -215,18 +249,27 @@ def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
 
 
 def test_what_is_added_to_no_use_says_why() -> None:
-    flags = read("--enable_cluster_ops=Det,MatMul,RotaryEmbedding,Add --enable_expand_ops=Square,Exp,Selu").flags
+    flags = read(
+        "--enable_cluster_ops=Det,MatMul,RotaryEmbedding,Add --enable_expand_ops=Square,Exp,Selu"
+    ).flags
     kernels, anyway, basic = (
         "no kernel computes Det, RotaryEmbedding, so",
         "--enable_cluster_ops: MatMul, Add may be",
         "no definition of Exp by",
     )
     found = needless_lists(flags, has_kernels=True)
-    assert [part in text for part, text in zip((kernels, basic, anyway), found, strict=True)] == [True] * 3
+    assert [part in text for part, text in zip((kernels, basic, anyway), found, strict=True)] == [
+        True
+    ] * 3
     assert "--target onnx" in found[0]
     without = needless_lists(flags, has_kernels=False)  # no blocked areas, which have products
-    assert not any(kernels in text for text in without) and "--enable_cluster_ops: Add may be" in without[1]
-    assert not needless_lists(read("--enable_cluster_ops_only=Conv,FastGeLU,Relu").flags, has_kernels=True)
+    assert (
+        not any(kernels in text for text in without)
+        and "--enable_cluster_ops: Add may be" in without[1]
+    )
+    assert not needless_lists(
+        read("--enable_cluster_ops_only=Conv,FastGeLU,Relu").flags, has_kernels=True
+    )
     assert not needless_lists(
         Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True
     )
@@ -237,10 +280,22 @@ def test_what_is_added_to_no_use_says_why() -> None:
     [
         (Flags(), "reshape", True),
         (Flags(disable_fusion_pattern=("reshape",)), "isolate_reshape", False),
-        (Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)), "elemwise_broadcast_fwd_width", False),
-        (Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)), "elemwise_broadcast_bwd_width", True),
+        (
+            Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)),
+            "elemwise_broadcast_fwd_width",
+            False,
+        ),
+        (
+            Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)),
+            "elemwise_broadcast_bwd_width",
+            True,
+        ),
         (Flags(enable_fusion_pattern_only=("elemwise",)), "reduce_fwd_depth", False),
-        (Flags(enable_fusion_pattern_only=("reduce",), disable_fusion_pattern=("reduce",)), "reduce_fwd_depth", True),
+        (
+            Flags(enable_fusion_pattern_only=("reduce",), disable_fusion_pattern=("reduce",)),
+            "reduce_fwd_depth",
+            True,
+        ),
     ],
 )
 def test_patterns_are_named_by_parts(flags: Flags, name: str, expected: bool) -> None:
@@ -250,14 +305,20 @@ def test_patterns_are_named_by_parts(flags: Flags, name: str, expected: bool) ->
 def test_rules_are_named_exactly() -> None:
     assert not Flags(disable_simplify_exprs=("1.1",)).has_rule("1.1")
     assert Flags(disable_simplify_exprs=("1.1",)).has_rule("1.10")
-    assert not Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.10")
-    assert Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.1")
+    assert not Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule(
+        "1.10"
+    )
+    assert Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule(
+        "1.1"
+    )
 
 
 @pytest.mark.parametrize("which", ["enable_fusion_pattern_only", "disable_fusion_pattern"])
 def test_a_part_of_no_pattern_is_a_warning(which: str) -> None:
     (warning,) = unknown_patterns(read(f"--{which}=reduce,stitch,Reduce").flags)
-    assert warning.startswith(f'the flag "--{which}": no split pattern has "Reduce" in its name; they are reshape, ')
+    assert warning.startswith(
+        f'the flag "--{which}": no split pattern has "Reduce" in its name; they are reshape, '
+    )
 
 
 @pytest.mark.parametrize("which", ["enable_simplify_exprs_only", "disable_simplify_exprs"])
@@ -265,14 +326,23 @@ def test_a_rule_that_there_is_not_is_a_warning(which: str) -> None:
     registry = {p.name: p for p in PASSES}
     inexact = registry["ArithmeticInexactPass"].patterns[0].name
     (warning,) = unknown_rules(registry, read(f"--{which}=1.3,{inexact},1.99").flags)
-    assert warning.startswith(f'the flag "--{which}": there is no rule "1.99" here; "fusionc passes Arithmetic')
+    assert warning.startswith(
+        f'the flag "--{which}": there is no rule "1.99" here; "fusionc passes Arithmetic'
+    )
 
 
 def test_the_page_lists_everything() -> None:
     """Flags with their defaults, stage passes and split patterns, in their order."""
-    rows = [line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    rows = [
+        line.split("|")[1:-1]
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| ")
+    ]
     cells = [[cell.strip(" `") for cell in row] for row in rows]
-    defaults = {key: "" if value == () else str(value).lower() for key, value in vars(Flags(opt_level=2)).items()}
+    defaults = {
+        key: "" if value == () else str(value).lower()
+        for key, value in vars(Flags(opt_level=2)).items()
+    }
     assert {row[0]: row[1] for row in cells if row[0] in EFFECTIVE} == defaults
     stages = [[*p.names, str(p.level)] for p in STAGE_PASSES]
     assert [row[:3] for row in cells if row[0] in {names[0] for names in stages}] == stages

@@ -24,11 +24,23 @@ class Lines(list[str]):
         (Flags(opt_level=1), "1.3 1.5 3.4 6.5 8.0"),
         (Flags(opt_level=2), "1.3 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
         (Flags(opt_level=3), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
-        (Flags(opt_level=2, enable_parallel_op_combine=True), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
-        (Flags(opt_level=2, disable_pass=("2.4", "highlevelopt1.graph_kernel_cse")), "1.3 1.5 2.8 3.4 6.5 8.0"),
+        (
+            Flags(opt_level=2, enable_parallel_op_combine=True),
+            "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5 8.0",
+        ),
+        (
+            Flags(opt_level=2, disable_pass=("2.4", "highlevelopt1.graph_kernel_cse")),
+            "1.3 1.5 2.8 3.4 6.5 8.0",
+        ),
         (Flags(opt_level=1, enable_pass=("2.4",)), "1.3 1.5 2.4 3.4 6.5 8.0"),
-        (Flags(opt_level=2, enable_pass=("2.4",), disable_pass=("2.4",)), "1.3 1.5 2.7 2.8 3.4 6.5 8.0"),
-        (Flags(opt_level=2, disable_pass=("arithmetic_simplify", "2")), "1.3 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
+        (
+            Flags(opt_level=2, enable_pass=("2.4",), disable_pass=("2.4",)),
+            "1.3 1.5 2.7 2.8 3.4 6.5 8.0",
+        ),
+        (
+            Flags(opt_level=2, disable_pass=("arithmetic_simplify", "2")),
+            "1.3 1.5 2.4 2.7 2.8 3.4 6.5 8.0",
+        ),
     ],
 )
 def test_which_stage_passes_run(flags: Flags, expected: str) -> None:
@@ -43,7 +55,9 @@ def test_every_pass_of_the_registry_can_be_switched() -> None:
     assert switched(PASSES, DEFAULT, Flags()) == DEFAULT
 
 
-@pytest.mark.parametrize("name", ["split_concat_fusion", "fusion_group.split_concat_fusion", "SplitConcatFusionPass"])
+@pytest.mark.parametrize(
+    "name", ["split_concat_fusion", "fusion_group.split_concat_fusion", "SplitConcatFusionPass"]
+)
 def test_names_aliases_and_managers(name: str) -> None:
     flags = Flags(disable_pass=(name,))
     assert DEFAULT - switched(PASSES, DEFAULT, flags) == {"SplitConcatFusionPass"}
@@ -71,16 +85,22 @@ def test_the_lines_of_the_stages() -> None:
         stages.note_change(STAGE_PASSES[0])
     stages.write(lines)
     assert lines[0] == "graph kernel pass stage1_cluster_3_graph_kernel_expander is enabled."
-    assert re.fullmatch(r"Run graph kernel pass stage1_cluster_3_graph_kernel_expander in \d+\.\d\d us", lines[1])
+    assert re.fullmatch(
+        r"Run graph kernel pass stage1_cluster_3_graph_kernel_expander in \d+\.\d\d us", lines[1]
+    )
     assert lines[2] == "graph kernel pass stage1_cluster_3_graph_kernel_expander changed."
     assert "graph kernel pass stage2_highlevelopt1_4_arithmetic_simplify is disabled." in lines
 
 
 def test_the_names_of_mindspore_are_in_the_lines() -> None:
-    lines, passes = Lines(), [p for p in PASSES if p.name in ("AddLayerNormFusionPass", "ATbeMatMulElemwiseFusionPass")]
+    lines, passes = (
+        Lines(),
+        [p for p in PASSES if p.name in ("AddLayerNormFusionPass", "ATbeMatMulElemwiseFusionPass")],
+    )
     write_passes(passes, frozenset({"ATbeMatMulElemwiseFusionPass"}), {}, lines)
     assert lines == [
-        "graph kernel passes: AddLayerNormFusionPass,add_layer_norm_fusion,add_layer_norm_v3_fusion,"
+        "graph kernel passes: "
+        "AddLayerNormFusionPass,add_layer_norm_fusion,add_layer_norm_v3_fusion,"
         "add_layer_norm_ext_fusion,ATbeMatMulElemwiseFusionPass,matmul_elemwise_fusion.",
         "graph kernel pass fusion_group_0_AddLayerNormFusionPass is disabled.",
         "graph kernel pass fusion_group_0_add_layer_norm_fusion is disabled.",

@@ -25,7 +25,11 @@ def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch)
 
     def broken(areas: list[Area]) -> list[Unit]:
         *others, last = real(areas)
-        return [*others, Unit(last.text + "#error bad\n")] if any(a.name == "bad" for a in areas) else [*others, last]
+        return (
+            [*others, Unit(last.text + "#error bad\n")]
+            if any(a.name == "bad" for a in areas)
+            else [*others, last]
+        )
 
     monkeypatch.setitem(build.__globals__, "units", broken)
     built = build([area_of(CHAIN, name="good"), area_of(NORM, name="bad")])
@@ -46,7 +50,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(Path, "write_text", write_text)
-    with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
+    with pytest.raises(
+        FusioncError, match="the cache of kernels cannot be written: No space left"
+    ) as caught:
         compiled([Unit("int four(void) { return 4; }\n")])
     assert caught.value.where == str(cache.cache_folder())
 
@@ -55,14 +61,20 @@ def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = compiled([Unit("int one(void) { return 1; }\n")])
     file = first.stat().st_ino
-    assert compiled([Unit("int one(void) { return 1; }\n")]) == first and first.stat().st_ino == file
+    assert (
+        compiled([Unit("int one(void) { return 1; }\n")]) == first and first.stat().st_ino == file
+    )
     assert compiled([Unit("int one(void) { return 2; }\n")]) != first
     with pytest.raises(DoesNotCompile, match="error"):
         compiled([Unit("int one(void) { return }\n")])
-    assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
+    assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], (
+        "nothing temporary is left"
+    )
 
 
-def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_forgets_what_was_not_wanted_for_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cache, "_MOST", 2)
     texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
@@ -83,7 +95,9 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.cache_folder().is_dir() and cache.cache_folder().is_absolute()
 
 
-def test_it_is_told_how_far_the_compiler_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_it_is_told_how_far_the_compiler_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(source_module, "_UNIT", 1)
     told = list[str]()

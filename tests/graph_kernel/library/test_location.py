@@ -48,12 +48,18 @@ def test_a_library_that_fusionc_did_not_make_is_not_replaced(kind: str) -> None:
     place = Path("out.kernels.so")
     place.write_bytes(b"somebody's") if kind == "file" else place.symlink_to("mine.kernels.so")
     before = place.read_bytes()
-    changed = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Exp (x)  y = Mul (s, t) }"
+    changed = (
+        "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Exp (x)  y = Mul (s, t) }"
+    )
     onnx.save(parse(changed), "in.onnx")
     with pytest.raises(fusionc.FusioncError, match="which fusionc did not make") as caught:
         fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert caught.value.exit_code == 1 and caught.value.where == "out.kernels.so"
-    assert not Path("out.onnx").exists() and place.read_bytes() == before and is_own(Path("mine.kernels.so"))
+    assert (
+        not Path("out.onnx").exists()
+        and place.read_bytes() == before
+        and is_own(Path("mine.kernels.so"))
+    )
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -78,7 +84,9 @@ def test_a_link_to_the_library_of_the_model_stays() -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_the_library_that_has_the_kernels_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a conversion was killed before its last step, the new library has not come to its place."""
+    """After a conversion was killed before its last step, the new library has not come to its
+    place.
+    """
     import onnxruntime
 
     from fusionc.disk.publish import digest
@@ -90,7 +98,11 @@ def test_the_library_that_has_the_kernels_is_found(monkeypatch: pytest.MonkeyPat
     Path("new.onnx").rename("out.onnx")
     Path("new.kernels.so").rename(waiting)
     loaded = []
-    monkeypatch.setattr(onnxruntime.SessionOptions, "register_custom_ops_library", lambda _, path: loaded.append(path))
+    monkeypatch.setattr(
+        onnxruntime.SessionOptions,
+        "register_custom_ops_library",
+        lambda _, path: loaded.append(path),
+    )
     fusionc.register_kernels(onnxruntime.SessionOptions(), "out.onnx")
     assert [Path(path).name for path in loaded] == [waiting.name]
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, verify=False)
@@ -110,7 +122,9 @@ def test_files_that_the_conversion_reads_are_not_written() -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-def test_another_version_of_what_makes_kernels_names_areas_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_what_makes_kernels_names_areas_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """So a library of an older version never computes for a model of a newer one."""
     names = []
     for version in (b"1", b"2", b"1"):

@@ -44,7 +44,13 @@ while time.monotonic() < end:
 def test_a_library_may_be_registered_while_it_runs(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     onnx.save(kernel_model(area), tmp_path / "out.onnx")
-    call = [sys.executable, "-c", REGISTERED_WHILE_RUNNING, tmp_path / "out.onnx", build([area]).library]
+    call = [
+        sys.executable,
+        "-c",
+        REGISTERED_WHILE_RUNNING,
+        tmp_path / "out.onnx",
+        build([area]).library,
+    ]
     assert not subprocess.run([str(part) for part in call], check=False).returncode
 
 
@@ -55,7 +61,9 @@ def test_a_library_that_is_cut_off(share: float, tmp_path: Path) -> None:
     onnx.save(kernel_model(area), tmp_path / "out.onnx")
     whole = build([area]).library.read_bytes()
     (tmp_path / "out.kernels.so").write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(fusionc.FusioncError, match="the kernels cannot be loaded: the file is cut off"):
+    with pytest.raises(
+        fusionc.FusioncError, match="the kernels cannot be loaded: the file is cut off"
+    ):
         fusionc.register_kernels(ort.SessionOptions(), tmp_path / "out.onnx")
     with pytest.warns(UserWarning, match="Its areas run without kernels"):
         fusionc.session(tmp_path / "out.onnx")
@@ -79,12 +87,16 @@ def test_register_kernels(tmp_path: Path) -> None:
     shutil.copyfile(built.library, tmp_path / "out.kernels.so")
     options = ort.SessionOptions()
     fusionc.register_kernels(options, model)
-    got = ort.InferenceSession(model, options).run(None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)})
+    got = ort.InferenceSession(model, options).run(
+        None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)}
+    )
     assert got[0].tolist() == [2, 2, 2]
     fusionc.register_kernels(options, model)  # again, which changes nothing
     ort.InferenceSession(model, options)
     shutil.copyfile(built.library, tmp_path / "other.kernels.so")
-    with pytest.raises(fusionc.UsageError, match=r"kernels of another model already: out\.kernels\.so") as other:
+    with pytest.raises(
+        fusionc.UsageError, match=r"kernels of another model already: out\.kernels\.so"
+    ) as other:
         fusionc.register_kernels(options, tmp_path / "other.onnx")
     assert "SessionOptions for each model" in other.value.hint
     fusionc.register_kernels(ort.SessionOptions(), tmp_path / "other.onnx")
@@ -94,11 +106,15 @@ def test_a_model_without_areas_needs_no_kernels(tmp_path: Path) -> None:
     """So that one script deploys every result of a conversion, whether it made areas or not."""
     model = parse("agraph (float[N] x) => (float[N] y) { y = Relu (x) }")
     onnx.save(model, tmp_path / "in.onnx")
-    report = fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", enable_graph_kernel=True)
+    report = fusionc.convert(
+        tmp_path / "in.onnx", output=tmp_path / "out.onnx", enable_graph_kernel=True
+    )
     assert report.kernels is None
     options = ort.SessionOptions()
     fusionc.register_kernels(options, tmp_path / "out.onnx")
-    (y,) = ort.InferenceSession(tmp_path / "out.onnx", options).run(None, {"x": np.array([-1, 2], np.float32)})
+    (y,) = ort.InferenceSession(tmp_path / "out.onnx", options).run(
+        None, {"x": np.array([-1, 2], np.float32)}
+    )
     assert y.tolist() == [0, 2]
 
 
@@ -110,7 +126,9 @@ def test_a_model_without_areas_needs_no_kernels(tmp_path: Path) -> None:
         (".", "the model is a folder"),
     ],
 )
-def test_what_is_no_model_to_register(path: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_model_to_register(
+    path: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("out.kernels.so").touch()
     with pytest.raises(fusionc.UsageError, match=problem) as caught:

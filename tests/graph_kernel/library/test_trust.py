@@ -1,4 +1,6 @@
-"""A library is machine code: what this user's fusionc has not compiled is not executed, and not passed on."""
+"""A library is machine code: what this user's fusionc has not compiled is not executed, and not
+passed on.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,19 @@ def executed(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("verify", [True, False])
 @pytest.mark.parametrize(
-    "options", [{}, {"fusion_switch_file": ALL_OFF}, {"enable_graph_kernel": True}], ids=["default", "off", "on"]
+    "options",
+    [{}, {"fusion_switch_file": ALL_OFF}, {"enable_graph_kernel": True}],
+    ids=["default", "off", "on"],
 )
 def test_a_library_of_others_is_neither_loaded_nor_copied(
     executed: Path, options: dict[str, object], verify: bool
 ) -> None:
     report = fusionc.convert("x.onnx", output="y.onnx", verify=verify, **options)
     assert not executed.exists() and report.kernels is None and not Path("y.kernels.so").exists()
-    assert any("x.kernels.so was not compiled by" in told and "--trust_kernels" in told for told in report.notices)
+    assert any(
+        "x.kernels.so was not compiled by" in told and "--trust_kernels" in told
+        for told in report.notices
+    )
     assert [function.domain for function in onnx.load("y.onnx").functions] == ["fusionc.gk"]
     if verify:
         assert report.verification is not None and report.verification.startswith("equal")
@@ -82,7 +89,9 @@ def test_what_is_loaded_is_not_the_file_beside_the_model(
 
     good = Path("w.kernels.so").read_bytes()
     report = fusionc.convert("w.onnx", output="v.onnx", progress=exchange)
-    assert report.verification is not None and report.verification.startswith("with generated kernels")
+    assert report.verification is not None and report.verification.startswith(
+        "with generated kernels"
+    )
     assert Path("w.kernels.so").read_bytes() == evil
     assert not executed.exists() and Path("v.kernels.so").read_bytes() == good
 
@@ -100,7 +109,9 @@ def test_the_cache_is_the_users_alone(own_cache: Path) -> None:
     assert own_cache.stat().st_mode & 0o777 == own_cache.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_cache_of_another_user_is_not_used(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_another_user_is_not_used(
+    own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fusionc.convert("in.onnx", output="x.onnx", enable_graph_kernel=True, verify=False)
     (library,) = own_cache.glob("*.so")
     assert cache.known(Path("x.kernels.so")) == library
@@ -109,7 +120,9 @@ def test_a_cache_of_another_user_is_not_used(own_cache: Path, monkeypatch: pytes
     assert cache.cache_folder() != own_cache and not cache.is_usable(library)
     assert cache.known(Path("x.kernels.so")) is None
     report = fusionc.convert("in.onnx", output="y.onnx", enable_graph_kernel=True, verify=False)
-    assert report.kernels is not None and any("belongs to another user" in told for told in report.notices)
+    assert report.kernels is not None and any(
+        "belongs to another user" in told for told in report.notices
+    )
 
 
 @pytest.mark.parametrize("how", ["writable", "link"])
@@ -126,7 +139,9 @@ def test_a_file_that_others_may_have_written_is_made_anew(own_cache: Path, how: 
         library.chmod(0o770)
     assert cache.known(Path("x.kernels.so")) is None
     fusionc.convert("in.onnx", output="y.onnx", enable_graph_kernel=True)
-    assert library.read_bytes() == Path("y.kernels.so").read_bytes() == good and cache.is_usable(library)
+    assert library.read_bytes() == Path("y.kernels.so").read_bytes() == good and cache.is_usable(
+        library
+    )
 
 
 def test_whatever_the_mask_of_the_user_what_was_compiled_is_known(own_cache: Path) -> None:

@@ -35,10 +35,15 @@ def _gather(picks: str, size: object, name: str) -> Area:
     if "{}" not in picks:
         dims = ",".join(["K", "3"][-rank:])
         return area_of(
-            f"g (float[{size},3] x) => (float[{dims}] z) <{picks}> {{ a = Neg(x) z = Gather(a, i) }}", name=name
+            f"g (float[{size},3] x) => (float[{dims}] z) <{picks}> {{ a = Neg(x) z = Gather(a, i) }}",
+            name=name,
         )
     empty = {"i": np.zeros(0, np.int64)}
-    return area_of(f"g (float[{size},3] x) => (float[0,3] z) {{ a = Neg(x) z = Gather(a, i) }}", empty, name=name)
+    return area_of(
+        f"g (float[{size},3] x) => (float[0,3] z) {{ a = Neg(x) z = Gather(a, i) }}",
+        empty,
+        name=name,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +53,9 @@ def library() -> tuple[dict[str, Area], Built]:
 
 
 @pytest.mark.parametrize("picks", PICKS)
-def test_gather_reads_up_to_the_end_and_not_beyond(picks: str, library: tuple[dict[str, Area], Built]) -> None:
+def test_gather_reads_up_to_the_end_and_not_beyond(
+    picks: str, library: tuple[dict[str, Area], Built]
+) -> None:
     (areas, built), need = library, PICKS[picks]
     area = areas[picks]
     assert not built.failed
@@ -96,7 +103,12 @@ def test_a_part_of_an_axis_is_not_divided_as_the_whole_is() -> None:
     text = """g (float[2,3] x) => (float[4] z) <int64[1] t = {6}, int64[1] b = {0}, int64[1] e = {4}> {
         a = Mul (x, x)  r = Reshape (a, t)  s = Slice (r, b, e)  z = Neg (s) }"""
     assert "do not fit into one another" in (reason_against(area_of(text)) or "")
-    assert reason_against(area_of(text.replace("float[4] z", "float[6] z").replace("e = {4}", "e = {6}"))) is None
+    assert (
+        reason_against(
+            area_of(text.replace("float[4] z", "float[6] z").replace("e = {4}", "e = {6}"))
+        )
+        is None
+    )
 
 
 def test_a_concat_of_what_onnxruntime_may_overlook_is_no_area() -> None:

@@ -47,8 +47,12 @@ def _cases() -> dict[str, tuple[str, float]]:
     """Name → graph, share."""
     cases: dict[str, tuple[str, float]] = {}
 
-    def add(name: str, dtype: int, call: str, share: float, ins: str, out: str, dims: str = "N,M") -> None:
-        typed = ", ".join(f"{type_name(dtype) if kind == 'T' else kind}[{dims}] {n}" for n, kind in _ports(ins))
+    def add(
+        name: str, dtype: int, call: str, share: float, ins: str, out: str, dims: str = "N,M"
+    ) -> None:
+        typed = ", ".join(
+            f"{type_name(dtype) if kind == 'T' else kind}[{dims}] {n}" for n, kind in _ports(ins)
+        )
         half = 2e-3 if dtype == TensorProto.FLOAT16 and share else share
         key = f"{name}, {type_name(dtype)}"
         out_type = type_name(dtype) if out == "T" else out
@@ -60,7 +64,13 @@ def _cases() -> dict[str, tuple[str, float]]:
         for dtype in [*floats, *([*INTEGERS, TensorProto.INT8] if of_integers else [])]:
             add(call, dtype, call, share, "x:T", "bool" if call.startswith("Is") else "T")
     for call, share in BINARY.items():
-        compares = call.split("(")[0] in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
+        compares = call.split("(")[0] in (
+            "Equal",
+            "Less",
+            "Greater",
+            "LessOrEqual",
+            "GreaterOrEqual",
+        )
         for dtype in FLOATS if call.startswith(("Mean", "Sum")) else NUMBERS:
             add(call, dtype, call, share, "x:T y:T", "bool" if compares else "T")
     for dtype in [*INTEGERS, *SMALL]:
@@ -96,7 +106,9 @@ def _cases() -> dict[str, tuple[str, float]]:
         1e-4,
     )
     for outputs in ("o, m", "o, m, i"):
-        ports = ", ".join(f"float[N,{'M' if name == 'o' else 1}] {name}" for name in outputs.split(", "))
+        ports = ", ".join(
+            f"float[N,{'M' if name == 'o' else 1}] {name}" for name in outputs.split(", ")
+        )
         cases[f"LayerNormalization, outputs {outputs}"] = (
             f"g (float[N,M] x, float[M] s) => ({ports}) {{ {outputs} = LayerNormalization(x, s) }}",
             1e-4,
@@ -122,7 +134,11 @@ NOT_OF_ONNXRUNTIME = [
         "HardSigmoid(x)", "HardSwish(x)", "Gelu(x)", "Mish(x)", "Mean(x)", "Mean(x, y)", "PRelu(x, y)",
     )),
 ]  # fmt: skip
-CASES = {name: case for name, case in EVERY.items() if name not in REFUSED and name not in NOT_OF_ONNXRUNTIME}
+CASES = {
+    name: case
+    for name, case in EVERY.items()
+    if name not in REFUSED and name not in NOT_OF_ONNXRUNTIME
+}
 SIZES = [(1, 1), (3, 5), (5, 64), (7, 100), (1, 3000), (0, 4)]  # of N and M
 
 
@@ -141,7 +157,9 @@ def test_what_kernels_compute_and_onnxruntime_does_not(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def library() -> tuple[dict[str, Area], Built]:
-    areas = {name: area_of(text, name=f"op_{k}") for k, (name, (text, _)) in enumerate(CASES.items())}
+    areas = {
+        name: area_of(text, name=f"op_{k}") for k, (name, (text, _)) in enumerate(CASES.items())
+    }
     return areas, build(list(areas.values()))
 
 
@@ -155,14 +173,20 @@ def test_as_onnxruntime(name: str, library: tuple[dict[str, Area], Built]) -> No
     area, share = areas[name], CASES[name][1]
     plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
     for seed, (n, m) in enumerate(SIZES):
-        if 0 in (n, m) and ("Reduce" in name or "max" in name) and not name.startswith("ReduceMean"):
+        if (
+            0 in (n, m)
+            and ("Reduce" in name or "max" in name)
+            and not name.startswith("ReduceMean")
+        ):
             continue  # the largest of nothing
         feeds = feeds_of(area, seed, n, m, name)
         found = difference(area, plain, share, feeds, kernel.run(None, feeds))
         assert not found, f"{n}×{m}: {found}"
 
 
-def difference(area: Area, plain: Any, share: float, feeds: dict[str, np.ndarray], got: list[np.ndarray]) -> str:
+def difference(
+    area: Area, plain: Any, share: float, feeds: dict[str, np.ndarray], got: list[np.ndarray]
+) -> str:
     """How what a kernel gave differs from what onnxruntime computes in the session `plain`, "" if it does not."""
     wanted = plain.run(None, feeds)
     if area.nodes[0].op_type in REDUCTIONS:
@@ -180,7 +204,9 @@ def _as_ordered(
     if inputs[0].dtype.kind != "f":
         return got
     ordered = []
-    for one, other, spread in zip(wanted, got, spreads(node.op_type, attributes, inputs, wanted), strict=True):
+    for one, other, spread in zip(
+        wanted, got, spreads(node.op_type, attributes, inputs, wanted), strict=True
+    ):
         with np.errstate(all="ignore"):
             near = np.abs(one.astype(np.float64) - other) <= 4 * spread
         ordered.append(np.where(near | np.isinf(spread), one, other))

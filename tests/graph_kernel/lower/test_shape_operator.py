@@ -39,7 +39,10 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def library() -> tuple[dict[str, Area], Built]:
-    areas = {name: area_of(f"g {text}", name=f"shape_{k}") for k, (name, text) in enumerate(CASES.items())}
+    areas = {
+        name: area_of(f"g {text}", name=f"shape_{k}")
+        for k, (name, text) in enumerate(CASES.items())
+    }
     return areas, build(list(areas.values()))
 
 
@@ -73,7 +76,9 @@ def _compare(area: Area, built: Built) -> None:
             shape = [{"N": n, "M": m, "K": k}.get(str(dim), dim) for dim in area.values[name].shape]
             feeds[name] = np.ones(shape, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
         found = differences(plain.run(None, feeds), kernel.run(None, feeds), 0.0)
-        assert not found, f"{area.name}, {n}, {m}, {k}: {[node.op_type for node in area.nodes]}: {found}"
+        assert not found, (
+            f"{area.name}, {n}, {m}, {k}: {[node.op_type for node in area.nodes]}: {found}"
+        )
 
 
 def _random_area(rng: random.Random, name: str) -> Area:
@@ -110,7 +115,9 @@ def _random_area(rng: random.Random, name: str) -> Area:
         elif op == "Unary":
             make(rng.choice(["Neg", "Abs", "Identity"]), [one], length)
         elif op in ("Binary", "Where"):
-            fitting = [name for name, its in vectors if its == length] + [constant([rng.randint(1, 9)])]
+            fitting = [name for name, its in vectors if its == length] + [
+                constant([rng.randint(1, 9)])
+            ]
             other = rng.choice(fitting)
             if op == "Where":
                 nodes.append(helper.make_node("Equal", [one, other], [f"b{len(nodes)}"]))

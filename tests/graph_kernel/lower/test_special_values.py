@@ -16,7 +16,11 @@ from fusionc.graph_kernel.library.build_library import Built, build
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
 TYPES = {"float": np.float32, "float16": np.float16, "double": np.float64}
-ROUNDING = {"e": 2e-3, "f": 1e-5, "d": 1e-5}  # shares of a number that an operator may be off by, by its type
+ROUNDING = {
+    "e": 2e-3,
+    "f": 1e-5,
+    "d": 1e-5,
+}  # shares of a number that an operator may be off by, by its type
 FLUSHED = 1e-6  # what onnxruntime's exponentials may make 0
 # Calls whose p is a constant: what else is written for these than for inputs.
 OF_CONSTANTS = {
@@ -29,7 +33,19 @@ OF_ATTRIBUTES = [
     "LeakyRelu <alpha = -0.5>(x)", "LeakyRelu <alpha = 0.0>(x)", "ThresholdedRelu <alpha = -0.5>(x)",
     "HardSigmoid <alpha = -0.5>(x)", "IsInf <detect_positive = 0>(x)", "Sum(x, y, x)",
 ]  # fmt: skip
-EXACT = ("Max", "Min", "Where", "Clip", "Div", "Mul", "Equal", "LeakyRelu", "ThresholdedRelu", "IsInf", "Sum")
+EXACT = (
+    "Max",
+    "Min",
+    "Where",
+    "Clip",
+    "Div",
+    "Mul",
+    "Equal",
+    "LeakyRelu",
+    "ThresholdedRelu",
+    "IsInf",
+    "Sum",
+)
 
 
 def _alone() -> dict[str, tuple[Area, bool]]:
@@ -37,7 +53,10 @@ def _alone() -> dict[str, tuple[Area, bool]]:
     whole = ("Reduce", "Softmax", "LogSoftmax", "LayerNormalization")
     cases = {name: case for name, case in ALONE.items() if not name.startswith(whole)}
     numbers = {name: f"op_{k}" for k, name in enumerate(ALONE)}
-    return {name: (area_of(text, name=numbers[name]), not share) for name, (text, share) in cases.items()}
+    return {
+        name: (area_of(text, name=numbers[name]), not share)
+        for name, (text, share) in cases.items()
+    }
 
 
 def _further() -> dict[str, tuple[Area, bool]]:
@@ -48,7 +67,11 @@ def _further() -> dict[str, tuple[Area, bool]]:
         for call, value in calls:
             if name == "double" and call in OF_ATTRIBUTES and not call.startswith(("IsInf", "Sum")):
                 continue  # onnxruntime has none
-            inputs = ", ".join(f"{'bool' if k == 'c' else name}[N] {k}" for k in "cxy" if f"{k}," in f"{call[:-1]},")
+            inputs = ", ".join(
+                f"{'bool' if k == 'c' else name}[N] {k}"
+                for k in "cxy"
+                if f"{k}," in f"{call[:-1]},"
+            )
             out = "bool" if call.startswith(("Equal", "IsInf")) else name
             text = f"g ({inputs}) => ({out}[N] o) {{ o = {call} }}"
             area = area_of(text, {"p": np.asarray(value, dtype)}, name=f"further_{len(found)}")
@@ -102,7 +125,10 @@ def _pairs(area: Area) -> Feeds:
     if area.nodes[0].op_type in ("Div", "Mod") and kinds[-1].kind in "iu":
         grids[-1] = np.where(grids[-1] == 0, 3, grids[-1]).astype(kinds[-1])
     shapes = [(1,) * (len(area.values[name].shape) - 1) + (-1,) for name in area.inputs]
-    return {name: grid.reshape(shape) for name, grid, shape in zip(area.inputs, grids, shapes, strict=True)}
+    return {
+        name: grid.reshape(shape)
+        for name, grid, shape in zip(area.inputs, grids, shapes, strict=True)
+    }
 
 
 def _is_alike(wanted: np.ndarray, got: np.ndarray, is_exact: bool) -> np.ndarray:
@@ -110,7 +136,9 @@ def _is_alike(wanted: np.ndarray, got: np.ndarray, is_exact: bool) -> np.ndarray
         return wanted == got
     with np.errstate(all="ignore"):
         off = np.abs(wanted.astype(np.float64) - got)
-        alike = (wanted == got) & (np.signbit(wanted) == np.signbit(got)) | np.isnan(wanted) & np.isnan(got)
+        alike = (wanted == got) & (np.signbit(wanted) == np.signbit(got)) | np.isnan(
+            wanted
+        ) & np.isnan(got)
         share = ROUNDING[wanted.dtype.char]
         near = np.isfinite(wanted) & np.isfinite(got) & (off <= share * np.abs(wanted) + FLUSHED)
     return alike if is_exact else alike | near
@@ -123,14 +151,20 @@ def test_special_values_as_in_onnxruntime(name: str, alone: Built, further: Buil
     (wanted,) = session(plain_model(area)).run(None, feeds)
     (got,) = session(kernel_model(area), built.library).run(None, feeds)
     wrong = np.flatnonzero(~_is_alike(wanted, got, is_exact))
-    found = [(*(feeds[key].flat[k] for key in feeds), wanted.flat[k], got.flat[k]) for k in wrong[:3]]
-    assert not found, f"{wrong.size} of {wanted.size} differ; inputs, onnxruntime's, the kernel's: {found}"
+    found = [
+        (*(feeds[key].flat[k] for key in feeds), wanted.flat[k], got.flat[k]) for k in wrong[:3]
+    ]
+    assert not found, (
+        f"{wrong.size} of {wanted.size} differ; inputs, onnxruntime's, the kernel's: {found}"
+    )
 
 
 @pytest.mark.parametrize(("kind", "far"), [("float", -18.0), ("double", -36.75)])
 def test_sigmoid_is_0_where_that_of_onnxruntime_is(kind: str, far: float) -> None:
     """What rounds up, compares or divides behind it makes something else of a number next to 0."""
-    area = area_of(f"g ({kind}[N] x) => ({kind}[N] o) {{ o = Sigmoid(x) }}", name=f"sigmoid_of_{kind}")
+    area = area_of(
+        f"g ({kind}[N] x) => ({kind}[N] o) {{ o = Sigmoid(x) }}", name=f"sigmoid_of_{kind}"
+    )
     feeds = {"x": np.array([far, 2 * far, 5 * far, -1e6], TYPES[kind])}
     for ran in (session(plain_model(area)), session(kernel_model(area), build([area]).library)):
         assert not ran.run(None, feeds)[0].any()

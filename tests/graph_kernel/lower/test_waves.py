@@ -26,7 +26,11 @@ TEXTS = {
     "double": "g (double[N,M] x) => (double[N,M] z) { a = Neg(x) b = Cos(a) z = Add(b, x) }",
 }  # fmt: skip
 OF_FLOAT = [4194305.0, -1e15, 3e38]
-FAR = {"float16": [6e4, -3e4, np.inf], "double": [1e18, -1e300, np.nan], "both": [*OF_FLOAT, np.inf, np.nan]}
+FAR = {
+    "float16": [6e4, -3e4, np.inf],
+    "double": [1e18, -1e300, np.nan],
+    "both": [*OF_FLOAT, np.inf, np.nan],
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +47,9 @@ def library(areas: dict[str, Area]) -> Path:
 
 @pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
 @pytest.mark.parametrize("name", TEXTS)
-def test_waves_as_in_onnxruntime(name: str, far: bool, areas: dict[str, Area], library: Path) -> None:
+def test_waves_as_in_onnxruntime(
+    name: str, far: bool, areas: dict[str, Area], library: Path
+) -> None:
     area, rng = areas[name], np.random.default_rng(0)
     feeds = {}
     for key in area.inputs:
@@ -60,5 +66,7 @@ def test_waves_as_in_onnxruntime(name: str, far: bool, areas: dict[str, Area], l
 
 def test_loops_over_waves_are_vectors(areas: dict[str, Area]) -> None:
     text = source([areas["snake"]])
-    (vectors,) = [part for part in text.split("#pragma omp simd")[1:] if "gk_near_sin_f32(v" in part]
+    (vectors,) = [
+        part for part in text.split("#pragma omp simd")[1:] if "gk_near_sin_f32(v" in part
+    ]
     assert "sinf(" not in vectors.split("if (far)")[0]

@@ -28,7 +28,10 @@ ONE_NEST = [name for name in benchmark.CASES if "1,000" not in name and "rotary"
 
 @pytest.fixture(scope="module")
 def cases() -> tuple[dict[str, object], Built]:
-    areas = {n: area_of(text, name=f"c{k}", opset=o) for k, (n, (text, _, o)) in enumerate(benchmark.CASES.items())}
+    areas = {
+        n: area_of(text, name=f"c{k}", opset=o)
+        for k, (n, (text, _, o)) in enumerate(benchmark.CASES.items())
+    }
     return areas, build(list(areas.values()))
 
 
@@ -42,10 +45,17 @@ def test_known_shapes_of_networks(name: str, cases: tuple[dict[str, object], Bui
     for factor in (1, 3):
         feeds = {}
         for key in area.inputs:
-            shape = [sizes[d] * factor % 1000 + 1 if isinstance(d, str) else d for d in area.values[key].shape]
+            shape = [
+                sizes[d] * factor % 1000 + 1 if isinstance(d, str) else d
+                for d in area.values[key].shape
+            ]
             feeds[key] = random_array(rng, area.values[key].dtype, shape, edges=factor == 3)
         wanted, got = plain.run(None, feeds), kernel.run(None, feeds)
-        pairs = settled_by(plain_model(area), feeds, wanted, got) if differences(wanted, got, 1e-3) else []
+        pairs = (
+            settled_by(plain_model(area), feeds, wanted, got)
+            if differences(wanted, got, 1e-3)
+            else []
+        )
         assert not differences([one for one, _ in pairs], [other for _, other in pairs], 1e-3)
 
 
@@ -60,10 +70,17 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
         f"g ({kind}[N,M] x) => ({kind}[N,M] z) <int64[1] a = {{-1}}> {{ m = ReduceMax(x, a) z = Div(x, m) }}"
     )
     dtype = np.dtype("f4" if kind == "float" else "f8")
-    largest = np.array([[np.finfo(dtype).smallest_subnormal * 40], [0], [-0.0], [np.inf], [np.finfo(dtype).max]], dtype)
-    x = np.concatenate([largest * np.array([1, 0.5, 0.25, -1], dtype), np.zeros_like(largest)], axis=1)
+    largest = np.array(
+        [[np.finfo(dtype).smallest_subnormal * 40], [0], [-0.0], [np.inf], [np.finfo(dtype).max]],
+        dtype,
+    )
+    x = np.concatenate(
+        [largest * np.array([1, 0.5, 0.25, -1], dtype), np.zeros_like(largest)], axis=1
+    )
     wanted = session(plain_model(area)).run(None, {"x": x})
-    assert not differences(wanted, session(kernel_model(area), build([area]).library).run(None, {"x": x}), 1e-6)
+    assert not differences(
+        wanted, session(kernel_model(area), build([area]).library).run(None, {"x": x}), 1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["float", "float16", "double"])
@@ -85,7 +102,9 @@ def test_the_logarithm_of_a_softmax_is_finite_as_far_as_floats_go(kind: str) -> 
     x = np.array([[0, -50, -87, -88, -90, -95, -100, -103, -800]]).astype(
         {"float": "f4", "double": "f8"}.get(kind, "f2")
     )
-    powers = np.exp(x.astype("f8")).astype("f8" if kind == "double" else "f4")  # the largest is 1, and so is their sum
+    powers = np.exp(x.astype("f8")).astype(
+        "f8" if kind == "double" else "f4"
+    )  # the largest is 1, and so is their sum
     with np.errstate(divide="ignore"):
         wanted = np.log(powers.astype("f8")).astype(x.dtype)
     found = session(kernel_model(area), build([area]).library).run(None, {"x": x})
@@ -97,7 +116,9 @@ ATTRIBUTES = {"LeakyRelu": ["alpha"], "Elu": ["alpha"], "HardSigmoid": ["alpha",
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(("op", "name"), [(op, name) for op, names in ATTRIBUTES.items() for name in names])
+@pytest.mark.parametrize(
+    ("op", "name"), [(op, name) for op, names in ATTRIBUTES.items() for name in names]
+)
 def test_no_kernel_has_attributes_that_are_no_numbers(op: str, name: str, value: float) -> None:
     area = area_of(f"g (float[N] x) => (float[N] z) {{ z = {op} (x) }}")
     assert reason_against(area) is None
@@ -124,17 +145,24 @@ LONG = {
 
 @pytest.fixture(scope="module")
 def long_rows() -> tuple[dict[str, Area], Built]:
-    areas = {name: area_of(f"g {text}", name=f"long_{k}") for k, (name, text) in enumerate(LONG.items())}
+    areas = {
+        name: area_of(f"g {text}", name=f"long_{k}") for k, (name, text) in enumerate(LONG.items())
+    }
     return areas, build(list(areas.values()))
 
 
 @pytest.mark.parametrize("n", [0, 31, 511, 512, 513, 543, 544, 2047, 2049, 2081, 300_001])
 @pytest.mark.parametrize("name", LONG)
-def test_long_rows_are_computed_to_their_ends(name: str, n: int, long_rows: tuple[dict[str, Area], Built]) -> None:
+def test_long_rows_are_computed_to_their_ends(
+    name: str, n: int, long_rows: tuple[dict[str, Area], Built]
+) -> None:
     area, sizes = long_rows[0][name], {"N": n, "M": (n + 1) // 2}
     rng = np.random.default_rng(n)
     shapes = {key: [sizes.get(str(d), d) for d in area.values[key].shape] for key in area.inputs}
-    feeds = {key: random_array(rng, area.values[key].dtype, shape, edges=True) for key, shape in shapes.items()}
+    feeds = {
+        key: random_array(rng, area.values[key].dtype, shape, edges=True)
+        for key, shape in shapes.items()
+    }
     wanted = session(plain_model(area)).run(None, feeds)
     found = session(kernel_model(area), long_rows[1].library).run(None, feeds)
     assert not differences(wanted, found, 0.0)
@@ -187,5 +215,7 @@ def test_under_sanitizers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceSum"])
 def test_no_kernel_reduces_nothing(op: str) -> None:
     """onnxruntime gives the shape [2, 0, 4] here, ONNX [2, 0, 1]."""
-    area = area_of(f"g (float[2,0,4] x) => (float[2,0,M] z) <int64[1] a = {{-1}}> {{ z = {op}(x, a) }}")
+    area = area_of(
+        f"g (float[2,0,4] x) => (float[2,0,M] z) <int64[1] a = {{-1}}> {{ z = {op}(x, a) }}"
+    )
     assert reason_against(area) == f"no kernel computes {op} of nothing"

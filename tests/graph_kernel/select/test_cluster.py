@@ -14,21 +14,38 @@ from fusionc.model.graph import Graph, Node
 from fusionc.shapes.inference import typed_model
 
 CASES = [
-    ("chain", "agraph (float[4] x) => (float[4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }", ["a b y"]),
-    ("a wall", "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (a, x)  y = Abs (b) }", ["a", "y"]),
+    (
+        "chain",
+        "agraph (float[4] x) => (float[4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }",
+        ["a b y"],
+    ),
+    (
+        "a wall",
+        "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (a, x)  y = Abs (b) }",
+        ["a", "y"],
+    ),
     (
         "a way around the wall",
-        "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (a, x)  y = Add (a, b) }",
+        (
+            "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (a, x)  y = Add "
+            "(a, b) }"
+        ),
         ["a", "y"],
     ),
     (
         "beside the wall",
-        "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (x, x)  y = Add (a, b) }",
+        (
+            "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  b = MatMul (x, x)  y = Add "
+            "(a, b) }"
+        ),
         ["a y"],
     ),
     (
         "a chain beside the wall",
-        "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  c = Neg (a)  b = MatMul (x, x)  y = Add (c, b) }",
+        (
+            "agraph (float[4,4] x) => (float[4,4] y) { a = Exp (x)  c = Neg (a)  b = MatMul (x, "
+            "x)  y = Add (c, b) }"
+        ),
         ["a c y"],
     ),
     (
@@ -46,7 +63,8 @@ CASES = [
     (
         "a subgraph uses it",
         "agraph (float[4] x, bool p) => (float[4] y) { a = Exp (x)  b = If (p) <"
-        "then_branch = t () => (float[4] u) { u = Neg (a) }, else_branch = e () => (float[4] v) { v = Abs (a) }>"
+        "then_branch = t () => (float[4] u) { u = Neg (a) }, else_branch = e () => (float[4] v) "
+        "{ v = Abs (a) }>"
         "y = Add (a, b) }",
         ["a", "y"],
     ),
@@ -58,9 +76,14 @@ def names(groups: list[list[Node]]) -> list[str]:
     return [" ".join(node.outputs[0].name for node in group) for group in groups]
 
 
-@pytest.mark.parametrize(("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_clusters(graph: str, expected: list[str]) -> None:
-    assert names(clusters_of(typed_model(parse(graph), "").main, lambda node: node.op not in WALLS)) == expected
+    assert (
+        names(clusters_of(typed_model(parse(graph), "").main, lambda node: node.op not in WALLS))
+        == expected
+    )
 
 
 def random_graph(count: int, seed: int, far: int) -> Graph:

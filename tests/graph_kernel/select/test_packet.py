@@ -21,9 +21,13 @@ COUNTED = f"{HEAD} {{ s = Shape (x)  d = Gather (s, i)  e = Mul (d, d)  z = Rang
 
 FIRES = {
     "one size": (COUNTED, "Shape+Gather+Mul"),
-    "another rank": (COUNTED.replace("[N,4,M]", "[M]").replace("i = {2}", "i = {0}"), "Shape+Gather+Mul"),
+    "another rank": (
+        COUNTED.replace("[N,4,M]", "[M]").replace("i = {2}", "i = {0}"),
+        "Shape+Gather+Mul",
+    ),
     "some of the sizes": (
-        f"{HEAD} {{ s = Shape <start = -2> (x)  t = Gather (s, j)  u = Add (t, s)  w = ReduceMax <keepdims = 0> (u)"
+        f"{HEAD} {{ s = Shape <start = -2> (x)  t = Gather (s, j)  u = Add (t, s)  w = ReduceMax "
+        "<keepdims = 0> (u)"
         "  z = Range (o, w, one) }",
         "Shape+Gather+Add+ReduceMax",
     ),
@@ -50,13 +54,18 @@ FIRES = {
 }
 STAYS = {
     "a lone Shape": "agraph (float[N] x) => (float[N] z) { s = Shape (x)  z = ConstantOfShape (s) }",
-    "no size": "agraph (int64[1] x) => (float[P] z) { d = Neg (x)  e = Abs (d)  z = ConstantOfShape (e) }",
+    "no size": (
+        "agraph (int64[1] x) => (float[P] z) { d = Neg (x)  e = Abs (d)  z = ConstantOfShape (e) }"
+    ),
     "beside what is no size": "agraph (float[N] x, int64[1] k) => (float[P] z) {"
     " s = Shape (x)  t = Add (s, k)  z = ConstantOfShape (t) }",
     "what no kernel can contain": "agraph (float[N,4] x) => (int64[1,P] z) { s = Shape (x)  z = NonZero (s) }",
     "too many elements": "agraph (float[N] x) => (int64[17] z) <int64[1] n = {17}> {"
     " s = Shape (x)  z = Expand (s, n) }",
-    "known sizes": "agraph (float[2,4] x) => (float[P,Q] z) { s = Shape (x)  t = Mul (s, s)  z = ConstantOfShape (t) }",
+    "known sizes": (
+        "agraph (float[2,4] x) => (float[P,Q] z) { s = Shape (x)  t = Mul (s, s)  z = "
+        "ConstantOfShape (t) }"
+    ),
 }
 FLAGS: list[tuple[Mapping[str, Any], bool]] = [
     ({}, True),
@@ -74,7 +83,10 @@ FLAGS: list[tuple[Mapping[str, Any], bool]] = [
 
 def packets(model: onnx.ModelProto) -> list[str]:
     found = [function for function in model.functions if "_packet_" in function.name]
-    return ["+".join(node.op_type for node in function.node if node.op_type != "Constant") for function in found]
+    return [
+        "+".join(node.op_type for node in function.node if node.op_type != "Constant")
+        for function in found
+    ]
 
 
 @pytest.mark.parametrize("name", FIRES)
@@ -104,15 +116,22 @@ def test_flags(flags: Mapping[str, Any], expected: bool) -> None:
 
 def test_what_an_area_has_taken() -> None:
     text = "s = Shape (x)  d = Gather (s, i)  f = Cast <to = 1> (d)  z = Div (y, f)"
-    model = parse(f"agraph (float[N,4] x, float[K] y) => (float[K] z) <int64 i = {{0}}> {{ {text} }}")
+    model = parse(
+        f"agraph (float[N,4] x, float[K] y) => (float[K] z) <int64 i = {{0}}> {{ {text} }}"
+    )
     result, fused = fuse(model, Flags(opt_level=3, enable_stitch_fusion=True))
     assert not packets(result) and all(count.matched == count.effected for count in fused.counts)
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_sizes_of_one_symbol_may_differ() -> None:
-    """onnxruntime does not ask whether they are equal, and nothing that reads sizes alone needs it."""
-    model = parse("agraph (float[N,N] x, float[N] y) => (int64[2] z) { s = Shape (x)  t = Shape (y)  z = Add (s, t) }")
+    """onnxruntime does not ask whether they are equal, and nothing that reads sizes alone needs
+    it.
+    """
+    model = parse(
+        "agraph (float[N,N] x, float[N] y) => (int64[2] z) { s = Shape (x)  t = Shape (y)  z = "
+        "Add (s, t) }"
+    )
     result, fused = fuse(model)
     assert packets(result) == ["Shape+Shape+Add"]
     (area,) = fused.areas

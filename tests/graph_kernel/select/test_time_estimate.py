@@ -24,13 +24,25 @@ def test_what_an_area_saves() -> None:
     "text",
     [
         "g (float[N] x, float[3] c) => (float[3] z) { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
-        "g (float[N] x) => (float[1,5] z) <float[1,5] c = {1, 2, 3, 4, 5}> { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
-        "g (float[N,M] x) => (float[N,4] z) <int64[2] s = {4, 6}> { a = Exp(x) p, z = Split <axis = 1>(a, s) }",
+        (
+            "g (float[N] x) => (float[1,5] z) <float[1,5] c = {1, 2, 3, 4, 5}> { a = Exp(x) b = "
+            "Add(a, c) z = Tanh(b) }"
+        ),
+        (
+            "g (float[N,M] x) => (float[N,4] z) <int64[2] s = {4, 6}> { a = Exp(x) p, z = Split "
+            "<axis = 1>(a, s) }"
+        ),
         "g (float[N,4] x) => (float[4] z) <int64 i = {100}> { a = Exp(x) z = Gather(a, i) }",
         "g (float[N,4] x) => (float[4] z) <int64 i = {-100}> { a = Exp(x) z = Gather(a, i) }",
         "g (float[N,M] x) => (float[M] z) <int64[1] s = {0}> { a = Exp(x) z = Squeeze(a, s) }",
-        "g (float[N,M] x, float[N,3] y) => (float[K,M] z) { a = Exp(x) z = Concat <axis = 0>(a, y) }",
-        "g (float[N] x, float[M] y, float[3] c) => (float[3] z) { a = Add(x, c) b = Add(y, c) z = Mul(a, b) }",
+        (
+            "g (float[N,M] x, float[N,3] y) => (float[K,M] z) { a = Exp(x) z = Concat <axis = "
+            "0>(a, y) }"
+        ),
+        (
+            "g (float[N] x, float[M] y, float[3] c) => (float[3] z) { a = Add(x, c) b = Add(y, "
+            "c) z = Mul(a, b) }"
+        ),
     ],
 )
 def test_what_an_area_saves_whose_symbols_stand_for_few_numbers(text: str) -> None:
@@ -53,10 +65,33 @@ def test_what_saves_less_than_the_estimate_may_be_off_saves_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "pays"),
     [
-        ("g (float16[65536] x) => (float16[65536] z) { a = Tanh(x) b = Sigmoid(a) z = Mul(b, x) }", False),
-        ("g (float[65536] x) => (float16[65536] z) { a = Add(x, x) b = Cast <to = 10>(a) z = Neg(b) }", False),
-        ("g (float[65536] x) => (float[65536] z) { a = Tanh(x) b = Sigmoid(a) z = Mul(b, x) }", True),
-        ("g (float[65536] x) => (int8[65536] z) { a = Add(x, x) b = Round(a) z = Cast <to = 3>(b) }", True),
+        (
+            (
+                "g (float16[65536] x) => (float16[65536] z) { a = Tanh(x) b = Sigmoid(a) z = "
+                "Mul(b, "
+                "x) }"
+            ),
+            False,
+        ),
+        (
+            (
+                "g (float[65536] x) => (float16[65536] z) { a = Add(x, x) b = Cast <to = 10>(a) "
+                "z = "
+                "Neg(b) }"
+            ),
+            False,
+        ),
+        (
+            "g (float[65536] x) => (float[65536] z) { a = Tanh(x) b = Sigmoid(a) z = Mul(b, x) }",
+            True,
+        ),
+        (
+            (
+                "g (float[65536] x) => (int8[65536] z) { a = Add(x, x) b = Round(a) z = Cast <to = "
+                "3>(b) }"
+            ),
+            True,
+        ),
     ],
 )
 def test_conversions_to_float16_have_their_price(text: str, pays: bool) -> None:

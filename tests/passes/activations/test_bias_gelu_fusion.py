@@ -1,7 +1,9 @@
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 ERF = "d = Div (x, root) e = Erf (d) a = Add (e, one)"
-TANH = "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
+TANH = (
+    "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
+)
 HALF = "h = Mul (x, half) y = Mul (h, a)"
 GELU, GELU_TANH = "y = Gelu (x)", 'y = Gelu <approximate = "tanh"> (x)'
 CONSTANTS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float root = {1.41421356}, float inverse = {0.70710678}, float c = {0.044715}, float k = {0.7978845608}"
@@ -21,7 +23,9 @@ def plain(body: str) -> str:
     return f"agraph (float[N,3,4] x) => (float[N,3,4] y) <{CONSTANTS}> {{ {body} }}"
 
 
-def product(u: str = "float[2,3,4] u", y: str = "float[2,3,4] y", v: str = "float[4,4] V", body: str = GELU) -> str:
+def product(
+    u: str = "float[2,3,4] u", y: str = "float[2,3,4] y", v: str = "float[4,4] V", body: str = GELU
+) -> str:
     return graph(body, "w = MatMul (u, V) x = Add (w, b)", u, y, f"float[4] b, {v}")
 
 
@@ -56,7 +60,11 @@ STAYS = [
 FIRES = [
     Fires("half of x first", graph(), ["BiasGelu"]),
     Fires("half last", graph(f"{ERF} h = Mul (a, x) y = Mul (h, half)"), ["BiasGelu"]),
-    Fires("times the inverse root", graph(f"d = Mul (x, inverse) e = Erf (d) a = Add (one, e) {HALF}"), ["BiasGelu"]),
+    Fires(
+        "times the inverse root",
+        graph(f"d = Mul (x, inverse) e = Erf (d) a = Add (one, e) {HALF}"),
+        ["BiasGelu"],
+    ),
     Fires("the bias first", graph(add="x = Add (b, u)"), ["BiasGelu"]),
     Fires("Gelu", graph(GELU), ["BiasGelu"], opset=20),
     Fires("Gelu of onnxruntime", graph("y = com.microsoft.Gelu (x)"), ["BiasGelu"]),
@@ -65,7 +73,12 @@ FIRES = [
         graph(add="w = MatMul (u, V) x = Add (w, b)", b="float[4] b, float[4,4] V"),
         ["MatMul", "BiasGelu"],
     ),
-    Fires("behind a product of matrices", product(v="float[2,4,4] V"), ["MatMul", "BiasGelu"], opset=20),
+    Fires(
+        "behind a product of matrices",
+        product(v="float[2,4,4] V"),
+        ["MatMul", "BiasGelu"],
+        opset=20,
+    ),
     Fires(
         "behind a product that is a result",
         product(y="float[2,3,4] y, float[2,3,4] w"),
@@ -78,8 +91,17 @@ FIRES = [
         ["MatMul", "BiasGelu", "Relu"],
         opset=20,
     ),
-    Fires("behind a product of known sizes, with tanh", product(body=GELU_TANH), ["MatMul", "FastGelu"], opset=20),
-    Fires("behind a product of known sizes, written out", product(body=f"{ERF} {HALF}"), ["MatMul", "Add", "Gelu"]),
+    Fires(
+        "behind a product of known sizes, with tanh",
+        product(body=GELU_TANH),
+        ["MatMul", "FastGelu"],
+        opset=20,
+    ),
+    Fires(
+        "behind a product of known sizes, written out",
+        product(body=f"{ERF} {HALF}"),
+        ["MatMul", "Add", "Gelu"],
+    ),
     Fires("two vectors", graph(u="float[4] u", y="float[4] y"), ["BiasGelu"]),
     Fires(
         "a bias from outside",
@@ -88,13 +110,22 @@ FIRES = [
         opset=20,
     ),
     Fires("erf without bias", plain(f"{ERF} {HALF}"), ["Gelu"]),
-    Fires("erf without bias, half last", plain(f"{ERF} h = Mul (a, x) y = Mul (h, half)"), ["Gelu"], opset=13),
+    Fires(
+        "erf without bias, half last",
+        plain(f"{ERF} h = Mul (a, x) y = Mul (h, half)"),
+        ["Gelu"],
+        opset=13,
+    ),
     Fires("a bias that is no row", graph(b="float b"), ["Add", "Gelu"]),
     Fires("the sum is a result", graph(y="float[N,3,4] y, float[N,3,4] x"), ["Add", "Gelu"]),
     Fires("tanh", graph(f"{TANH} {HALF}"), ["FastGelu"]),
     Fires("Gelu with tanh", graph(GELU_TANH), ["FastGelu"], opset=20),
     Fires("tanh without bias", plain(f"{TANH} {HALF}"), ["FastGelu"]),
-    Fires("a bias that is no row beside tanh", graph(f"{TANH} {HALF}", b="float b"), ["Add", "FastGelu"]),
+    Fires(
+        "a bias that is no row beside tanh",
+        graph(f"{TANH} {HALF}", b="float b"),
+        ["Add", "FastGelu"],
+    ),
     *[Fires(f"opset {opset}", graph(), ["BiasGelu"], opset=opset) for opset in (9, 13, 19)],
 ]
 

@@ -13,19 +13,29 @@ def graph(
 STAYS = [
     Stays(
         "double, which Clip of an old opset does not take here",
-        graph("a = Min (x, high) y = Max (a, low)", "double low = {-1}, double high = {2}", "double[N,4]"),
+        graph(
+            "a = Min (x, high) y = Max (a, low)",
+            "double low = {-1}, double high = {2}",
+            "double[N,4]",
+        ),
         "no CPU kernel for Clip of double",
         opset=8,
     ),
     Stays(
         "limits of more digits than an attribute has",
-        graph("a = Min (x, high) y = Max (a, low)", "double low = {0.1}, double high = {0.7}", "double[N,4]"),
+        graph(
+            "a = Min (x, high) y = Max (a, low)",
+            "double low = {0.1}, double high = {0.7}",
+            "double[N,4]",
+        ),
         "a number of more digits than an attribute has",
         opset=8,
         target="onnx",
     ),
     Stays(
-        "the lower limit is above", graph("a = Clip (x, six, high) y = Relu (a)"), "a lower limit above the upper one"
+        "the lower limit is above",
+        graph("a = Clip (x, six, high) y = Relu (a)"),
+        "a lower limit above the upper one",
     ),
     Stays("one Min alone", graph("y = Min (x, high)"), None),
     Stays(
@@ -35,9 +45,9 @@ STAYS = [
     ),
     Stays(
         "a constant raises the rank",
-        graph("a = Min (x, v) y = Max (a, low)", constants="float[1,1,1] v, float low = {-1}").replace(
-            "=> (float[N,4] y", "=> (float[1,N,4] y"
-        ),
+        graph(
+            "a = Min (x, v) y = Max (a, low)", constants="float[1,1,1] v, float low = {-1}"
+        ).replace("=> (float[N,4] y", "=> (float[1,N,4] y"),
         "the constant may enlarge the result",
     ),
     Stays(
@@ -51,7 +61,11 @@ STAYS = [
         "a limit is NaN",
     ),
     *(
-        Stays(f"a limit of 0, then {name}", graph(body), "what is divided by a zero depends on its sign")
+        Stays(
+            f"a limit of 0, then {name}",
+            graph(body),
+            "what is divided by a zero depends on its sign",
+        )
         for name, body in {
             "Div": "a = Max (x, zero) y = Div (high, a)",
             "Reciprocal": "a = Max (x, zero) y = Reciprocal (a)",
@@ -83,8 +97,17 @@ FIRES = [
     Fires("limits that do not meet", graph("a = Clip (x, , low) y = Relu (a)"), ["Clip"]),
     Fires("Max with zero", graph("y = Max (x, zero)"), ["Relu"]),
     Fires("Max of a constant and zero", CONSTANT.format("y = Max (five, zero)"), ["Relu", "Neg"]),
-    Fires("Max and Min of constants", CONSTANT.format("a = Max (six, five) y = Min (two, a)"), ["Clip", "Neg"]),
-    Fires("three in a row", graph("a = Relu (x) b = Min (a, six) y = Max (b, low)"), ["Clip"], effected=2),
+    Fires(
+        "Max and Min of constants",
+        CONSTANT.format("a = Max (six, five) y = Min (two, a)"),
+        ["Clip", "Neg"],
+    ),
+    Fires(
+        "three in a row",
+        graph("a = Relu (x) b = Min (a, six) y = Max (b, low)"),
+        ["Clip"],
+        effected=2,
+    ),
     Fires(
         "opset 10",
         "agraph (float[N,4] x) => (float[N,4] y) { a = Clip <min = -1.0, max = 3.0> (x) y = Relu (a) }",

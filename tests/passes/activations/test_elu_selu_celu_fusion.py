@@ -1,6 +1,8 @@
 from harness import Fires, Stays, tables
 
-CONSTANTS = "float zero = {0}, float one = {1}, float minus = {-1}, float a = {1.5}, float c = {1.05}"
+CONSTANTS = (
+    "float zero = {0}, float one = {1}, float minus = {-1}, float a = {1.5}, float c = {1.05}"
+)
 
 
 def graph(body: str, constants: str = CONSTANTS) -> str:
@@ -12,31 +14,54 @@ CELU = "q = Div (x, a) e = Exp (q) s = Sub (e, one) b = Mul (s, a) n = Min (b, z
 STAYS = [
     Stays(
         "a factor that raises the rank",
-        graph("e = Elu (x) y = Mul (e, v)", "float[1,1,1] v").replace("=> (float[N,4] y", "=> (float[1,N,4] y"),
+        graph("e = Elu (x) y = Mul (e, v)", "float[1,1,1] v").replace(
+            "=> (float[N,4] y", "=> (float[1,N,4] y"
+        ),
         "the constant is not a single number",
     ),
-    Stays("the branches the other way round", graph(f"{BELOW} p = Greater (x, zero) y = Where (p, b, x)"), None),
+    Stays(
+        "the branches the other way round",
+        graph(f"{BELOW} p = Greater (x, zero) y = Where (p, b, x)"),
+        None,
+    ),
     Stays("another threshold", graph(f"{BELOW} p = Greater (x, one) y = Where (p, x, b)"), None),
     Stays(
         "an alpha for each column",
-        graph(f"{BELOW} p = Greater (x, zero) y = Where (p, x, b)", CONSTANTS.replace("float a = {1.5}", "float[4] a")),
+        graph(
+            f"{BELOW} p = Greater (x, zero) y = Where (p, x, b)",
+            CONSTANTS.replace("float a = {1.5}", "float[4] a"),
+        ),
         "the constant is not a single number",
     ),
     Stays(
         "a negative alpha beside Min",
-        graph(f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)", CONSTANTS.replace("{1.5}", "{-1.5}")),
+        graph(
+            f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)",
+            CONSTANTS.replace("{1.5}", "{-1.5}"),
+        ),
         "alpha is not positive",
     ),
     Stays(
         "an alpha that is no number beside Min",
-        graph(f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)", CONSTANTS.replace("{1.5}", "{nan}")),
+        graph(
+            f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)",
+            CONSTANTS.replace("{1.5}", "{nan}"),
+        ),
         "alpha is not positive",
     ),
     *(
-        Stays(f"Selu, alpha {alpha}", graph(f"e = Elu <alpha = {alpha}> (x) y = Mul (c, e)"), "alpha is not positive")
+        Stays(
+            f"Selu, alpha {alpha}",
+            graph(f"e = Elu <alpha = {alpha}> (x) y = Mul (c, e)"),
+            "alpha is not positive",
+        )
         for alpha in ("-1.5", "0.0")
     ),
-    Stays("another divisor", graph(CELU.replace("(x, a)", "(x, c)")), "not one positive number in both places"),
+    Stays(
+        "another divisor",
+        graph(CELU.replace("(x, a)", "(x, c)")),
+        "not one positive number in both places",
+    ),
     Stays(
         "a constant for each column",
         graph("e = Elu (x) y = Mul (e, v)", "float[4] v"),

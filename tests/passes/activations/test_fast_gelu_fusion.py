@@ -4,9 +4,7 @@ from harness import Fires, Stays, tables
 
 ERF = "d = Div (x, root) e = Erf (d) a = Add (e, one) h = Mul (x, half) y = Mul (h, a)"
 GELU = "y = Gelu (x)"
-CONSTANTS = (
-    "float[4] zero = {0, 0, 0, 0}, float eight = {8}, float half = {0.5}, float one = {1}, float root = {1.41421356}"
-)
+CONSTANTS = "float[4] zero = {0, 0, 0, 0}, float eight = {8}, float half = {0.5}, float one = {1}, float root = {1.41421356}"
 
 
 def graph(body: str = ERF, add: str = "x = Mul (s, eight)", y: str = "float[N,4] y") -> str:
@@ -23,7 +21,9 @@ STAYS = [
         opset=20,
     ),
     Stays(
-        "an inner value is a graph output", graph(y="float[N,4] y, float[N,4] e"), "an interior value is a graph output"
+        "an inner value is a graph output",
+        graph(y="float[N,4] y, float[N,4] e"),
+        "an interior value is a graph output",
     ),
     Stays("another root", graph().replace("1.41421356", "1.43"), None),
 ]
@@ -36,7 +36,11 @@ FIRES = [
     Fires("a bias, Gelu", graph(GELU, add=BIAS), ["Sign", "Mul", "FastGelu"], opset=20),
     Fires("BiasGelu", graph("y = com.microsoft.BiasGelu (x, zero)"), ["Sign", "Mul", "FastGelu"]),
     Fires("opset 9", graph(), ["Sign", "Mul", "FastGelu"], opset=9),
-    Fires("an addend for each row", graph(add="v = Mul (s, eight) x = Add (v, v)"), ["Sign", "Mul", "Add", "FastGelu"]),
+    Fires(
+        "an addend for each row",
+        graph(add="v = Mul (s, eight) x = Add (v, v)"),
+        ["Sign", "Mul", "Add", "FastGelu"],
+    ),
 ]
 
 test_stays, test_fires = tables("FastGeluFusionPass", STAYS, FIRES)

@@ -3,7 +3,9 @@ from typing import Any
 from harness import Fires, Stays, tables
 
 ERF = "d = Div (x, root) e = Erf (d) a = Add (e, one)"
-TANH = "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
+TANH = (
+    "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
+)
 PRODUCT = "h = Mul (x, half) y = Mul (h, a)"
 CONSTANTS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float root = {1.41421356}, float inverse = {0.70710678}, float c = {0.044715}, float k = {0.7978845608}"
 
@@ -15,15 +17,30 @@ def graph(inner: str = ERF, product: str = PRODUCT, y: str = "", constants: str 
 STAYS = [
     Stays("opset 19", graph(), "opset 19 has no Gelu", opset=19),
     Stays("another root", graph(constants=CONSTANTS.replace("1.41421356", "1.43")), None, opset=20),
-    Stays("another cubic term", graph(TANH, constants=CONSTANTS.replace("0.044715", "0.0452")), None, opset=20),
-    Stays("another factor", graph(constants=CONSTANTS.replace("half = {0.5}", "half = {0.505}")), None, opset=20),
+    Stays(
+        "another cubic term",
+        graph(TANH, constants=CONSTANTS.replace("0.044715", "0.0452")),
+        None,
+        opset=20,
+    ),
+    Stays(
+        "another factor",
+        graph(constants=CONSTANTS.replace("half = {0.5}", "half = {0.505}")),
+        None,
+        opset=20,
+    ),
     Stays(
         "the error function of something else",
         graph("w = Neg (x) d = Div (w, root) e = Erf (d) a = Add (e, one)"),
         None,
         opset=20,
     ),
-    Stays("the sum is used elsewhere", graph(y=", float[N,3,4] a"), "an interior value is a graph output", opset=20),
+    Stays(
+        "the sum is used elsewhere",
+        graph(y=", float[N,3,4] a"),
+        "an interior value is a graph output",
+        opset=20,
+    ),
     Stays(
         "a constant raises the rank",
         graph(constants=CONSTANTS.replace("float one", "float[1,1,1,1] one")).replace(
@@ -61,7 +78,10 @@ FIRES = [
         "y = Mul (x, a)",
     ),
     fires("tanh, Pow", TANH),
-    fires("tanh, products", tanh("p = Mul (x, x) p3 = Mul (p, x) q = Mul (p3, c) s = Add (q, x) i = Mul (s, k)")),
+    fires(
+        "tanh, products",
+        tanh("p = Mul (x, x) p3 = Mul (p, x) q = Mul (p3, c) s = Add (q, x) i = Mul (s, k)"),
+    ),
     fires(
         "tanh, the cubic term first",
         tanh("p = Mul (x, x) cx = Mul (c, x) q = Mul (cx, p) s = Add (x, q) i = Mul (s, k)"),

@@ -11,7 +11,10 @@ RELU6 = "a = Add (x, three) b = Clip (a, zero, six)"
 STAYS = [
     Stays(
         "divided by a negative number",
-        graph("a = Add (x, three) b = Clip (a, zero, minus) y = Div (b, minus)", CONSTANTS + ", float minus = {-6}"),
+        graph(
+            "a = Add (x, three) b = Clip (a, zero, minus) y = Div (b, minus)",
+            CONSTANTS + ", float minus = {-6}",
+        ),
         "the limits are not 0 and 1",
     ),
     Stays(
@@ -21,9 +24,9 @@ STAYS = [
     ),
     Stays(
         "a constant raises the rank",
-        graph("a = Add (x, v) y = Clip (a, zero, one)", CONSTANTS + ", float[1,1,1] v = {0.5}").replace(
-            "=> (float[N,4] y", "=> (float[1,N,4] y"
-        ),
+        graph(
+            "a = Add (x, v) y = Clip (a, zero, one)", CONSTANTS + ", float[1,1,1] v = {0.5}"
+        ).replace("=> (float[N,4] y", "=> (float[1,N,4] y"),
         "the constant is not a single number",
     ),
     Stays(
@@ -62,10 +65,26 @@ STAYS = [
 FIRES = [
     Fires("divided by 6", graph(f"{RELU6} y = Div (b, six)"), ["HardSigmoid"]),
     Fires("times a sixth", graph(f"{RELU6} y = Mul (sixth, b)"), ["HardSigmoid"]),
-    Fires("a line", graph("m = Mul (fifth, x) a = Add (half, m) y = Clip (a, zero, one)"), ["HardSigmoid"]),
-    Fires("a line by division", graph("m = Div (x, five) a = Add (m, half) y = Clip (a, zero, one)"), ["HardSigmoid"]),
-    Fires("hard swish, the product first", graph(f"{RELU6} p = Mul (x, b) y = Div (p, six)"), ["HardSigmoid", "Mul"]),
-    Fires("hard swish, the product last", graph(f"{RELU6} s = Div (b, six) y = Mul (x, s)"), ["HardSigmoid", "Mul"]),
+    Fires(
+        "a line",
+        graph("m = Mul (fifth, x) a = Add (half, m) y = Clip (a, zero, one)"),
+        ["HardSigmoid"],
+    ),
+    Fires(
+        "a line by division",
+        graph("m = Div (x, five) a = Add (m, half) y = Clip (a, zero, one)"),
+        ["HardSigmoid"],
+    ),
+    Fires(
+        "hard swish, the product first",
+        graph(f"{RELU6} p = Mul (x, b) y = Div (p, six)"),
+        ["HardSigmoid", "Mul"],
+    ),
+    Fires(
+        "hard swish, the product last",
+        graph(f"{RELU6} s = Div (b, six) y = Mul (x, s)"),
+        ["HardSigmoid", "Mul"],
+    ),
     Fires(
         "opset 10",
         "agraph (float[N,4] x) => (float[N,4] y) <float three = {3}, float six = {6}> { a = Add (x, three) b = Clip <min = 0.0, max = 6.0> (a) y = Div (b, six) }",

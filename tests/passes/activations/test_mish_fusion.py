@@ -5,7 +5,12 @@ GRAPH = "agraph (float[N,4] x) => (float[N,4] y) { s = Softplus (x) t = Tanh (s)
 STAYS = [
     Stays("no kernel", GRAPH, "no CPU kernel for Mish of float"),
     Stays("opset 17", GRAPH, "opset 17 has no Mish", opset=17, target="onnx"),
-    Stays("of something else", GRAPH.replace("s = Softplus (x)", "w = Neg (x) s = Softplus (w)"), None, target="onnx"),
+    Stays(
+        "of something else",
+        GRAPH.replace("s = Softplus (x)", "w = Neg (x) s = Softplus (w)"),
+        None,
+        target="onnx",
+    ),
     Stays(
         "used elsewhere",
         GRAPH.replace("float[N,4] y)", "float[N,4] y, float[N,4] t)"),

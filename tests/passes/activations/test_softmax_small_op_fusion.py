@@ -5,7 +5,12 @@ LOG = "l = Log (s) y = Sub (d, l)"
 
 
 def graph(
-    end: str = QUOTIENT, ax: str = "{-1}", sum_ax: str = "ax", more: str = "", y: str = "", x: str = "float[N,3,4] x"
+    end: str = QUOTIENT,
+    ax: str = "{-1}",
+    sum_ax: str = "ax",
+    more: str = "",
+    y: str = "",
+    x: str = "float[N,3,4] x",
 ) -> str:
     constants = f"int64[1] ax = {ax}, int64[1] ax2 = {{1}}"
     return f"agraph ({x}) => (float[p,q,r] y{y}) <{constants}> {{ m = ReduceMax (x, ax) d = Sub (x, m) e = Exp (d) s = ReduceSum (e, {sum_ax}) {end} {more} }}"
@@ -26,7 +31,11 @@ STAYS = [
         graph(more="z = Neg (s)", y=", float[p,q,1] z"),
         "an interior value is used elsewhere",
     ),
-    Stays("the exponential of something else", graph().replace("e = Exp (d)", "w = Neg (d) e = Exp (w)"), None),
+    Stays(
+        "the exponential of something else",
+        graph().replace("e = Exp (d)", "w = Neg (d) e = Exp (w)"),
+        None,
+    ),
     Stays(
         "the maximum of something else",
         graph().replace("m = ReduceMax (x, ax)", "w = Neg (x) m = ReduceMax (w, ax)"),
@@ -42,14 +51,22 @@ STAYS = [
         graph(x="float[3,3,3] x").replace("ReduceSum (e, ax)", "ReduceSum <keepdims = 0> (e, ax)"),
         "the reduced axes are dropped",
     ),
-    Stays("two axes", graph().replace("int64[1] ax = {-1}", "int64[2] ax = {1,2}"), "not exactly one axis is reduced"),
+    Stays(
+        "two axes",
+        graph().replace("int64[1] ax = {-1}", "int64[2] ax = {1,2}"),
+        "not exactly one axis is reduced",
+    ),
     Stays(
         "an inner axis below opset 13",
         older(graph(), 1),
         "Softmax of an opset below 13 takes all axes from the given one on",
         opset=11,
     ),
-    Stays("float16 has no kernel", graph().replace("float[", "float16["), "no CPU kernel for Softmax of float16"),
+    Stays(
+        "float16 has no kernel",
+        graph().replace("float[", "float16["),
+        "no CPU kernel for Softmax of float16",
+    ),
 ]
 
 FIRES = [

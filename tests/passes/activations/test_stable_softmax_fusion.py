@@ -17,7 +17,12 @@ STAYS = [
 FIRES = [
     Fires("last axis", graph(), ["Softmax"], edge_values=False),
     Fires("an inner axis", graph(ax="{1}"), ["Softmax"], edge_values=False),
-    Fires("times the reciprocal", graph("q = Reciprocal (s) y = Mul (e, q)"), ["Softmax"], edge_values=False),
+    Fires(
+        "times the reciprocal",
+        graph("q = Reciprocal (s) y = Mul (e, q)"),
+        ["Softmax"],
+        edge_values=False,
+    ),
     Fires(
         "Log of Softmax",
         "agraph (float[N,4] x) => (float[N,4] y) { s = Softmax <axis = 1> (x) y = Log (s) }",

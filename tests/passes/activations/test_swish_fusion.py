@@ -16,9 +16,20 @@ STAYS = [
         opset=24,
         target="onnx",
     ),
-    Stays("no kernel", graph("s = Sigmoid (x) y = Mul (x, s)"), "no CPU kernel for Swish of float", opset=24),
+    Stays(
+        "no kernel",
+        graph("s = Sigmoid (x) y = Mul (x, s)"),
+        "no CPU kernel for Swish of float",
+        opset=24,
+    ),
     Stays("opset 23", graph("s = Sigmoid (x) y = Mul (x, s)"), "opset 23 has no Swish", opset=23),
-    Stays("of something else", graph("w = Neg (x) s = Sigmoid (w) y = Mul (x, s)"), None, opset=24, target="onnx"),
+    Stays(
+        "of something else",
+        graph("w = Neg (x) s = Sigmoid (w) y = Mul (x, s)"),
+        None,
+        opset=24,
+        target="onnx",
+    ),
     Stays(
         "an alpha for each column",
         graph("w = Mul (x, v) s = Sigmoid (w) y = Mul (x, s)", "float[4] v"),
@@ -28,14 +39,20 @@ STAYS = [
     ),
     Stays(
         "an alpha that no float32 is",
-        graph("w = Mul (x, alpha) s = Sigmoid (w) y = Mul (x, s)", "double alpha = {1.7}").replace("float[", "double["),
+        graph("w = Mul (x, alpha) s = Sigmoid (w) y = Mul (x, s)", "double alpha = {1.7}").replace(
+            "float[", "double["
+        ),
         "a number of more digits than an attribute has",
         opset=24,
         target="onnx",
     ),
     Stays("the exponential of x", graph("e = Exp (x) a = Add (e, one) y = Div (one, a)"), None),
     *[
-        Stays(f"{name} of it", graph(f"{POWER} {body}"), f"{name} follows, which needs the digits of small numbers")
+        Stays(
+            f"{name} of it",
+            graph(f"{POWER} {body}"),
+            f"{name} follows, which needs the digits of small numbers",
+        )
         for name, body in {
             "Log": "s = Div (one, a) y = Log (s)",
             "Div": "s = Div (x, a) b = Abs (s) y = Div (one, b)",
@@ -52,9 +69,20 @@ STAYS = [
 
 FIRES = [
     Fires("Sigmoid written out", graph(f"{POWER} y = Div (one, a)"), ["Sigmoid"]),
-    Fires("Sigmoid by Reciprocal", graph(f"{POWER} y = Reciprocal (a)").replace("(e, one)", "(one, e)"), ["Sigmoid"]),
+    Fires(
+        "Sigmoid by Reciprocal",
+        graph(f"{POWER} y = Reciprocal (a)").replace("(e, one)", "(one, e)"),
+        ["Sigmoid"],
+    ),
     Fires("x over a power", graph(f"{POWER} y = Div (x, a)"), ["Sigmoid", "Mul"]),
-    Fires("Swish", graph("s = Sigmoid (x) y = Mul (s, x)"), ["Swish"], opset=24, target="onnx", ir_version=11),
+    Fires(
+        "Swish",
+        graph("s = Sigmoid (x) y = Mul (s, x)"),
+        ["Swish"],
+        opset=24,
+        target="onnx",
+        ir_version=11,
+    ),
     Fires(
         "Swish with alpha",
         graph("w = Mul (alpha, x) s = Sigmoid (w) y = Mul (x, s)"),

@@ -2,6 +2,12 @@
 
 from harness import Stays, stays_table
 
-STAYS = [Stays("a chain", "agraph (float[N] x) => (float[N] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }", None)]
+STAYS = [
+    Stays(
+        "a chain",
+        "agraph (float[N] x) => (float[N] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }",
+        None,
+    )
+]
 
 test_stays = stays_table("AutomaticUbFusion", STAYS)

@@ -4,12 +4,17 @@ SHAPE = "float[N,4]"
 
 
 def graph(
-    body: str, constants: str = "float k = {3}, float q = {0.3}", y: str = f"{SHAPE} y", kind: str = "float"
+    body: str,
+    constants: str = "float k = {3}, float q = {0.3}",
+    y: str = f"{SHAPE} y",
+    kind: str = "float",
 ) -> str:
     """a, b, c and d are positive, and made by an operator that no rule knows."""
     inputs = ", ".join(f"{SHAPE} {name}" for name in ("x", "z", "u", "v"))
     made = " ".join(
-        f"{b} = Sigmoid ({a})" for a, b in zip("xzuv", "abcd", strict=True) if f" {b}" in body.replace("(", " ")
+        f"{b} = Sigmoid ({a})"
+        for a, b in zip("xzuv", "abcd", strict=True)
+        if f" {b}" in body.replace("(", " ")
     )
     return f"agraph ({inputs}) => ({y}) <{constants}> {{ {made} {body} }}".replace("float", kind)
 
@@ -25,7 +30,9 @@ STAYS = [
     Stays("no common factor", graph("e = Mul (a, b) f = Mul (c, d) y = Add (e, f)"), None),
     Stays(
         "used elsewhere",
-        graph("e = Mul (a, b) f = Mul (a, c) y = Add (e, f) w = Neg (e)", y=f"{SHAPE} y, {SHAPE} w"),
+        graph(
+            "e = Mul (a, b) f = Mul (a, c) y = Add (e, f) w = Neg (e)", y=f"{SHAPE} y, {SHAPE} w"
+        ),
         "an interior value is used elsewhere",
     ),
     Stays("another inverse", graph("e = Add (a, b) f = Neg (c) y = Add (e, f)"), None),
@@ -54,7 +61,11 @@ STAYS = [
         "agraph (float[N] x, int64[N] z) => (float[N] y) { e = Exp (x) y = Pow (e, z) }",
         "the exponent is of another type",
     ),
-    Stays("roots of two values", graph("e = Sqrt (a) f = Sqrt (b) g = Mul (c, e) y = Mul (g, f)"), None),
+    Stays(
+        "roots of two values",
+        graph("e = Sqrt (a) f = Sqrt (b) g = Mul (c, e) y = Mul (g, f)"),
+        None,
+    ),
     Stays(
         "constants too large",
         graph("e = Mul (a, k) f = Mul (b, q) y = Mul (e, f)", "float k = {1e30}, float q = {1e30}"),
@@ -67,17 +78,27 @@ STAYS = [
     ),
     Stays(
         "a sum of rows with factors",
-        graph("e = Mul (a, k) y = ReduceSum <keepdims = 0> (e, i)", "float[4] k, int64[1] i = {1}", "float[N] y"),
+        graph(
+            "e = Mul (a, k) y = ReduceSum <keepdims = 0> (e, i)",
+            "float[4] k, int64[1] i = {1}",
+            "float[N] y",
+        ),
         "not one number for all elements",
     ),
     Stays(
         "a factor that raises the rank",
-        graph("e = Mul (a, k) y = ReduceSum (e, i)", "float[1,1,1] k, int64[1] i = {1}", "float[1,1,4] y"),
+        graph(
+            "e = Mul (a, k) y = ReduceSum (e, i)",
+            "float[1,1,1] k, int64[1] i = {1}",
+            "float[1,1,4] y",
+        ),
         "the constant may enlarge the result",
     ),
     Stays(
         "a constant divided in a sum",
-        graph("e = Div (k, a) y = ReduceSum (e, i)", "float k = {3}, int64[1] i = {1}", "float[N,1] y"),
+        graph(
+            "e = Div (k, a) y = ReduceSum (e, i)", "float k = {3}, int64[1] i = {1}", "float[N,1] y"
+        ),
         None,
     ),
 ]
@@ -100,19 +121,35 @@ CASES = [
     ("2.15", "e = Mul (a, k) f = Mul (q, b) y = Mul (e, f)", ["Mul", "Mul"]),
     ("2.17", "e = Exp (a) f = Exp (b) y = Mul (e, f)", ["Add", "Exp"]),
     ("2.18", "e = Exp (a) f = Mul (c, e) g = Exp (b) y = Mul (g, f)", ["Add", "Exp", "Mul"]),
-    ("2.19", "e = Exp (a) f = Mul (c, e) g = Exp (b) h = Mul (g, d) y = Mul (f, h)", ["Add", "Exp", "Mul", "Mul"]),
+    (
+        "2.19",
+        "e = Exp (a) f = Mul (c, e) g = Exp (b) h = Mul (g, d) y = Mul (f, h)",
+        ["Add", "Exp", "Mul", "Mul"],
+    ),
     ("2.20", "e = Sqrt (a) f = Mul (e, e) y = Tanh (f)", ["Tanh"]),
     ("2.21", "e = Sqrt (b) f = Mul (a, e) g = Mul (e, c) y = Mul (f, g)", ["Mul", "Mul"]),
     ("2.22", "e = Sqrt (b) f = Mul (a, e) y = Mul (e, f)", ["Mul"]),
     ("2.23", "e = Sqrt (a) f = Sqrt (b) y = Mul (e, f)", ["Mul", "Sqrt"]),
     ("2.24", "e = Sqrt (a) f = Reciprocal (e) y = Mul (f, f)", [R]),
     ("2.25", "e = Sqrt (b) f = Reciprocal (e) g = Mul (a, f) y = Mul (g, f)", ["Div"]),
-    ("2.26", "e = Sqrt (b) f = Reciprocal (e) g = Mul (a, f) h = Mul (c, f) y = Mul (g, h)", ["Mul", "Div"]),
-    ("2.27", "e = Sqrt (a) f = Reciprocal (e) g = Sqrt (b) h = Reciprocal (g) y = Mul (f, h)", ["Mul", "Sqrt", R]),
+    (
+        "2.26",
+        "e = Sqrt (b) f = Reciprocal (e) g = Mul (a, f) h = Mul (c, f) y = Mul (g, h)",
+        ["Mul", "Div"],
+    ),
+    (
+        "2.27",
+        "e = Sqrt (a) f = Reciprocal (e) g = Sqrt (b) h = Reciprocal (g) y = Mul (f, h)",
+        ["Mul", "Sqrt", R],
+    ),
     ("2.28", "e = Sqrt (a) f = Div (o, e) y = Mul (a, f)", ["Sqrt"]),
     ("2.29", "e = Abs (x) f = Abs (z) y = Mul (e, f)", ["Mul", "Abs"]),
     ("2.30", "e = Abs (x) f = Mul (c, e) g = Abs (z) y = Mul (f, g)", ["Mul", "Abs", "Mul"]),
-    ("2.31", "e = Abs (x) f = Mul (c, e) g = Abs (z) h = Mul (g, d) y = Mul (f, h)", ["Mul", "Abs", "Mul", "Mul"]),
+    (
+        "2.31",
+        "e = Abs (x) f = Mul (c, e) g = Abs (z) h = Mul (g, d) y = Mul (f, h)",
+        ["Mul", "Abs", "Mul", "Mul"],
+    ),
     ("2.32", "e = Exp (a) f = Exp (b) y = Div (e, f)", ["Sub", "Exp"]),
     ("2.34", "e = Pow (b, k) y = Div (a, e)", ["Pow", "Mul"]),
     ("2.35", "e = Sqrt (a) y = Div (a, e)", ["Sqrt"]),
@@ -133,7 +170,9 @@ def model(body: str, kind: str = "float") -> str:
 
 FIRES = [
     *[Fires(rule, model(body), left(body, *ops), edge_values=False) for rule, body, ops in CASES],
-    Fires("double", model(CASES[0][1], "double"), left(CASES[0][1], *CASES[0][2]), edge_values=False),
+    Fires(
+        "double", model(CASES[0][1], "double"), left(CASES[0][1], *CASES[0][2]), edge_values=False
+    ),
     *[
         Fires(
             f"opset {o}",
@@ -147,7 +186,9 @@ FIRES = [
     Fires(
         "dropped dimensions",
         graph(
-            "e = Mul (a, k) y = ReduceSum <keepdims = 0> (e, i)", "float[1,1] k = {3}, int64[1] i = {1}", "float[N] y"
+            "e = Mul (a, k) y = ReduceSum <keepdims = 0> (e, i)",
+            "float[1,1] k = {3}, int64[1] i = {1}",
+            "float[N] y",
         ),
         ["Sigmoid", "ReduceSum", "Mul"],
         edge_values=False,

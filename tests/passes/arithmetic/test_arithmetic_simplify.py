@@ -1,12 +1,20 @@
 from harness import Fires, Stays, tables
 
 
-def graph(body: str, constants: str = "float c = {3}", x: str = "float[N,4] x", y: str = "", more: str = "") -> str:
+def graph(
+    body: str,
+    constants: str = "float c = {3}",
+    x: str = "float[N,4] x",
+    y: str = "",
+    more: str = "",
+) -> str:
     """A model that ends with an operator that no rule knows, so that x itself may be the result."""
     return f"agraph ({x}{more}) => ({y or x.replace(' x', ' y')}) <{constants}> {{ {body} }}"
 
 
-def ints(body: str, constants: str = "int64 c = {3}", y: str = "int64[N,4] y", more: str = "") -> str:
+def ints(
+    body: str, constants: str = "int64 c = {3}", y: str = "int64[N,4] y", more: str = ""
+) -> str:
     return graph(body, constants, "int64[N,4] x", y, more)
 
 
@@ -17,8 +25,16 @@ TWO = ", int64[N,4] z"
 
 STAYS = [
     Stays("x + 1", graph("a = Add (x, c) y = Abs (a)", "float c = {1}"), None),
-    Stays("x + 0, which makes −0 to 0", graph("a = Add (x, c) y = Reciprocal (a)", "float c = {0}"), None),
-    Stays("x + 0 of a Relu, which may be −0", graph("r = Relu (x) y = Add (r, c)", "float c = {0}"), None),
+    Stays(
+        "x + 0, which makes −0 to 0",
+        graph("a = Add (x, c) y = Reciprocal (a)", "float c = {0}"),
+        None,
+    ),
+    Stays(
+        "x + 0 of a Relu, which may be −0",
+        graph("r = Relu (x) y = Add (r, c)", "float c = {0}"),
+        None,
+    ),
     Stays("0 − x", graph("a = Sub (c, x) y = Abs (a)", "float c = {0}"), None),
     Stays("1 / x", graph("a = Div (c, x) y = Abs (a)", "float c = {1}"), None),
     Stays("x ^ 3", graph("y = Pow (x, c)"), None),
@@ -28,8 +44,16 @@ STAYS = [
         graph("y = Add (x, c)", "float[3,1,1] c = {-0.0, -0.0, -0.0}", y="float[3,N,4] y"),
         ENLARGES,
     ),
-    Stays("a one that may enlarge", graph("y = Mul (x, c)", "float[4] c = {1, 1, 1, 1}", "float[N,M] x"), ENLARGES),
-    Stays("a square of another rank", graph("y = Pow (x, c)", "float[1,1,1] c = {2}", y="float[1,N,4] y"), ENLARGES),
+    Stays(
+        "a one that may enlarge",
+        graph("y = Mul (x, c)", "float[4] c = {1, 1, 1, 1}", "float[N,M] x"),
+        ENLARGES,
+    ),
+    Stays(
+        "a square of another rank",
+        graph("y = Pow (x, c)", "float[1,1,1] c = {2}", y="float[1,N,4] y"),
+        ENLARGES,
+    ),
     *[
         Stays(f"a square {what}", graph("y = Pow (x, c)", constant, x), ANY_POWER)
         for what, constant, x in (
@@ -44,7 +68,9 @@ STAYS = [
         graph("a = Where (w, x, x) y = Abs (a)", more=", bool[1,4] w"),
         "onnxruntime's Where makes 0 of −0",
     ),
-    Stays("a sum of one −0", graph("y = ReduceSum (x, k)", "int64[1] k = {1}", "float[N,1] x"), None),
+    Stays(
+        "a sum of one −0", graph("y = ReduceSum (x, k)", "int64[1] k = {1}", "float[N,1] x"), None
+    ),
     Stays("x + (−x) of floating-point numbers", graph("n = Neg (x) y = Add (x, n)"), None),
     Stays("x + (−z)", ints("n = Neg (z) y = Add (x, n)", more=TWO), None),
     Stays(
@@ -60,7 +86,11 @@ STAYS = [
         ),
         ("the mean of squares", "runtimes recognize normalizations by their scale"),
     ),
-    Stays("Where of two values", graph("y = Where (c, x, z)", "bool c = {1}", more=", float[N,4] z"), None),
+    Stays(
+        "Where of two values",
+        graph("y = Where (c, x, z)", "bool c = {1}", more=", float[N,4] z"),
+        None,
+    ),
     Stays(
         "Where that may enlarge",
         graph("y = Where (w, x, x)", more=", bool[M,4] w", y="float[A,4] y"),
@@ -73,15 +103,25 @@ STAYS = [
     ),
     Stays(
         "the sum of negatives",
-        graph("n = Neg (x) y = ReduceSum <keepdims = 0> (n, k)", "int64[1] k = {1}", y="float[N] y"),
+        graph(
+            "n = Neg (x) y = ReduceSum <keepdims = 0> (n, k)", "int64[1] k = {1}", y="float[N] y"
+        ),
         None,
     ),
     Stays(
         "a sum of sums",
-        graph("a = ReduceSum (x, k) y = ReduceSum (a, l)", "int64[1] k = {1}, int64[1] l = {0}", y="float[1,1] y"),
+        graph(
+            "a = ReduceSum (x, k) y = ReduceSum (a, l)",
+            "int64[1] k = {1}, int64[1] l = {0}",
+            y="float[1,1] y",
+        ),
         None,
     ),
-    Stays("Not of a comparison", graph("a = Greater (x, z) y = Not (a)", y=BOOL, more=", float[N,4] z"), None),
+    Stays(
+        "Not of a comparison",
+        graph("a = Greater (x, z) y = Not (a)", y=BOOL, more=", float[N,4] z"),
+        None,
+    ),
     Stays("Not of Equal", ints("a = Equal (x, z) y = Not (a)", y=BOOL, more=TWO), None),
     Stays(
         "Not of a comparison before opset 12",
@@ -91,7 +131,11 @@ STAYS = [
     ),
     Stays(
         "a Reshape that copies",
-        graph("a = Reshape (x, k) y = Reshape (a, l)", "int64[2] k = {-1, 1}, int64[2] l = {0, -1}", y="float[p,q] y"),
+        graph(
+            "a = Reshape (x, k) y = Reshape (a, l)",
+            "int64[2] k = {-1, 1}, int64[2] l = {0, -1}",
+            y="float[p,q] y",
+        ),
         "the second shape may copy dimensions of the first",
     ),
     Stays(
@@ -103,7 +147,9 @@ STAYS = [
         None,
     ),
     Stays(
-        "a Reduce of more than one element", graph("y = ReduceMax (x, k)", "int64[1] k = {1}", y="float[N,1] y"), None
+        "a Reduce of more than one element",
+        graph("y = ReduceMax (x, k)", "int64[1] k = {1}", y="float[N,1] y"),
+        None,
     ),
     Stays("a Cast to another type", graph("y = Cast <to = 11> (x)", y="double[N,4] y"), None),
 ]
@@ -111,19 +157,33 @@ STAYS = [
 ABS = ["Abs"]
 FIRES = [
     Fires("1.0", graph("a = Add (x, c) y = Abs (a)", "float c = {-0.0}"), ABS),
-    Fires("1.0, commuted", graph("a = Add (c, x) y = Abs (a)", "float[4] c = {-0.0, -0.0, -0.0, -0.0}"), ABS),
+    Fires(
+        "1.0, commuted",
+        graph("a = Add (c, x) y = Abs (a)", "float[4] c = {-0.0, -0.0, -0.0, -0.0}"),
+        ABS,
+    ),
     Fires("1.0, integers", ints("a = Add (x, c) y = Abs (a)", "int64 c = {0}"), ABS),
     Fires("1.0, of squares", graph("s = Mul (x, x) y = Add (s, c)", "float c = {0}"), ["Mul"]),
     Fires("1.1", ints("n = Neg (x) y = Add (x, n)"), ["Shape", "ConstantOfShape"]),
-    Fires("1.1, commuted", ints("n = Neg (x) y = Add (n, x)").replace("N,4", "3,4"), ["ConstantOfShape"]),
+    Fires(
+        "1.1, commuted",
+        ints("n = Neg (x) y = Add (n, x)").replace("N,4", "3,4"),
+        ["ConstantOfShape"],
+    ),
     Fires("1.2", graph("a = Sub (x, c) y = Abs (a)", "float c = {0}"), ABS),
     Fires("1.2, of squares", graph("s = Mul (x, x) y = Sub (s, c)", "float c = {-0.0}"), ["Mul"]),
     Fires("1.3, a zero", graph("y = Sub (x, c)", "float c = {-0.0}"), ["Add"]),
     Fires("1.3", graph("y = Sub (x, c)"), ["Add"]),
     Fires("1.3, a row", graph("y = Sub (x, c)", "float[4] c"), ["Add"]),
-    Fires("1.3, what enlarges", graph("y = Sub (x, c)", "float[3,1,1] c", y="float[3,N,4] y"), ["Add"]),
+    Fires(
+        "1.3, what enlarges", graph("y = Sub (x, c)", "float[3,1,1] c", y="float[3,N,4] y"), ["Add"]
+    ),
     Fires("1.3, unsigned", graph("y = Sub (x, c)", "uint8 c = {3}", "uint8[N] x"), ["Add"]),
-    Fires("1.3, the smallest integer", graph("y = Sub (x, c)", "int32 c = {-2147483648}", "int32[N] x"), ["Add"]),
+    Fires(
+        "1.3, the smallest integer",
+        graph("y = Sub (x, c)", "int32 c = {-2147483648}", "int32[N] x"),
+        ["Add"],
+    ),
     Fires("1.3, half", graph("y = Sub (x, c)", "float16 c = {18176}", "float16[N] x"), ["Add"]),
     Fires("1.3, opset 7", graph("y = Sub (x, c)"), ["Add"], opset=7),
     Fires("1.4", graph("a = Pow (x, c) y = Abs (a)", "int64 c = {1}"), ABS),
@@ -134,17 +194,29 @@ FIRES = [
     Fires("1.8", graph("a = Neg (x) b = Neg (a) y = Abs (b)"), ABS),
     Fires("1.9", graph("a = Mul (c, x) y = Abs (a)", "float[1] c = {1}"), ABS),
     Fires("1.10", graph("a = Neg (x) y = Mul (a, c)"), ["Mul"]),
-    Fires("1.10, commuted", graph("a = Neg (x) y = Mul (c, a)", "double[4] c", "double[N,4] x"), ["Mul"]),
+    Fires(
+        "1.10, commuted",
+        graph("a = Neg (x) y = Mul (c, a)", "double[4] c", "double[N,4] x"),
+        ["Mul"],
+    ),
     Fires("1.10, integers", ints("a = Neg (x) y = Mul (a, c)"), ["Mul"]),
     Fires("1.12", graph("a = Div (x, c) y = Abs (a)", "float[1,4] c = {1, 1, 1, 1}"), ABS),
     Fires(
         "1.13",
-        ints("a = ReduceSum (x, k) y = ReduceSum (a, l)", "int64[1] k = {1}, int64[1] l = {0}", "int64[1,1] y"),
+        ints(
+            "a = ReduceSum (x, k) y = ReduceSum (a, l)",
+            "int64[1] k = {1}, int64[1] l = {0}",
+            "int64[1,1] y",
+        ),
         ["ReduceSum"],
     ),
     Fires(
         "1.14",
-        ints("a = ReduceMin (x, k) y = ReduceMin (a, l)", "int64[1] k = {1}, int64[1] l = {0}", "int64[1,1] y"),
+        ints(
+            "a = ReduceMin (x, k) y = ReduceMin (a, l)",
+            "int64[1] k = {1}, int64[1] l = {0}",
+            "int64[1,1] y",
+        ),
         ["ReduceMin"],
     ),
     Fires(
@@ -179,17 +251,27 @@ FIRES = [
     Fires(
         "1.21, of rank 3",
         graph(
-            "a = Transpose <perm = [1, 2, 0]> (x) b = Transpose <perm = [2, 0, 1]> (a) y = Abs (b)", x="float[N,M,4] x"
+            "a = Transpose <perm = [1, 2, 0]> (x) b = Transpose <perm = [2, 0, 1]> (a) y = Abs (b)",
+            x="float[N,M,4] x",
         ),
         ABS,
     ),
     Fires(
         "1.23",
-        graph("a = Reshape (x, k) y = Reshape (a, l)", "int64[3] k = {2, -1, 2}, int64[1] l = {-1}", y="float[M] y"),
+        graph(
+            "a = Reshape (x, k) y = Reshape (a, l)",
+            "int64[3] k = {2, -1, 2}, int64[1] l = {-1}",
+            y="float[M] y",
+        ),
         ["Reshape"],
     ),
     Fires(
-        "1.25", graph("a = Slice (x, s, e, k) y = Abs (a)", "int64[1] s = {0}, int64[1] e = {4}, int64[1] k = {1}"), ABS
+        "1.25",
+        graph(
+            "a = Slice (x, s, e, k) y = Abs (a)",
+            "int64[1] s = {0}, int64[1] e = {4}, int64[1] k = {1}",
+        ),
+        ABS,
     ),
     *[
         Fires(f"1.{26 + i}", ints(f"a = {name} (x, z) y = Not (a)", y=BOOL, more=TWO), [opposite])

@@ -52,17 +52,61 @@ STAYS = [
         Stays(
             f"infinite between: {first} and {second}, {kind}",
             graph(
-                f"a = {first} (x, c) y = {second} (a, d)", f"{kind} c = {{{c}}}, {kind} d = {{{d}}}", f"{kind}[N,4] x"
+                f"a = {first} (x, c) y = {second} (a, d)",
+                f"{kind} c = {{{c}}}, {kind} d = {{{d}}}",
+                f"{kind}[N,4] x",
             ),
             reason,
         )
         for first, c, second, d, kind, reason in (
-            ("Mul", "1e30", "Mul", "1e-30", "float", "the first constant alone may make a number infinite"),
-            ("Mul", "-1e30", "Div", "1e30", "float", "the first constant alone may make a number infinite"),
-            ("Div", "1e-30", "Mul", "1e-25", "float", "the first constant alone may make a number infinite"),
-            ("Mul", "1e200", "Mul", "1e-200", "double", "the first constant alone may make a number infinite"),
-            ("Mul", "1e-30", "Mul", "1e30", "float", "the first constant alone may make a number too small"),
-            ("Div", "1e30", "Div", "1e-20", "float", "the first constant alone may make a number too small"),
+            (
+                "Mul",
+                "1e30",
+                "Mul",
+                "1e-30",
+                "float",
+                "the first constant alone may make a number infinite",
+            ),
+            (
+                "Mul",
+                "-1e30",
+                "Div",
+                "1e30",
+                "float",
+                "the first constant alone may make a number infinite",
+            ),
+            (
+                "Div",
+                "1e-30",
+                "Mul",
+                "1e-25",
+                "float",
+                "the first constant alone may make a number infinite",
+            ),
+            (
+                "Mul",
+                "1e200",
+                "Mul",
+                "1e-200",
+                "double",
+                "the first constant alone may make a number infinite",
+            ),
+            (
+                "Mul",
+                "1e-30",
+                "Mul",
+                "1e30",
+                "float",
+                "the first constant alone may make a number too small",
+            ),
+            (
+                "Div",
+                "1e30",
+                "Div",
+                "1e-20",
+                "float",
+                "the first constant alone may make a number too small",
+            ),
         )
     ),
     Stays(
@@ -77,13 +121,23 @@ STAYS = [
     ),
     Stays(
         "a double factor too large",
-        graph("a = Mul (x, c) y = Mul (a, d)", "double c = {1e300}, double d = {1e300}", "double[N] x"),
+        graph(
+            "a = Mul (x, c) y = Mul (a, d)", "double c = {1e300}, double d = {1e300}", "double[N] x"
+        ),
         "a constant would not be finite",
     ),
-    Stays("a factor too small", graph("a = Mul (x, c) y = Mul (a, d)", "float c = {1e-30}, float d = {1e-30}"), SMALL),
+    Stays(
+        "a factor too small",
+        graph("a = Mul (x, c) y = Mul (a, d)", "float c = {1e-30}, float d = {1e-30}"),
+        SMALL,
+    ),
     Stays(
         "a double factor too small",
-        graph("a = Mul (x, c) y = Mul (a, d)", "double c = {1e-200}, double d = {1e-200}", "double[N] x"),
+        graph(
+            "a = Mul (x, c) y = Mul (a, d)",
+            "double c = {1e-200}, double d = {1e-200}",
+            "double[N] x",
+        ),
         SMALL,
     ),
     Stays(
@@ -98,11 +152,17 @@ STAYS = [
     ),
     Stays(
         "a large factor that stays",
-        graph("a = Mul (x, c) b = Mul (a, d) y = Add (b, d)", "float c = {2}, float[2048] d", "float[N,2048] x"),
+        graph(
+            "a = Mul (x, c) b = Mul (a, d) y = Add (b, d)",
+            "float c = {2}, float[2048] d",
+            "float[N,2048] x",
+        ),
         "a large constant is used elsewhere",
     ),
     Stays(
-        "integers divided", graph("a = Div (x, c) y = Div (a, d)", "int32 c = {2}, int32 d = {3}", "int32[N] x"), FLOATS
+        "integers divided",
+        graph("a = Div (x, c) y = Div (a, d)", "int32 c = {2}, int32 d = {3}", "int32[N] x"),
+        FLOATS,
     ),
     Stays(
         "integers multiplied and divided",
@@ -116,7 +176,10 @@ STAYS = [
     ),
     Stays(
         "some cancel",
-        graph("a = Add (x, c) y = Add (a, d)", "float[4] c = {1, 1, 1, 1e8}, float[4] d = {1, 1, 1, -1e8}"),
+        graph(
+            "a = Add (x, c) y = Add (a, d)",
+            "float[4] c = {1, 1, 1, 1e8}, float[4] d = {1, 1, 1, -1e8}",
+        ),
         "the constants cancel",
     ),
     Stays(
@@ -141,7 +204,11 @@ STAYS = [
     ),
     Stays(
         "an affine division of integers",
-        graph("a = Mul (x, c) b = Add (a, d) y = Div (b, c)", "int32 c = {2}, int32 d = {3}", "int32[N] x"),
+        graph(
+            "a = Mul (x, c) b = Add (a, d) y = Div (b, c)",
+            "int32 c = {2}, int32 d = {3}",
+            "int32[N] x",
+        ),
         FLOATS,
     ),
 ]
@@ -150,8 +217,16 @@ MUL = graph("a = Mul (x, c) y = Mul (a, d)", SCALARS)
 FIRES = [
     Fires("two factors", MUL, ["Mul"]),
     Fires("commuted", graph("a = Mul (c, x) y = Mul (d, a)", SCALARS), ["Mul"]),
-    Fires("of ranks 0 and 1", graph("a = Mul (x, c) y = Mul (a, d)", "float c = {0.3}, float[1] d = {2}"), ["Mul"]),
-    Fires("a scalar and a row", graph("a = Mul (x, c) y = Mul (a, d)", "float c = {0.3}, float[1,4] d"), ["Mul"]),
+    Fires(
+        "of ranks 0 and 1",
+        graph("a = Mul (x, c) y = Mul (a, d)", "float c = {0.3}, float[1] d = {2}"),
+        ["Mul"],
+    ),
+    Fires(
+        "a scalar and a row",
+        graph("a = Mul (x, c) y = Mul (a, d)", "float c = {0.3}, float[1,4] d"),
+        ["Mul"],
+    ),
     Fires(
         "factors that enlarge",
         graph("a = Mul (x, c) y = Mul (a, d)", "float[3,1,1] c, float d = {2}", y="float[3,N,4] y"),
@@ -160,7 +235,12 @@ FIRES = [
     Fires("two divisions", graph("a = Div (x, c) y = Div (a, d)", SCALARS), ["Div"]),
     Fires("multiplied and divided", graph("a = Mul (x, c) y = Div (a, d)", SCALARS), ["Mul"]),
     Fires("divided and multiplied", graph("a = Div (x, c) y = Mul (d, a)", SCALARS), ["Mul"]),
-    Fires("three factors", graph("a = Mul (x, c) b = Mul (a, d) y = Mul (b, c)", SCALARS), ["Mul"], effected=2),
+    Fires(
+        "three factors",
+        graph("a = Mul (x, c) b = Mul (a, d) y = Mul (b, c)", SCALARS),
+        ["Mul"],
+        effected=2,
+    ),
     Fires(
         "factors with a zero",
         graph("a = Mul (x, c) y = Mul (a, d)", "float[4] c = {0, 1, 2, 3}, float d = {2}"),
@@ -168,44 +248,78 @@ FIRES = [
     ),
     Fires(
         "integers that wrap around",
-        graph("a = Mul (x, c) y = Mul (a, d)", "int32 c = {65536}, int32 d = {65537}", "int32[N] x"),
+        graph(
+            "a = Mul (x, c) y = Mul (a, d)", "int32 c = {65536}, int32 d = {65537}", "int32[N] x"
+        ),
         ["Mul"],
     ),
     Fires(
         "64 bits",
-        graph("a = Mul (x, c) y = Mul (a, d)", "int64 c = {4611686018427387905}, int64[1] d = {3}", "int64[N] x"),
+        graph(
+            "a = Mul (x, c) y = Mul (a, d)",
+            "int64 c = {4611686018427387905}, int64[1] d = {3}",
+            "int64[N] x",
+        ),
         ["Mul"],
     ),
     Fires("two addends", graph("a = Add (x, c) y = Add (d, a)", SCALARS), ["Add"]),
     Fires("two differences", graph("a = Sub (x, c) y = Sub (a, d)", SCALARS), ["Add"]),
-    Fires("a sum and a difference", graph("a = Add (x, c) y = Sub (a, d)", "float c = {2}, float d = {-3}"), ["Add"]),
+    Fires(
+        "a sum and a difference",
+        graph("a = Add (x, c) y = Sub (a, d)", "float c = {2}, float d = {-3}"),
+        ["Add"],
+    ),
     Fires("a difference from a constant", graph("a = Sub (c, x) y = Add (a, d)", SCALARS), ["Sub"]),
     Fires(
-        "from a constant at last", graph("a = Add (x, c) y = Sub (d, a)", "float c = {0.3}, float d = {1.7}"), ["Sub"]
+        "from a constant at last",
+        graph("a = Add (x, c) y = Sub (d, a)", "float c = {0.3}, float d = {1.7}"),
+        ["Sub"],
     ),
-    Fires("from a constant twice", graph("a = Sub (c, x) y = Sub (d, a)", "float c = {0.3}, float d = {1.7}"), ["Add"]),
     Fires(
-        "addends of several shapes", graph("a = Add (x, c) y = Add (a, d)", "float[4] c, float[1,1] d = {0.5}"), ["Add"]
+        "from a constant twice",
+        graph("a = Sub (c, x) y = Sub (d, a)", "float c = {0.3}, float d = {1.7}"),
+        ["Add"],
+    ),
+    Fires(
+        "addends of several shapes",
+        graph("a = Add (x, c) y = Add (a, d)", "float[4] c, float[1,1] d = {0.5}"),
+        ["Add"],
     ),
     Fires(
         "integers that cancel",
         graph("a = Add (x, c) y = Sub (a, d)", "int64 c = {7}, int64 d = {7}", "int64[N] x"),
         ["Add"],
     ),
-    Fires("unsigned", graph("a = Sub (x, c) y = Sub (a, d)", "uint32 c = {7}, uint32 d = {9}", "uint32[N] x"), ["Add"]),
+    Fires(
+        "unsigned",
+        graph("a = Sub (x, c) y = Sub (a, d)", "uint32 c = {7}, uint32 d = {9}", "uint32[N] x"),
+        ["Add"],
+    ),
     Fires("affine", graph(AFFINE, SCALARS + ", float e = {2.5}"), ["Mul", "Add"]),
-    Fires("an image", graph("a = Div (x, c) b = Sub (a, d) y = Div (b, e)", VECTORS), ["Mul", "Add"]),
-    Fires("affine from a constant", graph("a = Mul (c, x) b = Sub (d, a) y = Mul (e, b)", VECTORS), ["Mul", "Add"]),
+    Fires(
+        "an image", graph("a = Div (x, c) b = Sub (a, d) y = Div (b, e)", VECTORS), ["Mul", "Add"]
+    ),
+    Fires(
+        "affine from a constant",
+        graph("a = Mul (c, x) b = Sub (d, a) y = Mul (e, b)", VECTORS),
+        ["Mul", "Add"],
+    ),
     Fires(
         "affine with a scalar of another rank",
         graph(AFFINE, "float c = {2}, float d = {3}, float[1,1,1] e = {3}", y="float[1,N,4] y"),
         ["Mul", "Add"],
     ),
     Fires(
-        "affine integers", graph(AFFINE, "int32 c = {2}, int32 d = {3}, int32 e = {5}", "int32[N] x"), ["Mul", "Add"]
+        "affine integers",
+        graph(AFFINE, "int32 c = {2}, int32 d = {3}, int32 e = {5}", "int32[N] x"),
+        ["Mul", "Add"],
     ),
     Fires("double", MUL.replace("float", "double"), ["Mul"]),
-    Fires("half", MUL.replace("float", "float16").replace("0.3", "13517").replace("1.7", "16077"), ["Mul"]),
+    Fires(
+        "half",
+        MUL.replace("float", "float16").replace("0.3", "13517").replace("1.7", "16077"),
+        ["Mul"],
+    ),
     *[Fires(f"opset {opset}", MUL, ["Mul"], opset=opset) for opset in (7, 9, 13, 14)],
 ]
 

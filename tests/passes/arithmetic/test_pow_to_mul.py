@@ -36,18 +36,38 @@ STAYS = [
     ),
     Stays(
         "the mean of squares",
-        graph("s = Pow (x, c) y = ReduceMean (s, k)", "float c = {2}, int64[1] k = {-1}", y="float[N,1] y"),
+        graph(
+            "s = Pow (x, c) y = ReduceMean (s, k)",
+            "float c = {2}, int64[1] k = {-1}",
+            y="float[N,1] y",
+        ),
         "the mean of squares",
     ),
     Stays("another power", graph(POW, "float c = {2.5}"), None),
     Stays("not quite two", graph(POW, "float c = {2.0000002}"), None),
     Stays("different powers", graph(POW, "float[4] c = {2, 2, 2, 3}"), None),
     Stays("two to the x", graph("y = Pow (c, x)", "float c = {2}"), None),
-    Stays("a power from outside", "agraph (float[N] x, float c) => (float[N] y) { y = Pow (x, c) }", None),
+    Stays(
+        "a power from outside",
+        "agraph (float[N] x, float c) => (float[N] y) { y = Pow (x, c) }",
+        None,
+    ),
     Stays("no exponents", graph(POW, "float[0] c = {}", "float[1] x", "float[0] y"), None),
-    Stays("a power that enlarges", graph(POW, "float[3,1] c = {2, 2, 2}", "float[1,4] x", "float[3,4] y"), ENLARGES),
-    Stays("a power that may enlarge", graph(POW, "float[4] c = {2, 2, 2, 2}", "float[N,M] x"), ENLARGES),
-    Stays("a power of another rank", graph(POW, "float[1,1] c = {-1}", "float[4] x", "float[1,4] y"), ENLARGES),
+    Stays(
+        "a power that enlarges",
+        graph(POW, "float[3,1] c = {2, 2, 2}", "float[1,4] x", "float[3,4] y"),
+        ENLARGES,
+    ),
+    Stays(
+        "a power that may enlarge",
+        graph(POW, "float[4] c = {2, 2, 2, 2}", "float[N,M] x"),
+        ENLARGES,
+    ),
+    Stays(
+        "a power of another rank",
+        graph(POW, "float[1,1] c = {-1}", "float[4] x", "float[1,4] y"),
+        ENLARGES,
+    ),
     Stays(
         "the inverse of integers",
         graph(POW, "float c = {-1}", "int32[N] x"),
@@ -66,10 +86,20 @@ STAYS = [
         NEGATIVE,
     ),
     Stays(
-        "the root of fifth powers", graph("s = Pow (x, e) y = Pow (s, c)", "float c = {0.5}, float e = {5}"), NEGATIVE
+        "the root of fifth powers",
+        graph("s = Pow (x, e) y = Pow (s, c)", "float c = {0.5}, float e = {5}"),
+        NEGATIVE,
     ),
-    Stays("the root of a difference", graph("s = Abs (x) a = Sub (s, x) y = Pow (a, c)", "float c = {0.5}"), NEGATIVE),
-    Stays("the root of a product", graph("s = Abs (x) a = Mul (s, x) y = Pow (a, c)", "float c = {0.5}"), NEGATIVE),
+    Stays(
+        "the root of a difference",
+        graph("s = Abs (x) a = Sub (s, x) y = Pow (a, c)", "float c = {0.5}"),
+        NEGATIVE,
+    ),
+    Stays(
+        "the root of a product",
+        graph("s = Abs (x) a = Mul (s, x) y = Pow (a, c)", "float c = {0.5}"),
+        NEGATIVE,
+    ),
 ]
 
 FIRES = [
@@ -79,7 +109,9 @@ FIRES = [
     Fires("an integer exponent", graph(POW, "int64 c = {2}"), ["Mul"]),
     Fires("a double exponent", graph(POW, "double c = {2}"), ["Mul"]),
     Fires("of integers", graph(POW, "int32 c = {2}", "int32[N,4] x"), ["Mul"]),
-    Fires("of integers with a float exponent", graph(POW, "float c = {2}", "int64[N,4] x"), ["Mul"]),
+    Fires(
+        "of integers with a float exponent", graph(POW, "float c = {2}", "int64[N,4] x"), ["Mul"]
+    ),
     Fires("of doubles", graph(POW, "double c = {2}", "double[N,4] x"), ["Mul"]),
     Fires("of halves", graph(POW, "float16 c = {16384}", "float16[N,4] x"), ["Mul"]),
     Fires("a cube", graph(POW, "float c = {3}", "float[3,4] x"), ["Mul", "Mul"]),
@@ -87,8 +119,16 @@ FIRES = [
     Fires("an inverse", graph(POW, "float c = {-1}"), ["Reciprocal"]),
     Fires("an inverse by an integer", graph(POW, "int32[1] c = {-1}"), ["Reciprocal"]),
     Fires("a root", graph(SQUARES, "float c = {0.5}"), ["Mul", "Sqrt"]),
-    Fires("a root of absolute values", graph("a = Abs (x) y = Pow (a, c)", "float[1] c = {0.5}"), ["Abs", "Sqrt"]),
-    Fires("an inverse root", graph("a = Exp (x) y = Pow (a, c)", "float c = {-0.5}"), ["Exp", "Sqrt", "Div"]),
+    Fires(
+        "a root of absolute values",
+        graph("a = Abs (x) y = Pow (a, c)", "float[1] c = {0.5}"),
+        ["Abs", "Sqrt"],
+    ),
+    Fires(
+        "an inverse root",
+        graph("a = Exp (x) y = Pow (a, c)", "float c = {-0.5}"),
+        ["Exp", "Sqrt", "Div"],
+    ),
     Fires(
         "the norm of rows",
         graph(NORM.format("ReduceSum"), NORM_CONSTANTS, y="float[N,1] y"),

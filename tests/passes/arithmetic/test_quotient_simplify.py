@@ -35,7 +35,11 @@ STAYS = [
     Stays("sizes that may differ", graph(TIMES, a="float[M,3] a", y="float[p,3] y"), MORE),
     Stays("integers", graph(TIMES, **INTEGERS), NO_FLOATS),
     Stays("division by an inverse of integers", graph(OVER, **INTEGERS), NO_FLOATS),
-    Stays("the inverse is used", graph(TIMES, more=", float[N,3] r"), "an interior value is a graph output"),
+    Stays(
+        "the inverse is used",
+        graph(TIMES, more=", float[N,3] r"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "constants that overflow",
         graph("r = Div (k, a) y = Mul (r, l)", constants="float k = {1.0e30}, float l = {1.0e30}"),
@@ -43,7 +47,9 @@ STAYS = [
     ),
     Stays(
         "constants that vanish",
-        graph("r = Div (k, a) y = Mul (r, l)", constants="float k = {1.0e-30}, float l = {1.0e-30}"),
+        graph(
+            "r = Div (k, a) y = Mul (r, l)", constants="float k = {1.0e-30}, float l = {1.0e-30}"
+        ),
         "a constant would be too small for its type",
     ),
     Stays(
@@ -73,8 +79,16 @@ FIRES = [
     Fires("b times a Reciprocal", graph("r = Reciprocal (a) y = Mul (b, r)"), ["Div"]),
     Fires("b is a row", graph(TIMES, b="float[3] b"), ["Div"]),
     Fires("b is a constant", graph("r = Reciprocal (a) y = Mul (q, r)"), ["Div"]),
-    Fires("both are inverses", graph("r = Reciprocal (a) s = Reciprocal (b) y = Mul (r, s)"), ["Reciprocal", "Div"]),
-    Fires("float16", graph(TIMES, constants="float one = {15360}").replace("float", "float16"), ["Div"]),
+    Fires(
+        "both are inverses",
+        graph("r = Reciprocal (a) s = Reciprocal (b) y = Mul (r, s)"),
+        ["Reciprocal", "Div"],
+    ),
+    Fires(
+        "float16",
+        graph(TIMES, constants="float one = {15360}").replace("float", "float16"),
+        ["Div"],
+    ),
     Fires("float64", graph(TIMES).replace("float", "double"), ["Div"]),
     Fires("constants over a", graph("r = Div (k, a) y = Mul (r, q)"), ["Div"]),
     Fires("constants over a, divided", graph("r = Div (q, a) y = Div (r, k)"), ["Div"]),

@@ -1,7 +1,9 @@
 from harness import Fires, Stays, tables
 
 
-def graph(body: str, x: str = "float[N,1,3] x", y: str = "float[N,3] y", k: str = "int64[1] k = {1}") -> str:
+def graph(
+    body: str, x: str = "float[N,1,3] x", y: str = "float[N,3] y", k: str = "int64[1] k = {1}"
+) -> str:
     return f"agraph ({x}) => ({y}) <{k}> {{ {body} }}"
 
 
@@ -22,12 +24,25 @@ DROP, KEEP = "keepdims = 0", "keepdims = 1"
 STAYS = [
     Stays(
         "of a single number",
-        graph("a = ReduceL2 <keepdims = 0> (x) y = Unsqueeze (a, k)", "float x", "float[1] y", "int64[1] k = {0}"),
+        graph(
+            "a = ReduceL2 <keepdims = 0> (x) y = Unsqueeze (a, k)",
+            "float x",
+            "float[1] y",
+            "int64[1] k = {0}",
+        ),
         "the axes differ",
     ),
-    Stays("more than one element", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,2,3] x"), None),
+    Stays(
+        "more than one element",
+        graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,2,3] x"),
+        None,
+    ),
     Stays("an unknown size", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,M,3] x"), None),
-    Stays("all axes", graph("y = ReduceSum <keepdims = 0> (x)", y="float y", k="int64[1] k = {0}"), None),
+    Stays(
+        "all axes",
+        graph("y = ReduceSum <keepdims = 0> (x)", y="float y", k="int64[1] k = {0}"),
+        None,
+    ),
     *[
         Stays(
             f"a {name} of −0 that is divided by",
@@ -38,7 +53,9 @@ STAYS = [
     ],
     Stays("a norm", graph("y = ReduceL2 <keepdims = 0> (x, k)"), None),
     Stays(
-        "axes from outside", "agraph (float[1,1,1] x, int64[1] k) => (float[A,B,C] y) { y = ReduceMax (x, k) }", None
+        "axes from outside",
+        "agraph (float[1,1,1] x, int64[1] k) => (float[A,B,C] y) { y = ReduceMax (x, k) }",
+        None,
     ),
     Stays(
         "other axes put back",
@@ -72,12 +89,18 @@ STAYS = [
     ),
     Stays(
         "whatever is 1 is dropped",
-        graph("a = ReduceMax <keepdims = 1> (x, k) y = Squeeze (a)", "float[4,2,3] x", "float[4,3] y"),
+        graph(
+            "a = ReduceMax <keepdims = 1> (x, k) y = Squeeze (a)", "float[4,2,3] x", "float[4,3] y"
+        ),
         "the axes are not known before the model runs",
     ),
     Stays(
         "put back where nothing was dropped",
-        graph("a = ReduceMax <keepdims = 1> (x, k) y = Unsqueeze (a, k)", "float[4,2,3] x", "float[4,1,1,3] y"),
+        graph(
+            "a = ReduceMax <keepdims = 1> (x, k) y = Unsqueeze (a, k)",
+            "float[4,2,3] x",
+            "float[4,1,1,3] y",
+        ),
         None,
     ),
     Stays(
@@ -95,7 +118,11 @@ STAYS = [
         "the axes are not known before the model runs",
     ),
     Stays("a sum of sums", twice("ReduceSum", "float", DROP, DROP), FLOATS),
-    Stays("a maximum of floats, where a NaN may be lost", twice("ReduceMax", "float", DROP, DROP), FLOATS),
+    Stays(
+        "a maximum of floats, where a NaN may be lost",
+        twice("ReduceMax", "float", DROP, DROP),
+        FLOATS,
+    ),
     Stays("a mean of means", twice("ReduceMean", "float", DROP, DROP), None),
     Stays(
         "the largest of the smallest",
@@ -131,31 +158,56 @@ STAYS = [
 
 FIRES = [
     *[
-        Fires(f"Reduce{n} of one", graph(f"a = Reduce{n} <keepdims = 0> (x, k) y = Abs (a)"), ["Squeeze", "Abs"])
+        Fires(
+            f"Reduce{n} of one",
+            graph(f"a = Reduce{n} <keepdims = 0> (x, k) y = Abs (a)"),
+            ["Squeeze", "Abs"],
+        )
         for n in ("Sum", "Mean", "Max", "Min", "Prod")
     ],
-    Fires("kept", graph("a = ReduceSum <keepdims = 1> (x, k) y = Abs (a)", y="float[N,1,3] y"), ["Abs"]),
     Fires(
-        "kept by default", graph("a = ReduceMax (x, k) y = Abs (a)", y="float[N,1,3] y", k="int64[1] k = {-2}"), ["Abs"]
+        "kept",
+        graph("a = ReduceSum <keepdims = 1> (x, k) y = Abs (a)", y="float[N,1,3] y"),
+        ["Abs"],
+    ),
+    Fires(
+        "kept by default",
+        graph("a = ReduceMax (x, k) y = Abs (a)", y="float[N,1,3] y", k="int64[1] k = {-2}"),
+        ["Abs"],
     ),
     Fires(
         "all axes of one",
-        graph("a = ReduceMean <keepdims = 0> (x) y = Abs (a)", "float[1,1] x", "float y", "int64[1] k = {0}"),
+        graph(
+            "a = ReduceMean <keepdims = 0> (x) y = Abs (a)",
+            "float[1,1] x",
+            "float y",
+            "int64[1] k = {0}",
+        ),
         ["Squeeze", "Abs"],
     ),
     Fires(
         "no axes",
-        graph("a = ReduceSum <noop_with_empty_axes = 1> (x) y = Abs (a)", y="float[N,1,3] y", k="int64[1] k = {0}"),
+        graph(
+            "a = ReduceSum <noop_with_empty_axes = 1> (x) y = Abs (a)",
+            y="float[N,1,3] y",
+            k="int64[1] k = {0}",
+        ),
         ["Abs"],
     ),
     Fires(
-        "integers of one", graph("y = ReduceSum <keepdims = 0> (x, k)", "int64[N,1,3] x", "int64[N,3] y"), ["Squeeze"]
+        "integers of one",
+        graph("y = ReduceSum <keepdims = 0> (x, k)", "int64[N,1,3] x", "int64[N,3] y"),
+        ["Squeeze"],
     ),
     Fires("of rank 0", graph("a = ReduceSum (x) y = Abs (a)", "float x", "float y"), ["Abs"]),
     *[
         Fires(
             f"Reduce{n} put back",
-            graph(f"a = Reduce{n} <keepdims = 0> (x, k) y = Unsqueeze (a, k)", "float[N,2,3] x", "float[N,1,3] y"),
+            graph(
+                f"a = Reduce{n} <keepdims = 0> (x, k) y = Unsqueeze (a, k)",
+                "float[N,2,3] x",
+                "float[N,1,3] y",
+            ),
             [f"Reduce{n}"],
         )
         for n in ("Sum", "Mean", "L2", "LogSumExp")
@@ -172,13 +224,21 @@ FIRES = [
     ),
     Fires(
         "ArgMax put back",
-        graph("a = ArgMax <axis = -2, keepdims = 0> (x) y = Unsqueeze (a, k)", "float[N,2,3] x", "int64[N,1,3] y"),
+        graph(
+            "a = ArgMax <axis = -2, keepdims = 0> (x) y = Unsqueeze (a, k)",
+            "float[N,2,3] x",
+            "int64[N,1,3] y",
+        ),
         ["ArgMax"],
         zero_sizes=False,
     ),  # there onnxruntime forgets to drop the dimension
     Fires(
         "dropped at last",
-        graph("a = ReduceMean (x, k) y = Squeeze (a, l)", "float[N,2,3] x", k="int64[1] k = {1}, int64[1] l = {-2}"),
+        graph(
+            "a = ReduceMean (x, k) y = Squeeze (a, l)",
+            "float[N,2,3] x",
+            k="int64[1] k = {1}, int64[1] l = {-2}",
+        ),
         ["ReduceMean"],
     ),
     Fires(
@@ -187,7 +247,11 @@ FIRES = [
         ["ArgMin"],
     ),
     Fires("the largest of the largest", twice("ReduceMax", first=DROP, second=DROP), ["ReduceMax"]),
-    Fires("the smallest of the smallest", twice("ReduceMin", first=KEEP, second=KEEP, y="N,1,1"), ["ReduceMin"]),
+    Fires(
+        "the smallest of the smallest",
+        twice("ReduceMin", first=KEEP, second=KEEP, y="N,1,1"),
+        ["ReduceMin"],
+    ),
     Fires(
         "the first axis at last",
         twice("ReduceMax", first=DROP, second=DROP, y="M", k="int64[1] k = {2}, int64[1] l = {0}"),
@@ -205,7 +269,9 @@ FIRES = [
         ["ReduceMax"],
     ),
     Fires("sums of integers", twice("ReduceSum", "int32", DROP, DROP), ["ReduceSum"]),
-    Fires("products of integers", twice("ReduceProd", "int64", KEEP, KEEP, "N,1,1"), ["ReduceProd"]),
+    Fires(
+        "products of integers", twice("ReduceProd", "int64", KEEP, KEEP, "N,1,1"), ["ReduceProd"]
+    ),
     *[
         Fires(
             f"of one, opset {o}",
@@ -233,7 +299,11 @@ FIRES = [
     ),
     Fires(
         "put back, opset 13",
-        graph("a = ReduceMean <axes = [1], keepdims = 0> (x) y = Unsqueeze (a, k)", "float[N,2,3] x", "float[N,1,3] y"),
+        graph(
+            "a = ReduceMean <axes = [1], keepdims = 0> (x) y = Unsqueeze (a, k)",
+            "float[N,2,3] x",
+            "float[N,1,3] y",
+        ),
         ["ReduceMean"],
         opset=13,
     ),

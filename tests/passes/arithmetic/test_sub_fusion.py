@@ -6,8 +6,14 @@ def graph(kind: str, shape: str, body: str = "y = Sub (x, x)") -> str:
 
 
 STAYS = [
-    Stays("another value", "agraph (float[N] x, float[N] z) => (float[N] y) { y = Sub (x, z) }", None),
-    Stays("the same computed twice", graph("float", "N", "a = Abs (x) b = Abs (x) y = Sub (a, b)"), None),
+    Stays(
+        "another value", "agraph (float[N] x, float[N] z) => (float[N] y) { y = Sub (x, z) }", None
+    ),
+    Stays(
+        "the same computed twice",
+        graph("float", "N", "a = Abs (x) b = Abs (x) y = Sub (a, b)"),
+        None,
+    ),
     Stays("a sum", graph("float", "N", "y = Add (x, x)"), None),
     Stays("an older opset", graph("float", "N"), "opset 8 has no ConstantOfShape", opset=8),
 ]
@@ -18,7 +24,12 @@ FIRES = [
     Fires("integers", graph("int64", "N,3"), ["Shape", "ConstantOfShape"]),
     Fires("double", graph("double", "4"), ["ConstantOfShape"], edge_values=False),
     Fires("half", graph("float16", "4"), ["ConstantOfShape"], edge_values=False),
-    Fires("of rank 0", "agraph (float x) => (float y) { y = Sub (x, x) }", ["ConstantOfShape"], edge_values=False),
+    Fires(
+        "of rank 0",
+        "agraph (float x) => (float y) { y = Sub (x, x) }",
+        ["ConstantOfShape"],
+        edge_values=False,
+    ),
     Fires(
         "x is used elsewhere",
         seen_by_subgraph(graph("float", "N,3", "a = Abs (x) y = Sub (a, a)"), "a", "float[N,3]"),
@@ -27,7 +38,13 @@ FIRES = [
         inside_if=False,
     ),
     *[
-        Fires(f"opset {opset}", graph("float", "2,3"), ["ConstantOfShape"], opset=opset, edge_values=False)
+        Fires(
+            f"opset {opset}",
+            graph("float", "2,3"),
+            ["ConstantOfShape"],
+            opset=opset,
+            edge_values=False,
+        )
         for opset in (9, 13)
     ],
 ]

@@ -1,9 +1,22 @@
 import numpy as np
 import pytest
-from harness import Fires, Stays, compare, effected, make_feeds, optimize, parse, pass_of, session, tables
+from harness import (
+    Fires,
+    Stays,
+    compare,
+    effected,
+    make_feeds,
+    optimize,
+    parse,
+    pass_of,
+    session,
+    tables,
+)
 
 
-def graph(mask: str, tail: str = "", inputs: str = "bool[B,1,3,5] b", constants: str = "", y: str = "") -> str:
+def graph(
+    mask: str, tail: str = "", inputs: str = "bool[B,1,3,5] b", constants: str = "", y: str = ""
+) -> str:
     tail = tail or "p = Softmax <axis = -1> (a) y = MatMul (p, v)"
     values = f"float c = {{0.5}}, float zero = {{0}}, float far = {{-10000}} {constants}"
     return f"""agraph (float[B,2,3,4] q, float[B,2,5,4] k, float[B,2,5,4] v, {inputs}) => (float[B,2,3,4] y{y}) <{values}> {{

@@ -31,7 +31,12 @@ HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0
 REPEATED = """a = Unsqueeze (k, two) b = Expand (a, wide) g = Reshape (b, back) t = Transpose <perm = [0, 1, 3, 2]> (g)
     l = Unsqueeze (v, two) m = Expand (l, wide) w = Reshape (m, back) s = MatMul (q, t) z = Mul (s, c)
     p = Softmax <axis = -1> (z) y = MatMul (p, w)"""
-GROUPS = {"q": "float[B,6,3,4]", "k": "float[B,2,5,4]", "v": "float[B,2,5,4]", "y": "float[B,6,3,4]"}
+GROUPS = {
+    "q": "float[B,6,3,4]",
+    "k": "float[B,2,5,4]",
+    "v": "float[B,2,5,4]",
+    "y": "float[B,6,3,4]",
+}
 REPEATS = "float c = {0.5}, int64[1] two = {2}, int64[5] wide = {1, 1, 3, 1, 1}, int64[4] back = {0, 6, 5, 4}"
 PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64[5] five = {0, 0, 3, 2, 4}, int64[3] ones = {1, 1, 1}, int64[1] first = {0}, int64[3] merged = {0, 0, 8}> {
     r = Reshape (x, five) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) i, j, l = Split <axis = 0> (t, ones)
@@ -39,13 +44,14 @@ PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64
     s = MatMul (q, u) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, v)
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 
-TORCH = (
-    "b0 = Shape <start = 0, end = 1> (q) b1 = Shape <start = 1, end = 2> (q) heads = Concat <axis = 0> (b0, b1, rest) "
+TORCH = "b0 = Shape <start = 0, end = 1> (q) b1 = Shape <start = 1, end = 2> (q) heads = Concat <axis = 0> (b0, b1, rest) "
+ROWS = BLOCK.replace("Reshape (k, heads)", "Reshape (k, others)").replace(
+    "Reshape (v, heads)", "Reshape (v, others)"
 )
-ROWS = BLOCK.replace("Reshape (k, heads)", "Reshape (k, others)").replace("Reshape (v, heads)", "Reshape (v, others)")
 
 OPERATOR = BLOCK.replace("[0, 2, 3, 1]> (u)", "[0, 2, 1, 3]> (u)").replace(
-    "s = MatMul (a, b) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, d)", "o = Attention (a, b, d)"
+    "s = MatMul (a, b) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, d)",
+    "o = Attention (a, b, d)",
 )
 
 STAYS = [

@@ -16,7 +16,11 @@ def graph(
     y: str = "float[B,S,32]",
     softmax: str = "p = Softmax <axis = -1> (z)",
 ) -> str:
-    scores = f"{mask} s = MatMul (a, b) t = Mul (s, c) z = Add (t, m)" if mask else "s = MatMul (a, b) z = Mul (s, c)"
+    scores = (
+        f"{mask} s = MatMul (a, b) t = Mul (s, c) z = Add (t, m)"
+        if mask
+        else "s = MatMul (a, b) z = Mul (s, c)"
+    )
     return f"""agraph ({q} q, {k} k, {k} v{inputs}) => ({y} y) <{HEADS}{constants}> {{ {split} {scores} {softmax}
         o = MatMul (p, d) h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }}"""
 
@@ -34,9 +38,15 @@ GROUPED = """a0 = Reshape (q, once) a = Reshape (a0, apart) i = Reshape (k, fewe
 CACHE = ", float[B,2,P,8] e, float[B,2,P,8] f"
 
 
-def single(split: str, mask: str = "", inputs: str = "", constants: str = "", more: str = "") -> str:
+def single(
+    split: str, mask: str = "", inputs: str = "", constants: str = "", more: str = ""
+) -> str:
     """One query for each head, and no Transposes."""
-    scores = f"{mask} s = MatMul (a, b) t = Mul (s, c) z = Add (t, m)" if mask else "s = MatMul (a, b) z = Mul (s, c)"
+    scores = (
+        f"{mask} s = MatMul (a, b) t = Mul (s, c) z = Add (t, m)"
+        if mask
+        else "s = MatMul (a, b) z = Mul (s, c)"
+    )
     return f"""agraph (float[B,1,32] q, float[B,1,16] k, float[B,1,16] v{inputs}) => (float[B,1,32] y{more}) <{HEADS}{constants},
         int64[4] once = {{0, 4, 1, 8}}, int64[4] fewer = {{0, 2, 1, 8}}, int64[3] whole = {{0, 1, 32}}> {{ {split} {scores}
         p = Softmax <axis = -1> (z) o = MatMul (p, d) y = Reshape (o, whole) }}"""

@@ -9,7 +9,9 @@ SOFTMAX = "p = Softmax <axis = -1> (z)"
 GUARD = "x = Softmax <axis = -1> (z) n = IsNaN (x) p = Where (n, zero, x)"
 OUT = "o = MatMul (p, d)"
 MERGE = "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged)"
-HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}, float zero = {0}"
+HEADS = (
+    "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}, float zero = {0}"
+)
 
 
 def graph(
@@ -34,11 +36,17 @@ def masked(mask: str, inputs: str, constants: str = "", softmax: str = SOFTMAX) 
     return graph(scores=f"{mask} {SCORES.replace('z =', 't =')} z = Add (t, m)", inputs=inputs, constants=constants, softmax=softmax)  # fmt: skip
 
 
-def filled(fill: str, inputs: str, constants: str, softmax: str = SOFTMAX, more: str = "", **others: str) -> str:
+def filled(
+    fill: str, inputs: str, constants: str, softmax: str = SOFTMAX, more: str = "", **others: str
+) -> str:
     """Scores that a Where fills in where they are hidden; `more` makes z of f."""
     fill = f"{fill} {more}" if more else fill.replace("f = Where", "z = Where")
     return graph(
-        scores=f"{SCORES.replace('z =', 't =')} {fill}", softmax=softmax, inputs=inputs, constants=constants, **others
+        scores=f"{SCORES.replace('z =', 't =')} {fill}",
+        softmax=softmax,
+        inputs=inputs,
+        constants=constants,
+        **others,
     )
 
 
@@ -50,12 +58,19 @@ LOWEST = ", float far = {-3.4028234663852886e38}"
 WHERE = "m = Where (g, zero, far)"
 ROW = ", bool[B,1,1,L] g"
 WHOLE = ", bool[B,1,S,L] g"
-CONSTANT = ", float[3,5] m = {0, -inf, -inf, -inf, -inf, 0, 0, -inf, -inf, -inf, 0, 0, 0, -inf, -inf}"
+CONSTANT = (
+    ", float[3,5] m = {0, -inf, -inf, -inf, -inf, 0, 0, -inf, -inf, -inf, 0, 0, 0, -inf, -inf}"
+)
 FIXED = {"q": "float[B,3,8]", "k": "float[B,5,8]", "v": "float[B,5,8]", "y": "float[B,3,8]"}
 
 
 def with_constant(mask: str, softmax: str = SOFTMAX) -> str:
-    return graph(scores=f"{SCORES.replace('z =', 't =')} z = Add (t, m)", constants=mask, softmax=softmax, **FIXED)
+    return graph(
+        scores=f"{SCORES.replace('z =', 't =')} z = Add (t, m)",
+        constants=mask,
+        softmax=softmax,
+        **FIXED,
+    )
 
 
 PAST = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads) i = Transpose <perm = [0, 2, 1, 3]> (u)
@@ -65,9 +80,7 @@ CACHE = ", float[B,2,P,4] e, float[B,2,P,4] f"
 REPEATED = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, few) i = Transpose <perm = [0, 2, 1, 3]> (u)
     i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back) b = Transpose <perm = [0, 1, 3, 2]> (i3)
     w = Reshape (v, few) j = Transpose <perm = [0, 2, 1, 3]> (w) j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)"""
-REPEATS = (
-    ", int64[4] few = {0, 0, 1, 4}, int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 2, 5, 4}"
-)
+REPEATS = ", int64[4] few = {0, 0, 1, 4}, int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 2, 5, 4}"
 PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64[5] five = {0, 0, 3, 2, 4}, int64[3] ones = {1, 1, 1}, int64[1] first = {0}, int64[3] merged = {0, 0, 8}> {
     r = Reshape (x, five) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) i, j, l = Split <axis = 0> (t, ones)
     q = Squeeze (i, first) k = Squeeze (j, first) v = Squeeze (l, first) u = Transpose <perm = [0, 1, 3, 2]> (k)
@@ -107,7 +120,9 @@ MERGED_IN_TWO = graph(
 
 def half(text: str) -> str:
     """The same in float16, but for the constants of `WIDE`."""
-    return re.sub(r"float(?= zero|\[| c )", "float16", text).replace("16 c = {0.5}", "16 c = {14336}")  # its bits
+    return re.sub(r"float(?= zero|\[| c )", "float16", text).replace(
+        "16 c = {0.5}", "16 c = {14336}"
+    )  # its bits
 
 
 WIDE = ", float wide = {0.5}"
@@ -297,13 +312,19 @@ def test_turned_by_onnxruntimes_own_operator() -> None:
         "{0}1, {0}2 = Split <axis = 3> ({0}0, halves) {0}3 = Neg ({0}2) {0}4 = Concat <axis = 3> ({0}3, {0}1) "
         "{0}5 = Mul ({0}0, e) {0}6 = Mul ({0}4, f) {0} = Add ({0}5, {0}6)"
     )
-    split = TURNED.replace("a1 = Transpose", "a0 = Transpose").replace("i = Transpose", "i0 = Transpose")
+    split = TURNED.replace("a1 = Transpose", "a0 = Transpose").replace(
+        "i = Transpose", "i0 = Transpose"
+    )
     split = split.replace("a = RotaryEmbedding (a1, e, f)", turn.format("a"))
     split = split.replace("i2 = RotaryEmbedding (i, e, f)", turn.format("i"))
     table = "float[3,4] {} = {{1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}}"
     constants = f", int64[2] halves = {{2, 2}}, {table.format('e')}, {table.format('f')}"
     sizes = {"q": "float[B,3,8]", "k": "float[B,3,8]", "v": "float[B,3,8]", "y": "float[B,3,8]"}
-    model = parse(graph(split=split.replace("3, 2]> (i2)", "3, 2]> (i)"), constants=constants, **sizes))
-    result, _ = optimize(model, [pass_of("RotaryEmbeddingUbFusionPass"), pass_of("MultiHeadAttentionFusionPass")])
+    model = parse(
+        graph(split=split.replace("3, 2]> (i2)", "3, 2]> (i)"), constants=constants, **sizes)
+    )
+    result, _ = optimize(
+        model, [pass_of("RotaryEmbeddingUbFusionPass"), pass_of("MultiHeadAttentionFusionPass")]
+    )
     assert operators(result) == {"RotaryEmbedding": 2, "MultiHeadAttention": 1}
     assert_same_numbers(model, result, "rounding", {})

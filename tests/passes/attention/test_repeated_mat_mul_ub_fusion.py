@@ -1,4 +1,14 @@
-from harness import Fires, Stays, assert_same_numbers, operators, optimize, parse, pass_of, seen_by_subgraph, tables
+from harness import (
+    Fires,
+    Stays,
+    assert_same_numbers,
+    operators,
+    optimize,
+    parse,
+    pass_of,
+    seen_by_subgraph,
+    tables,
+)
 
 KEYS = "t = Transpose <perm = [0,1,3,2]> (r) y = MatMul (a, t)"
 VALUES = "y = MatMul (a, r)"
@@ -63,7 +73,10 @@ STAYS = [
     ),
 ]  # fmt: skip
 
-LEFT_KEYS, LEFT_VALUES = ["Transpose", "Reshape", "MatMul", "Reshape"], ["Reshape", "MatMul", "Reshape"]
+LEFT_KEYS, LEFT_VALUES = (
+    ["Transpose", "Reshape", "MatMul", "Reshape"],
+    ["Reshape", "MatMul", "Reshape"],
+)
 UNKNOWN_KEYS = ["Shape", "Mul", "Transpose", "Concat", "Reshape", "MatMul", "Concat", "Reshape"]
 FIRES = [
     Fires("keys", graph(), LEFT_KEYS),

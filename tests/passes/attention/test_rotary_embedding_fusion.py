@@ -22,7 +22,8 @@ from rotary_text import (
 
 TURNED = "agraph (float[B,2,S,7] x, float[B,S,2] c, float[B,S,2] s) => (float[B,2,S,7] y) <int64[2] parts = {4, 3}> { w, z = Split <axis = 3> (x, parts) t = RotaryEmbedding (w, c, s) y = Concat <axis = 3> (t, z) }"
 CAST = ANGLES.replace(
-    "c3 = Cos (ff) s3 = Sin (ff)", "c4 = Cos (ff) s4 = Sin (ff) c3 = Cast <to = 1> (c4) s3 = Cast <to = 1> (s4)"
+    "c3 = Cos (ff) s3 = Sin (ff)",
+    "c4 = Cos (ff) s4 = Sin (ff) c3 = Cast <to = 1> (c4) s3 = Cast <to = 1> (s4)",
 )
 SQUEEZED = ANGLES.replace(
     "c3 = Cos (ff) s3 = Sin (ff)",

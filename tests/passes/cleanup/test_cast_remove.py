@@ -4,15 +4,20 @@ from harness import Fires, Stays, tables
 def casts(start: str, *to: int, end: str) -> str:
     names = ["a", *(f"c{i}" for i in range(len(to) - 1)), "last"]
     chain = " ".join(
-        f"{out} = Cast <to = {t}> ({before})" for before, out, t in zip(names, names[1:], to, strict=False)
+        f"{out} = Cast <to = {t}> ({before})"
+        for before, out, t in zip(names, names[1:], to, strict=False)
     )
-    return f"agraph ({start}[N] x) => ({end}[N] y) {{ a = Add (x, x) {chain} y = Sub (last, last) }}"
+    return (
+        f"agraph ({start}[N] x) => ({end}[N] y) {{ a = Add (x, x) {chain} y = Sub (last, last) }}"
+    )
 
 
 LOSES = "the inner Cast loses something"
 
 
-def fill(value: str, to: int, end: str, source: str = "float", more: str = "", rest: str = "") -> str:
+def fill(
+    value: str, to: int, end: str, source: str = "float", more: str = "", rest: str = ""
+) -> str:
     """A constant tensor of the shape of x, in another type."""
     written = f"<value = {source}[1] {{{value}}}>" if value else ""
     return (
@@ -35,8 +40,14 @@ STAYS = [
             ("1.0004883", 10, "float16", "double"),
         )
     ],
-    Stays("a constant to text", fill("1", 8, "string"), "the value is not a number of a common type"),
-    Stays("a constant to bfloat16", fill("1", 16, "bfloat16"), "the value is not a number of a common type"),
+    Stays(
+        "a constant to text", fill("1", 8, "string"), "the value is not a number of a common type"
+    ),
+    Stays(
+        "a constant to bfloat16",
+        fill("1", 16, "bfloat16"),
+        "the value is not a number of a common type",
+    ),
     Stays(
         "a constant that others use",
         fill("1", 7, "int64", more=", float[a,b] z", rest="z = Neg (c)"),

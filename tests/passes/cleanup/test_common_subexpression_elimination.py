@@ -18,7 +18,11 @@ def two_calls(op: str, first: str = "own (x)", second: str = "own (x)") -> onnx.
 
 
 STAYS = [
-    Stays("other attributes", TWICE.format("LeakyRelu <alpha = 0.1> (x)", "LeakyRelu <alpha = 0.2> (x)"), None),
+    Stays(
+        "other attributes",
+        TWICE.format("LeakyRelu <alpha = 0.1> (x)", "LeakyRelu <alpha = 0.2> (x)"),
+        None,
+    ),
     Stays("other inputs", TWICE.format("Relu (x)", "Relu (z)"), None),
     Stays("operands of Sub swapped", TWICE.format("Sub (x, z)", "Sub (z, x)"), None),
     Stays(
@@ -59,7 +63,11 @@ STAYS = [
         None,
     ),
     *[
-        Stays(f"{op} of nothing", TWICE.format(f"{op} <shape = [2, 3]> ()", f"{op} <shape = [2, 3]> ()"), None)
+        Stays(
+            f"{op} of nothing",
+            TWICE.format(f"{op} <shape = [2, 3]> ()", f"{op} <shape = [2, 3]> ()"),
+            None,
+        )
         for op in ("RandomNormal", "RandomUniform")
     ],
     Stays(
@@ -101,7 +109,10 @@ STAYS = [
         opset=9,
     ),
     # Of −0 and +0 the result is the first one, and 1/x tells them apart.
-    *[Stays(f"{op} commuted", TWICE.format(f"{op} (x, z)", f"{op} (z, x)"), None) for op in ("Max", "Min")],
+    *[
+        Stays(f"{op} commuted", TWICE.format(f"{op} (x, z)", f"{op} (z, x)"), None)
+        for op in ("Max", "Min")
+    ],
     Stays(
         "a sum of three in another order",
         "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) <float[3] c> "
@@ -187,7 +198,9 @@ FIRES = [
     Fires("one value twice", TWICE.format("Mul (x, x)", "Mul (x, x)"), ["Mul", "Sub"]),
     Fires(
         "attributes in another order",
-        TWICE.format("HardSigmoid <alpha = 0.3, beta = 0.4> (x)", "HardSigmoid <beta = 0.4, alpha = 0.3> (x)"),
+        TWICE.format(
+            "HardSigmoid <alpha = 0.3, beta = 0.4> (x)", "HardSigmoid <beta = 0.4, alpha = 0.3> (x)"
+        ),
         ["HardSigmoid", "Sub"],
     ),
     Fires(
@@ -199,7 +212,9 @@ FIRES = [
     Fires(
         "a subgraph uses the second",
         seen_by_subgraph(
-            "agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) b = Relu (x) y = Neg (a) }", "b", "float[N,3]"
+            "agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) b = Relu (x) y = Neg (a) }",
+            "b",
+            "float[N,3]",
         ),
         ["Relu", "Neg", "If"],
         inside_if=False,  # it has an If of its own
@@ -217,7 +232,13 @@ FIRES = [
         ["SplitToSequence", "ConcatFromSequence", "Sub"],
         2,
     ),
-    Fires("opset 9, IR version 3", TWICE.format("Relu (x)", "Relu (x)"), ["Relu", "Sub"], opset=9, ir_version=3),
+    Fires(
+        "opset 9, IR version 3",
+        TWICE.format("Relu (x)", "Relu (x)"),
+        ["Relu", "Sub"],
+        opset=9,
+        ir_version=3,
+    ),
 ]
 
 test_stays, test_fires = tables("CommonSubexpressionEliminationPass", STAYS, FIRES)

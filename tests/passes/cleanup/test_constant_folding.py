@@ -17,7 +17,9 @@ from harness import (
 )
 from onnx import TensorProto, helper, numpy_helper
 
-ADD = "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, float[3] b{}> {{ c = {} y = Add (x, c) }}"
+ADD = (
+    "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, float[3] b{}> {{ c = {} y = Add (x, c) }}"
+)
 TOO_LARGE = "it would take more than 512 MiB to compute"
 GROWS = "the model would grow by more than 1 MiB"
 
@@ -45,7 +47,11 @@ STAYS = [
     Stays("a random operator", ADD.format("", "RandomNormal <shape = [3]> ()"), None),
     Stays("a random operator of a constant", ADD.format("", "Bernoulli (a)"), None),
     Stays("a custom operator", ADD.format("", "my.own.Thing (a)"), None),
-    Stays("quantization", ADD.format(", uint8[3] q = {1,2,3}, float s = {0.1}", "DequantizeLinear (q, s)"), None),
+    Stays(
+        "quantization",
+        ADD.format(", uint8[3] q = {1,2,3}, float s = {0.1}", "DequantizeLinear (q, s)"),
+        None,
+    ),
     *[
         Stays(
             f"weights of {kind}",
@@ -181,7 +187,11 @@ FIRES = [
         ["Gather"],
     ),
     Fires("one node", ADD.format("", "Mul (a, b)"), ["Add"]),
-    Fires("a chain is one rewrite", ADD.format("", "Mul (a, b) d = Neg (c)").replace("(x, c)", "(x, d)"), ["Add"]),
+    Fires(
+        "a chain is one rewrite",
+        ADD.format("", "Mul (a, b) d = Neg (c)").replace("(x, c)", "(x, d)"),
+        ["Add"],
+    ),
     Fires(
         "CastLike needs the type only",
         "agraph (float[N,3] x) => (float[N,3] y) <float16[3] a> { c = CastLike (a, x) y = Add (x, c) }",
@@ -304,7 +314,11 @@ FIRES = [
         "{ p = Cast <to = 7> (s) q = Compress (p, k) c = Reshape (a, q) y = Add (x, c) }",
         ["Add"],
     ),
-    Fires("an output that is left out", ADD.format("", "Neg (d)").replace("{ c", "{ d, = Dropout (a) c"), ["Add"]),
+    Fires(
+        "an output that is left out",
+        ADD.format("", "Neg (d)").replace("{ c", "{ d, = Dropout (a) c"),
+        ["Add"],
+    ),
 ]
 
 test_stays, test_fires = tables("ConstantFoldingPass", STAYS, FIRES)
@@ -328,7 +342,11 @@ WEIGHT = np.random.default_rng(0).standard_normal((1024, 512)).astype(np.float32
 
 def test_weights_that_only_move_are_folded_whatever_their_size() -> None:
     model = weights_model(
-        [helper.make_node("Transpose", ["W"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["y"])], W=WEIGHT
+        [
+            helper.make_node("Transpose", ["W"], ["t"]),
+            helper.make_node("MatMul", ["x", "t"], ["y"]),
+        ],
+        W=WEIGHT,
     )
     result, count, _ = fold(model)
     assert count == 1 and operators(result) == {"MatMul": 1}
@@ -380,13 +398,16 @@ def test_the_budget_is_for_all_folds_together_and_the_small_ones_come_first() ->
     shapes = {f"{name}_shape": np.array([512, count]) for name, count in rows.items()}
     result, count, reasons = fold(weights_model(nodes, **shapes))
     assert (count, reasons) == (2, [GROWS])
-    assert [node.output[0] for node in result.graph.node if node.op_type == "ConstantOfShape"] == ["large"]
+    assert [node.output[0] for node in result.graph.node if node.op_type == "ConstantOfShape"] == [
+        "large"
+    ]
 
 
 @pytest.mark.parametrize("attribute", [{"value_string": "b"}, {"value_strings": ["b", "c"]}])
 def test_strings(attribute: dict[str, object]) -> None:
     model = parse(
-        """agraph (string[N] x) => (bool[N] y) { c = Constant () d = Identity (c) y = Equal (x, d) }""", opset=19
+        """agraph (string[N] x) => (bool[N] y) { c = Constant () d = Identity (c) y = Equal (x, d) }""",
+        opset=19,
     )
     model.graph.node[0].attribute.append(helper.make_attribute(*next(iter(attribute.items()))))
     result, count, _ = fold(model)
@@ -415,7 +436,9 @@ def test_the_budget_holds_over_rounds() -> None:
         helper.make_node("ConstantOfShape", ["s"], ["first"]),
         helper.make_node("Gemm", ["x", "first"], ["y"], transB=1),
         helper.make_node("Constant", [], ["k"], value_ints=[rows, 512]),
-        helper.make_node("If", ["which"], ["z"], then_branch=branch("then"), else_branch=branch("else")),
+        helper.make_node(
+            "If", ["which"], ["z"], then_branch=branch("then"), else_branch=branch("else")
+        ),
     ]
     model = weights_model(nodes, s=np.array([rows, 512]))
     model.graph.input.append(helper.make_tensor_value_info("which", TensorProto.BOOL, []))
@@ -431,7 +454,9 @@ def branch(name: str) -> onnx.GraphProto:
         helper.make_node("ConstantOfShape", ["k"], [f"large_{name}"]),
         helper.make_node("MatMul", ["y", f"large_{name}"], [name]),
     ]
-    return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)])
+    return helper.make_graph(
+        nodes, name, [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
+    )
 
 
 def test_a_node_that_fails_keeps_no_other_one() -> None:
@@ -446,7 +471,10 @@ def test_a_node_that_fails_keeps_no_other_one() -> None:
 
 
 def test_a_weight_that_is_a_graph_output_is_not_freed() -> None:
-    nodes = [helper.make_node("Transpose", ["W"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    nodes = [
+        helper.make_node("Transpose", ["W"], ["t"]),
+        helper.make_node("MatMul", ["x", "t"], ["y"]),
+    ]
     model = weights_model(nodes, W=WEIGHT)
     model.graph.output.append(helper.make_tensor_value_info("W", TensorProto.FLOAT, WEIGHT.shape))
     _, count, reasons = fold(model)
@@ -463,7 +491,10 @@ def test_integer_division_that_would_end_the_process_is_not_tried() -> None:
 
 def test_the_budget_is_one_for_all_runs() -> None:
     """What one run leaves because of the budget, the next one leaves as well."""
-    body = " ".join(f"s{i} = ConstantOfShape <value = float[1] {{{i + 1}}}> (n) p{i} = Add (x, s{i})" for i in range(3))
+    body = " ".join(
+        f"s{i} = ConstantOfShape <value = float[1] {{{i + 1}}}> (n) p{i} = Add (x, s{i})"
+        for i in range(3)
+    )
     text = f"agraph (float[150000] x) => (float[150000] p0, float[150000] p1, float[150000] p2) <int64[1] n = {{150000}}> {{ {body} }}"
     once, counts = optimize(parse(text), [pass_of("ConstantFoldingPass")])
     assert effected(counts) == 1
@@ -476,7 +507,8 @@ def test_what_is_known_to_be_too_large_is_not_computed(monkeypatch: pytest.Monke
         raise AssertionError("computed")
 
     monkeypatch.setattr(
-        "fusionc.passes.cleanup.constant_folding.evaluate", lambda wanted, _: unexpected() if wanted else {}
+        "fusionc.passes.cleanup.constant_folding.evaluate",
+        lambda wanted, _: unexpected() if wanted else {},
     )
     text = "agraph (float[2000,1000] x) => (float[2000,1000] y) <float16[2000,1000] W> { V = Cast <to = 1> (W) y = Add (x, V) }"
     _, counts = optimize(parse(text), [pass_of("ConstantFoldingPass")])

@@ -2,7 +2,11 @@ from harness import Fires, Stays, tables
 
 
 def graph(node: str, constants: str = "", x: str = "float[N,3,5] x") -> str:
-    return f"agraph ({x}) => (int64[p] y) <{constants}> {{ a = Relu (x) {node} y = Neg (r) }}".replace("<> ", "")
+    return (
+        f"agraph ({x}) => (int64[p] y) <{constants}> {{ a = Relu (x) {node} y = Neg (r) }}".replace(
+            "<> ", ""
+        )
+    )
 
 
 def scalar(text: str) -> str:
@@ -18,7 +22,11 @@ STAYS = [
     Stays("an index from outside", graph(GATHER, x="float[N,3,5] x, int64[1] i"), None),
     Stays("a slice with a symbol", graph(SLICE, "int64[1] b = {0}, int64[1] e = {2}"), None),
     Stays("a slice of nothing", graph(SLICE, "int64[0] b = {}, int64[0] e = {}"), None),
-    Stays("a slice from outside", graph(SLICE, "int64[1] b = {1}", x="float[N,3,5] x, int64[1] e"), None),
+    Stays(
+        "a slice from outside",
+        graph(SLICE, "int64[1] b = {1}", x="float[N,3,5] x, int64[1] e"),
+        None,
+    ),
     Stays(
         "a slice backwards",
         graph(
@@ -43,7 +51,9 @@ FIRES = [
     Fires("from the back", graph(GATHER, "int64[2] i = {-1, 1}"), ["Neg"]),
     Fires(
         "of a part",
-        scalar(graph("s = Shape <start = 1> (a) r = Gather (s, i)", "int64 i = {0}", "float[N,3,M] x")),
+        scalar(
+            graph("s = Shape <start = 1> (a) r = Gather (s, i)", "int64 i = {0}", "float[N,3,M] x")
+        ),
         ["Neg"],
     ),
     Fires("a slice", graph(SLICE, "int64[1] b = {1}, int64[1] e = {9}"), ["Neg"]),
@@ -55,7 +65,11 @@ FIRES = [
         ),
         ["Neg"],
     ),
-    Fires("in rows", graph(GATHER, "int64[1,2] i = {2, 1}").replace("int64[p] y", "int64[p,q] y"), ["Neg"]),
+    Fires(
+        "in rows",
+        graph(GATHER, "int64[1,2] i = {2, 1}").replace("int64[p] y", "int64[p,q] y"),
+        ["Neg"],
+    ),
     Fires("the size", scalar(graph("r = Size (a)", x="float[2,3,5] x")), ["Neg"]),
 ]
 

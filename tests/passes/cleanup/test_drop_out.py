@@ -49,14 +49,20 @@ STAYS = [
         "the result is a graph output and needs a name of its own",
     ),
     Stays(
-        "a custom operator of that name", GRAPH.format("", "", "", "", "(a)", "").replace("Drop", "my.own.Drop"), None
+        "a custom operator of that name",
+        GRAPH.format("", "", "", "", "(a)", "").replace("Drop", "my.own.Drop"),
+        None,
     ),
 ]
 
 FIRES = [
     Fires("default ratio", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"]),
     Fires("a ratio", GRAPH.format("", "", "<float r = {0.9}>", "", "(a, r)", ""), ["Relu", "Neg"]),
-    Fires("training mode false", GRAPH.format("", "", "<bool t = {0}>", "", "(a, , t)", ""), ["Relu", "Neg"]),
+    Fires(
+        "training mode false",
+        GRAPH.format("", "", "<bool t = {0}>", "", "(a, , t)", ""),
+        ["Relu", "Neg"],
+    ),
     Fires(
         "training mode of which the ratio is 0",
         GRAPH.format("", "", "<float r = {0}, bool t = {1}>", "", "(a, r, t)", ""),
@@ -69,10 +75,17 @@ FIRES = [
     ),
     Fires("the mask is not used", GRAPH.format("", "", "", ", m", "(a)", ""), ["Relu", "Neg"]),
     Fires(
-        "opset 10, ratio an attribute", GRAPH.format("", "", "", "", "<ratio = 0.3> (a)", ""), ["Relu", "Neg"], opset=10
+        "opset 10, ratio an attribute",
+        GRAPH.format("", "", "", "", "<ratio = 0.3> (a)", ""),
+        ["Relu", "Neg"],
+        opset=10,
     ),
     Fires("opset 22", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"], opset=22),
-    Fires("float16", GRAPH.format("", "", "", "", "(a)", "").replace("float[", "float16["), ["Relu", "Neg"]),
+    Fires(
+        "float16",
+        GRAPH.format("", "", "", "", "(a)", "").replace("float[", "float16["),
+        ["Relu", "Neg"],
+    ),
     Fires(
         "a ratio from outside",
         GRAPH.format(", float r", "", "", "", "(a, q)", "").replace("a = ", "q = Sigmoid (r) a = "),
@@ -81,10 +94,18 @@ FIRES = [
     ),
     Fires("the mask is left out", GRAPH.format("", "", "", ", ", "(a)", ""), ["Relu", "Neg"]),
     *[
-        Fires(f"opset {opset}", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"], opset=opset)
+        Fires(
+            f"opset {opset}", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"], opset=opset
+        )
         for opset in (7, 12, 13)
     ],
-    Fires("opset 9, IR version 3", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"], opset=9, ir_version=3),
+    Fires(
+        "opset 9, IR version 3",
+        GRAPH.format("", "", "", "", "(a)", ""),
+        ["Relu", "Neg"],
+        opset=9,
+        ir_version=3,
+    ),
     Fires(
         "the result is a graph output",
         "agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) y = Dropout (a) }",
@@ -104,6 +125,7 @@ test_stays, test_fires = tables("DropOutPass", STAYS, FIRES)
 def test_is_test_before_opset_7() -> None:
     """onnxruntime has no kernel that old, so nothing is run."""
     result, _ = optimize(
-        parse(GRAPH.format("", "", "", "", "<is_test = 1> (a)", ""), opset=6), [pass_of("DropOutPass")]
+        parse(GRAPH.format("", "", "", "", "<is_test = 1> (a)", ""), opset=6),
+        [pass_of("DropOutPass")],
     )
     assert operators(result) == {"Relu": 1, "Neg": 1}

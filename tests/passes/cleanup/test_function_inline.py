@@ -4,11 +4,16 @@ from onnx import helper
 
 
 def model(
-    body: list[onnx.NodeProto], call: str = "y = own.f (x)", opset: int = 18, attributes: list[str] | None = None
+    body: list[onnx.NodeProto],
+    call: str = "y = own.f (x)",
+    opset: int = 18,
+    attributes: list[str] | None = None,
 ) -> onnx.ModelProto:
     made = parse(f"agraph (float[N,4] x) => (float[N,4] y) {{ {call} }}")
     imports = [helper.make_opsetid("", opset)]
-    made.functions.append(helper.make_function("own", "f", ["a"], ["b"], body, imports, attributes or []))
+    made.functions.append(
+        helper.make_function("own", "f", ["a"], ["b"], body, imports, attributes or [])
+    )
     return made
 
 
@@ -19,17 +24,26 @@ def reference() -> onnx.ModelProto:
 
 
 def nested() -> onnx.ModelProto:
-    made = model([helper.make_node("g", ["a"], ["m"], domain="own"), helper.make_node("Abs", ["m"], ["b"])])
+    made = model(
+        [helper.make_node("g", ["a"], ["m"], domain="own"), helper.make_node("Abs", ["m"], ["b"])]
+    )
     made.functions[0].opset_import.add(domain="own", version=1)
     body = [helper.make_node("Neg", ["a"], ["b"])]
-    made.functions.append(helper.make_function("own", "g", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
+    made.functions.append(
+        helper.make_function("own", "g", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    )
     return made
 
 
-CONDITION = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("c", onnx.TensorProto.BOOL, [], [True]))
+CONDITION = helper.make_node(
+    "Constant", [], ["c"], value=helper.make_tensor("c", onnx.TensorProto.BOOL, [], [True])
+)
 BRANCHES = {
     name: helper.make_graph(
-        [helper.make_node(op, ["a"], [name])], name, [], [helper.make_tensor_value_info(name, 1, None)]
+        [helper.make_node(op, ["a"], [name])],
+        name,
+        [],
+        [helper.make_tensor_value_info(name, 1, None)],
     )
     for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
 }
@@ -56,7 +70,12 @@ NAMED = "the runtime has an operator of this name, which it may take for the fun
 STAYS = [
     Stays("the name of a standard operator", lambda: named("Relu", ""), NAMED),
     Stays("the name of an operator of onnxruntime", lambda: named("Gelu", "com.microsoft"), NAMED),
-    Stays("an output that is not given", with_an_output_that_is_not_given, "an output that is not given", valid=False),
+    Stays(
+        "an output that is not given",
+        with_an_output_that_is_not_given,
+        "an output that is not given",
+        valid=False,
+    ),
     Stays(
         "control flow",
         lambda: model([CONDITION, helper.make_node("If", ["c"], ["b"], **BRANCHES)]),
@@ -73,12 +92,16 @@ STAYS = [
 FIRES = [
     Fires(
         "two nodes",
-        lambda: model([helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Exp", ["m"], ["b"])]),
+        lambda: model(
+            [helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Exp", ["m"], ["b"])]
+        ),
         ["Neg", "Exp"],
     ),
     Fires("an attribute", reference, ["LeakyRelu"]),
     Fires(
-        "an older opset of the same meaning", lambda: model([helper.make_node("Neg", ["a"], ["b"])], opset=17), ["Neg"]
+        "an older opset of the same meaning",
+        lambda: model([helper.make_node("Neg", ["a"], ["b"])], opset=17),
+        ["Neg"],
     ),
     Fires("a function that calls another", nested, ["Neg", "Abs"], effected=2, inside_if=False),
 ]

@@ -78,7 +78,9 @@ FIRES = [
         for op in ("Sum", "Max", "Min", "Mean", "Concat <axis = 1>")
     ],
     Fires("Einsum", BETWEEN.format('Einsum <equation = "i j -> i j"> (a)'), ["Relu", "Neg"]),
-    Fires("Einsum without an arrow", BETWEEN.format('Einsum <equation = "ab"> (a)'), ["Relu", "Neg"]),
+    Fires(
+        "Einsum without an arrow", BETWEEN.format('Einsum <equation = "ab"> (a)'), ["Relu", "Neg"]
+    ),
     Fires(
         "a chain",
         "agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) b = Identity (a) c = Identity (b) y = Neg (c) }",
@@ -115,7 +117,13 @@ FIRES = [
         }""",
         ["SequenceConstruct", "ConcatFromSequence"],
     ),
-    Fires("opset 7, IR version 3", BETWEEN.format("Identity (a)"), ["Relu", "Neg"], opset=7, ir_version=3),
+    Fires(
+        "opset 7, IR version 3",
+        BETWEEN.format("Identity (a)"),
+        ["Relu", "Neg"],
+        opset=7,
+        ir_version=3,
+    ),
     Fires("opset 22", BETWEEN.format("Max (a)"), ["Relu", "Neg"], opset=22),
     Fires("float16", BETWEEN.format("Mean (a)").replace("float[", "float16["), ["Relu", "Neg"]),
     Fires(

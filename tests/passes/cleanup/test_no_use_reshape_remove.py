@@ -12,10 +12,18 @@ RESIZE = 'Resize <mode = "nearest"> (a, , scales)'
 CROP = 'Resize <mode = "nearest", coordinate_transformation_mode = "tf_crop_and_resize"> (a, roi, scales)'
 SCALES = "float[4] scales = {{1, 1, {0}, {0}}}"
 STAYS = [
-    Stays("Resize of one pixel by another factor", graph(RESIZE, "float[1,1,1,1] x", SCALES.format("1.5")), None),
+    Stays(
+        "Resize of one pixel by another factor",
+        graph(RESIZE, "float[1,1,1,1] x", SCALES.format("1.5")),
+        None,
+    ),
     Stays(
         "Resize to the size that there is, of a part",
-        graph(CROP, "float[1,1,4,4] x", SCALES.format("1") + ", float[8] roi = {0, 0, 0, 0, 1, 1, 0.5, 0.5}"),
+        graph(
+            CROP,
+            "float[1,1,4,4] x",
+            SCALES.format("1") + ", float[8] roi = {0, 0, 0, 0, 1, 1, 0.5, 0.5}",
+        ),
         None,
     ),
     Stays(
@@ -45,8 +53,14 @@ STAYS = [
     ),
     Stays("another shape", graph("Reshape (a, s)", constants="int64[3] s = {0, 6, 4}"), None),
     Stays("a shape that is not known", graph("Reshape (a, s)", more=", int64[3] s"), None),
-    Stays("Flatten of rank 3", graph("Flatten (a)").replace("(float[a,b,c] y)", "(float[a,b] y)"), None),
-    Stays("Expand of the batch", graph("Expand (a, s)", "float[1,4] x", "int64[2] s = {3, 1}"), None),
+    Stays(
+        "Flatten of rank 3",
+        graph("Flatten (a)").replace("(float[a,b,c] y)", "(float[a,b] y)"),
+        None,
+    ),
+    Stays(
+        "Expand of the batch", graph("Expand (a, s)", "float[1,4] x", "int64[2] s = {3, 1}"), None
+    ),
     Stays("Expand to a size from outside", graph("Expand (a, s)", more=", int64[3] s"), None),
     Stays("Tile twice", graph("Tile (a, r)", constants="int64[3] r = {1, 2, 1}"), None),
     Stays(
@@ -60,22 +74,34 @@ STAYS = [
     ),
     Stays(
         "Slice of opset 10, of a dimension that is not known",
-        graph("Slice (a, b0, e, ax)", constants="int64[1] b0 = {0}, int64[1] e = {9}, int64[1] ax = {0}"),
+        graph(
+            "Slice (a, b0, e, ax)",
+            constants="int64[1] b0 = {0}, int64[1] e = {9}, int64[1] ax = {0}",
+        ),
         None,
         opset=10,
     ),
     Stays(
         "Slice that takes a part",
-        graph("Slice (a, b0, e, ax)", constants="int64[1] b0 = {1}, int64[1] e = {9}, int64[1] ax = {1}"),
+        graph(
+            "Slice (a, b0, e, ax)",
+            constants="int64[1] b0 = {1}, int64[1] e = {9}, int64[1] ax = {1}",
+        ),
         None,
     ),
     Stays("Pad and crop", graph("Pad (a, p)", constants="int64[6] p = {0,1,0,0,-1,0}"), None),
-    Stays("Resize by 2", graph("Resize (a, , s)", "float[1,1,4] x", "float[3] s = {1, 1, 2}"), None),
+    Stays(
+        "Resize by 2", graph("Resize (a, , s)", "float[1,1,4] x", "float[3] s = {1, 1, 2}"), None
+    ),
 ]
 
 LEFT = ["Relu", "Neg"]
 FIRES = [
-    Fires("Reshape to its own numbers", graph("Reshape (a, s)", "float[2,4,6] x", "int64[3] s = {2, 4, 6}"), LEFT),
+    Fires(
+        "Reshape to its own numbers",
+        graph("Reshape (a, s)", "float[2,4,6] x", "int64[3] s = {2, 4, 6}"),
+        LEFT,
+    ),
     Fires("Reshape with zeros", graph("Reshape (a, s)", constants="int64[3] s = {0, 0, 6}"), LEFT),
     Fires(
         "Reshape with one open dimension",
@@ -92,13 +118,20 @@ FIRES = [
     Fires("Tile once", graph("Tile (a, r)", constants="int64[3] r = {1, 1, 1}"), LEFT),
     Fires(
         "Slice of everything",
-        graph("Slice (a, b0, e, ax)", constants="int64[1] b0 = {0}, int64[1] e = {9}, int64[1] ax = {1}"),
+        graph(
+            "Slice (a, b0, e, ax)",
+            constants="int64[1] b0 = {0}, int64[1] e = {9}, int64[1] ax = {1}",
+        ),
         LEFT,
     ),
-    Fires("Slice of opset 9", graph("Slice <starts = [0], ends = [4], axes = [1]> (a)"), LEFT, opset=9),
+    Fires(
+        "Slice of opset 9", graph("Slice <starts = [0], ends = [4], axes = [1]> (a)"), LEFT, opset=9
+    ),
     Fires("Pad by nothing", graph("Pad (a, p)", constants="int64[6] p = {0,0,0,0,0,0}"), LEFT),
     Fires("Pad of opset 9", graph("Pad <pads = [0, 0, 0, 0, 0, 0]> (a)"), LEFT, opset=9),
-    Fires("Resize by 1", graph("Resize (a, , s)", "float[2,1,4] x", "float[3] s = {1, 1, 1}"), LEFT),
+    Fires(
+        "Resize by 1", graph("Resize (a, , s)", "float[2,1,4] x", "float[3] s = {1, 1, 1}"), LEFT
+    ),
 ]
 
 test_stays, test_fires = tables("NoUseReshapeRemovePass", STAYS, FIRES)

@@ -30,12 +30,26 @@ def call_of(op: str) -> onnx.ModelProto:
 
 
 STAYS = [
-    Stays("everything is needed", "agraph (float[N,3] x) => (float[N,3] y) <float[3] c> { y = Add (x, c) }", None),
     Stays(
-        "a random operator", "agraph (float[N,3] x) => (float[N,3] y) { d = RandomNormalLike (x) y = Relu (x) }", None
+        "everything is needed",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] c> { y = Add (x, c) }",
+        None,
     ),
-    Stays("a custom operator", "agraph (float[N,3] x) => (float[N,3] y) { d = my.own.Log (x) y = Relu (x) }", None),
-    Stays("an input nobody reads", "agraph (float[N,3] x, float[3] z) => (float[N,3] y) { y = Relu (x) }", None),
+    Stays(
+        "a random operator",
+        "agraph (float[N,3] x) => (float[N,3] y) { d = RandomNormalLike (x) y = Relu (x) }",
+        None,
+    ),
+    Stays(
+        "a custom operator",
+        "agraph (float[N,3] x) => (float[N,3] y) { d = my.own.Log (x) y = Relu (x) }",
+        None,
+    ),
+    Stays(
+        "an input nobody reads",
+        "agraph (float[N,3] x, float[3] z) => (float[N,3] y) { y = Relu (x) }",
+        None,
+    ),
     Stays("no output at all", "agraph (float[N,3] x) => () { y = Relu (x) }", None),
     Stays(
         "a value that only a subgraph uses",
@@ -87,10 +101,19 @@ STAYS = [
 ]
 
 FIRES = [
-    Fires("a node", "agraph (float[N,3] x) => (float[N,3] y) { d = Neg (x) y = Relu (x) }", ["Relu"]),
-    Fires("a chain", "agraph (float[N,3] x) => (float[N,3] y) { d = Neg (x) e = Abs (d) y = Relu (x) }", ["Relu"]),
     Fires(
-        "a constant", "agraph (float[N,3] x) => (float[N,3] y) <float[3] c> { y = Relu (x) }", ["Relu"], inside_if=False
+        "a node", "agraph (float[N,3] x) => (float[N,3] y) { d = Neg (x) y = Relu (x) }", ["Relu"]
+    ),
+    Fires(
+        "a chain",
+        "agraph (float[N,3] x) => (float[N,3] y) { d = Neg (x) e = Abs (d) y = Relu (x) }",
+        ["Relu"],
+    ),
+    Fires(
+        "a constant",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] c> { y = Relu (x) }",
+        ["Relu"],
+        inside_if=False,
     ),
     Fires(
         "an If",
@@ -102,12 +125,18 @@ FIRES = [
         ["Relu"],
         inside_if=False,  # its nodes would need other names in each branch
     ),
-    Fires("a call of a function", lambda: call_of("Abs"), ["Relu"], 2, inside_if=False),  # the function goes once
     Fires(
-        "Dropout in inference", "agraph (float[N,3] x) => (float[N,3] y) { d, m = Dropout (x) y = Relu (x) }", ["Relu"]
+        "a call of a function", lambda: call_of("Abs"), ["Relu"], 2, inside_if=False
+    ),  # the function goes once
+    Fires(
+        "Dropout in inference",
+        "agraph (float[N,3] x) => (float[N,3] y) { d, m = Dropout (x) y = Relu (x) }",
+        ["Relu"],
     ),
     Fires(
-        "a sequence", "agraph (float[N,3] x) => (float[N,3] y) { d = SequenceConstruct (x, x) y = Relu (x) }", ["Relu"]
+        "a sequence",
+        "agraph (float[N,3] x) => (float[N,3] y) { d = SequenceConstruct (x, x) y = Relu (x) }",
+        ["Relu"],
     ),
     Fires(
         "a node and its constant",

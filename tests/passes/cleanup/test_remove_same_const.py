@@ -10,9 +10,15 @@ from onnx import TensorProto, helper, numpy_helper
 GRAPH = "agraph (float[N,3] x) => (float[N,3] y{}) <{}> {{ a = Add (x, c) y = Mul (a, d) {} }}"
 
 STAYS = [
-    Stays("other numbers", GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,4}", ""), None),
-    Stays("other shapes", GRAPH.format("", "float[3] c = {1,2,3}, float[1,3] d = {1,2,3}", ""), None),
-    Stays("zeros of other signs", GRAPH.format("", "float[1] c = {0}, float[1] d = {-0.0}", ""), None),
+    Stays(
+        "other numbers", GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,4}", ""), None
+    ),
+    Stays(
+        "other shapes", GRAPH.format("", "float[3] c = {1,2,3}, float[1,3] d = {1,2,3}", ""), None
+    ),
+    Stays(
+        "zeros of other signs", GRAPH.format("", "float[1] c = {0}, float[1] d = {-0.0}", ""), None
+    ),
     Stays(
         "other types",
         "agraph (float[N] x, double[N] z) => (float[N] y, double[N] w) "
@@ -33,10 +39,17 @@ STAYS = [
 ]
 
 FIRES = [
-    Fires("two", GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,3}", ""), ["Add", "Mul"], inside_if=False),
+    Fires(
+        "two",
+        GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,3}", ""),
+        ["Add", "Mul"],
+        inside_if=False,
+    ),
     Fires(
         "integers",
-        GRAPH.format("", "int32[3] c = {1,2,3}, int32[3] d = {1,2,3}", "").replace("(float[", "(int32["),
+        GRAPH.format("", "int32[3] c = {1,2,3}, int32[3] d = {1,2,3}", "").replace(
+            "(float[", "(int32["
+        ),
         ["Add", "Mul"],
         inside_if=False,
     ),
@@ -75,7 +88,11 @@ def test_constants_in_a_file_are_one_wherever_they_begin(tmp_path: Path, kind: i
         raw = numpy_helper.from_array(data).raw_data
         tensor = model.graph.initializer.add(name=name, dims=[64], data_type=kind)
         tensor.data_location = TensorProto.EXTERNAL
-        for key, value in (("location", tmp_path / "data"), ("offset", len(content)), ("length", len(raw))):
+        for key, value in (
+            ("location", tmp_path / "data"),
+            ("offset", len(content)),
+            ("length", len(raw)),
+        ):
             tensor.external_data.add(key=key, value=str(value))
         content += raw + b"\0\0"
     (tmp_path / "data").write_bytes(content)

@@ -44,10 +44,16 @@ MOVES = {
 STAYS = [
     Stays(
         "elements with a scale each, moved",
-        MOVED.format(ROWS, "<axis = 1> (W, s, z)", "Transpose (d)").replace("(t, s", "<axis = 0> (t, s"),
+        MOVED.format(ROWS, "<axis = 1> (W, s, z)", "Transpose (d)").replace(
+            "(t, s", "<axis = 0> (t, s"
+        ),
         "more than one scale",
     ),
-    Stays("a sum of constants", MOVED.format(ONE, "(W, s, z)", "Add (d, d)").replace("[4,2]", "[2,4]"), None),
+    Stays(
+        "a sum of constants",
+        MOVED.format(ONE, "(W, s, z)", "Add (d, d)").replace("[4,2]", "[2,4]"),
+        None,
+    ),
     Stays(
         "moved, with another scale",
         ACTIVATION.format(MOVES["Transpose"]).replace("(y, s", "(y, other"),
@@ -59,7 +65,9 @@ STAYS = [
         "an interior value is a graph output",
     ),
     Stays("added", ACTIVATION.format("y = Add (d, d)"), None),
-    Stays("the largest of a negative scale", ACTIVATION.format(POOL).replace("0.1", "-0.1"), LARGEST),
+    Stays(
+        "the largest of a negative scale", ACTIVATION.format(POOL).replace("0.1", "-0.1"), LARGEST
+    ),
     Stays("pooled in an old opset", ACTIVATION.format(POOL), LARGEST, opset=11),
     Stays(
         "pooled, of a type without a kernel",
@@ -67,14 +75,29 @@ STAYS = [
         "no CPU kernel for MaxPool of such integers",
         opset=21,
     ),
-    Stays("another scale", graph("float s = {0.1}, float t = {0.2}, uint8 z = {3}", second="(d, t, z)"), None),
-    Stays("another zero point", graph("float s = {0.1}, uint8 z = {3}, uint8 o = {4}", second="(d, s, o)"), None),
+    Stays(
+        "another scale",
+        graph("float s = {0.1}, float t = {0.2}, uint8 z = {3}", second="(d, t, z)"),
+        None,
+    ),
+    Stays(
+        "another zero point",
+        graph("float s = {0.1}, uint8 z = {3}, uint8 o = {4}", second="(d, s, o)"),
+        None,
+    ),
     Stays("a zero point in one place only", graph(second="(d, s)"), None),
-    Stays("a scale from outside", graph("uint8 z = {3}").replace("[N,4] x", "[N,4] x, float s"), None),
+    Stays(
+        "a scale from outside", graph("uint8 z = {3}").replace("[N,4] x", "[N,4] x, float s"), None
+    ),
     Stays("a subnormal scale", graph("float s = {1e-40}, uint8 z = {3}"), RANGE),
     Stays("a large scale", graph("float s = {1e38}, uint8 z = {3}"), RANGE),
     Stays("float16", graph("float16 s = {1}, uint8 z = {3}"), TYPE, opset=19),
-    Stays("through float16", graph(second="<precision = 10> (d, s, z)"), "less precise numbers in between", opset=23),
+    Stays(
+        "through float16",
+        graph(second="<precision = 10> (d, s, z)"),
+        "less precise numbers in between",
+        opset=23,
+    ),
     Stays(
         "to float16",
         graph(first="<output_dtype = 10> (q, s, z)"),
@@ -108,41 +131,63 @@ STAYS = [
 ]
 
 FIRES = [
-    *(Fires(f"{name} between", ACTIVATION.format(text), ["Transpose", name]) for name, text in MOVES.items()),
+    *(
+        Fires(f"{name} between", ACTIVATION.format(text), ["Transpose", name])
+        for name, text in MOVES.items()
+    ),
     Fires(
         "Expand between",
         ACTIVATION.format("y = Expand (d, wide)").replace("[?,?,?,?]", "[?,?,?,?,?]"),
         ["Transpose", "Expand"],
     ),
-    Fires("int8 pooled", ACTIVATION.format(POOL).replace("uint8", "int8"), ["Transpose", "MaxPool"]),
+    Fires(
+        "int8 pooled", ACTIVATION.format(POOL).replace("uint8", "int8"), ["Transpose", "MaxPool"]
+    ),
     Fires(
         "several between",
         ACTIVATION.format(POOL.replace("y =", "p =") + " y = Transpose <perm = [0, 2, 3, 1]> (p)"),
         ["Transpose", "MaxPool", "Transpose"],
     ),
     Fires(
-        "moved, of a negative scale", ACTIVATION.format(MOVES["Gather"]).replace("0.1", "-0.1"), ["Transpose", "Gather"]
+        "moved, of a negative scale",
+        ACTIVATION.format(MOVES["Gather"]).replace("0.1", "-0.1"),
+        ["Transpose", "Gather"],
     ),
     Fires(
         "moved, and what is dequantized used elsewhere",
-        ACTIVATION.format(MOVES["Gather"] + " o = Neg (d)").replace(" r)", " r, float[?,?,?,?] o)", 1),
+        ACTIVATION.format(MOVES["Gather"] + " o = Neg (d)").replace(
+            " r)", " r, float[?,?,?,?] o)", 1
+        ),
         ["Transpose", "DequantizeLinear", "Neg", "Gather"],
     ),
-    Fires("a constant, transposed", MOVED.format(ONE, "(W, s, z)", "Transpose (d)"), ["Transpose", "Max"]),
+    Fires(
+        "a constant, transposed",
+        MOVED.format(ONE, "(W, s, z)", "Transpose (d)"),
+        ["Transpose", "Max"],
+    ),
     Fires(
         "a constant, reshaped",
         MOVED.format(ONE + ", int64[2] n = {4, 2}", "(W, s, z)", "Reshape (d, n)"),
         ["Reshape", "Max"],
     ),
     Fires("uint8", graph(), ["Flatten", "Flatten"]),
-    Fires("int8", graph("float s = {0.037}, int8 z = {-128}", type_="int8"), ["Flatten", "Flatten"]),
-    Fires("uint16", graph("float s = {0.0037}, uint16 z = {65535}", type_="uint16"), ["Flatten", "Flatten"], opset=21),
+    Fires(
+        "int8", graph("float s = {0.037}, int8 z = {-128}", type_="int8"), ["Flatten", "Flatten"]
+    ),
+    Fires(
+        "uint16",
+        graph("float s = {0.0037}, uint16 z = {65535}", type_="uint16"),
+        ["Flatten", "Flatten"],
+        opset=21,
+    ),
     Fires("for each place of an axis", graph(ROWS), ["Flatten", "Flatten"]),
     Fires("a scale below 0", graph("float s = {-0.1}, uint8 z = {3}"), ["Flatten", "Flatten"]),
     Fires("onnxruntime's own", graph(domain="com.microsoft."), ["Flatten", "Flatten"]),
     Fires(
         "what is dequantized is used elsewhere",
-        graph().replace("[N,4] y", "[N,4] y, float[N,4] o").replace("y = Flatten (r)", "y = Flatten (r) o = Neg (d)"),
+        graph()
+        .replace("[N,4] y", "[N,4] y, float[N,4] o")
+        .replace("y = Flatten (r)", "y = Flatten (r) o = Neg (d)"),
         ["Flatten", "DequantizeLinear", "Flatten", "Neg"],
     ),
 ]

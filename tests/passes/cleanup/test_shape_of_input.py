@@ -38,7 +38,11 @@ STAYS = [
     Stays("dimensions that are None", lambda: nameless("None"), None),
     Stays("of an input", graph("s = Shape (x) r = Gather (s, i)", "int64 i = {1}", y=SCALAR), None),
     Stays("all of an input", graph("r = Shape (x)"), None),
-    Stays("a dimension that no input has", graph(f"{JOINED} {GATHER}", "int64 i = {0}", y=SCALAR), None),
+    Stays(
+        "a dimension that no input has",
+        graph(f"{JOINED} {GATHER}", "int64 i = {0}", y=SCALAR),
+        None,
+    ),
     Stays("one of them is of no input", graph(f"{JOINED} {GATHER}", "int64[2] i = {1, 0}"), None),
     Stays(
         "something else is taken that no input has",
@@ -53,7 +57,11 @@ STAYS = [
         graph(f"{TURNED} s = Shape (a) t = Gather (s, i) r = Add (s, t)", "int64 i = {1}"),
         None,
     ),
-    Stays("the Shape is an output", graph(f"{TURNED} {GATHER}", "int64[1] i = {1}", y="int64[p] y, int64[3] s"), None),
+    Stays(
+        "the Shape is an output",
+        graph(f"{TURNED} {GATHER}", "int64[1] i = {1}", y="int64[p] y, int64[3] s"),
+        None,
+    ),
     Stays(
         "a subgraph needs the Shape",
         seen_by_subgraph(graph(f"{TURNED} {GATHER}", "int64[1] i = {1}"), "s", "int64[3]"),
@@ -74,17 +82,33 @@ STAYS = [
         None,
     ),
     Stays("an index out of range", graph(f"{TURNED} {GATHER}", "int64 i = {3}", y=SCALAR), None),
-    Stays("an index before the first", graph(f"{TURNED} {GATHER}", "int64 i = {-4}", y=SCALAR), None),
-    Stays("an index from outside", graph(f"{TURNED} {GATHER}", x="float[N,M,8] x, int64[1] i"), None),
-    Stays("a slice from outside", graph(f"{TURNED} {SLICE}", "int64[1] b = {1}", "float[N,M,8] x, int64[1] e"), None),
-    Stays("a slice of nothing", graph(f"{TURNED} {SLICE}", "int64[1] b = {1}, int64[1] e = {1}"), None),
+    Stays(
+        "an index before the first", graph(f"{TURNED} {GATHER}", "int64 i = {-4}", y=SCALAR), None
+    ),
+    Stays(
+        "an index from outside", graph(f"{TURNED} {GATHER}", x="float[N,M,8] x, int64[1] i"), None
+    ),
+    Stays(
+        "a slice from outside",
+        graph(f"{TURNED} {SLICE}", "int64[1] b = {1}", "float[N,M,8] x, int64[1] e"),
+        None,
+    ),
+    Stays(
+        "a slice of nothing", graph(f"{TURNED} {SLICE}", "int64[1] b = {1}, int64[1] e = {1}"), None
+    ),
     Stays(
         "an unknown rank",
-        graph(f"a = Reshape (x, t) {GATHER}", "int64 i = {1}", "float[N,M,8] x, int64[q] t", SCALAR),
+        graph(
+            f"a = Reshape (x, t) {GATHER}", "int64 i = {1}", "float[N,M,8] x, int64[q] t", SCALAR
+        ),
         None,
     ),
     Stays("not side by side", graph("a = Transpose <perm = [2, 1, 0]> (x) r = Shape (a)"), None),
-    Stays("side by side in another order", graph("a = Transpose <perm = [1, 0, 2]> (x) r = Shape (a)"), None),
+    Stays(
+        "side by side in another order",
+        graph("a = Transpose <perm = [1, 0, 2]> (x) r = Shape (a)"),
+        None,
+    ),
     Stays(
         "no part of a Shape before opset 15",
         graph("a = ArgMax <axis = 2, keepdims = 0> (x) r = Shape (a)"),
@@ -137,15 +161,27 @@ FIRES = [
         PICKED,
     ),
     fires("all", graph("a = Relu (x) r = Shape (a)"), ["Shape", "Neg"]),
-    fires("all of a square", graph("a = Relu (x) r = Shape (a)", x="float[N,N,M] x"), ["Shape", "Neg"]),
-    fires("all of the front", graph("a = ArgMax <axis = 2, keepdims = 0> (x) r = Shape (a)"), ["Shape", "Neg"]),
+    fires(
+        "all of a square", graph("a = Relu (x) r = Shape (a)", x="float[N,N,M] x"), ["Shape", "Neg"]
+    ),
+    fires(
+        "all of the front",
+        graph("a = ArgMax <axis = 2, keepdims = 0> (x) r = Shape (a)"),
+        ["Shape", "Neg"],
+    ),
     fires("some side by side", graph(f"{TURNED} r = Shape <start = 1> (a)"), ["Shape", "Neg"]),
     fires(
         "all of the second input",
         graph("a = Relu (x) r = Shape (a)", x="float[M,N] z, float[N,M] x"),
         ["Shape", "Neg"],
     ),
-    fires("all, before opset 15", graph("a = Relu (x) r = Shape (a)"), ["Shape", "Neg"], opset=11, ir_version=6),
+    fires(
+        "all, before opset 15",
+        graph("a = Relu (x) r = Shape (a)"),
+        ["Shape", "Neg"],
+        opset=11,
+        ir_version=6,
+    ),
 ]
 
 test_stays, test_fires = tables("ShapeOfInputPass", STAYS, FIRES)

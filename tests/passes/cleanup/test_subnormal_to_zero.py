@@ -44,20 +44,39 @@ STAYS = [
         "agraph (float[N,2] x) => (float[2] y) <float[2] c = {0.5, 1e-40}> { y = Abs (c) }",
         None,
     ),
-    Stays("nothing larger", conv("y = Conv (x, W, B)", DEAD), "there is nothing larger in the constant"),
-    Stays("hardly larger", conv("y = Conv (x, W, B)", "{1e-31, 1e-40}"), "there is nothing larger in the constant"),
+    Stays(
+        "nothing larger",
+        conv("y = Conv (x, W, B)", DEAD),
+        "there is nothing larger in the constant",
+    ),
+    Stays(
+        "hardly larger",
+        conv("y = Conv (x, W, B)", "{1e-31, 1e-40}"),
+        "there is nothing larger in the constant",
+    ),
     Stays("a quotient", conv("a = Conv (x, W) b = Conv (x, W, B) y = Div (b, a)"), grows("Div")),
     Stays("a large factor", ADD.replace("{2,3}", "{2,1e30}") % "y = Mul (a, d)", grows("Mul")),
-    Stays("large factors together", ADD.replace("{2,3}", "{2,1e9}") % "b = Mul (a, d) y = Mul (b, d)", grows("Mul")),
     Stays(
-        "large factors together, on the longer of two ways",
-        ADD.replace("{2,3}", "{2,1e9}") % "b = Mul (a, d) c1 = Relu (b) e = Add (c1, a) y = Mul (e, d)",
+        "large factors together",
+        ADD.replace("{2,3}", "{2,1e9}") % "b = Mul (a, d) y = Mul (b, d)",
         grows("Mul"),
     ),
-    Stays("behind a Tanh, which leaves what is small", ADD % "b = Tanh (a) y = Log (b)", grows("Log")),
+    Stays(
+        "large factors together, on the longer of two ways",
+        ADD.replace("{2,3}", "{2,1e9}")
+        % "b = Mul (a, d) c1 = Relu (b) e = Add (c1, a) y = Mul (e, d)",
+        grows("Mul"),
+    ),
+    Stays(
+        "behind a Tanh, which leaves what is small", ADD % "b = Tanh (a) y = Log (b)", grows("Log")
+    ),
     Stays("a tiny divisor", ADD.replace("{2,3}", "{2,1e-30}") % "y = Div (a, d)", grows("Div")),
     Stays("a root", ADD % "y = Sqrt (a)", grows("Sqrt")),
-    Stays("far behind", conv("a = Conv (x, W, B) b = Relu (a) c = Add (b, x) y = Log (c)"), grows("Log")),
+    Stays(
+        "far behind",
+        conv("a = Conv (x, W, B) b = Relu (a) c = Add (b, x) y = Log (c)"),
+        grows("Log"),
+    ),
     Stays("a comparison", ADD % "b = Greater (a, d) y = Cast <to = 1> (b)", grows("Greater")),
     Stays("whether it is zero", ADD % "b = Cast <to = 9> (a) y = Cast <to = 1> (b)", grows("Cast")),
     Stays(
@@ -83,7 +102,10 @@ STAYS = [
     ),
     Stays(
         "where the largest is",
-        conv("a = Conv (x, W, B) y, i = MaxPool <kernel_shape = [1, 1]> (a)", outputs=", int64[N,M,4,4] i"),
+        conv(
+            "a = Conv (x, W, B) y, i = MaxPool <kernel_shape = [1, 1]> (a)",
+            outputs=", int64[N,M,4,4] i",
+        ),
         grows("MaxPool"),
     ),
     Stays(
@@ -135,7 +157,9 @@ FIRES = [
         ["Mul", "InstanceNormalization"],
     ),
     fires("divided by a constant", ADD % "y = Div (a, d)", ["Add", "Div"]),
-    fires("cast", ADD.replace("=> (float", "=> (double") % "y = Cast <to = 11> (a)", ["Add", "Cast"]),
+    fires(
+        "cast", ADD.replace("=> (float", "=> (double") % "y = Cast <to = 11> (a)", ["Add", "Cast"]
+    ),
 ]
 
 test_stays, test_fires = tables("SubnormalToZeroPass", STAYS, FIRES)
@@ -145,13 +169,22 @@ def dead_filters(scale: float, variance: float = 1.0) -> onnx.ModelProto:
     """Two convolutions with a BatchNormalization each, of which every eighth filter is dead."""
     rng, nodes, constants, value = np.random.default_rng(0), [], [], "x"
     for layer in range(2):
-        arrays = {"W": rng.normal(size=(8, 8, 3, 3)), "s": np.ones(8), "b": np.ones(8), "m": np.zeros(8)}
+        arrays = {
+            "W": rng.normal(size=(8, 8, 3, 3)),
+            "s": np.ones(8),
+            "b": np.ones(8),
+            "m": np.zeros(8),
+        }
         arrays["v"] = np.full(8, variance)
         arrays["W"][::8] *= scale
-        constants += [numpy_helper.from_array(a.astype(np.float32), f"{n}{layer}") for n, a in arrays.items()]
+        constants += [
+            numpy_helper.from_array(a.astype(np.float32), f"{n}{layer}") for n, a in arrays.items()
+        ]
         nodes.append(helper.make_node("Conv", [value, f"W{layer}"], [f"c{layer}"], pads=[1] * 4))
         nodes.append(
-            helper.make_node("BatchNormalization", [f"c{layer}", *(f"{n}{layer}" for n in "sbmv")], [f"n{layer}"])
+            helper.make_node(
+                "BatchNormalization", [f"c{layer}", *(f"{n}{layer}" for n in "sbmv")], [f"n{layer}"]
+            )
         )
         nodes.append(helper.make_node("Relu", [f"n{layer}"], [value := f"r{layer}"]))
     info = [helper.make_tensor_value_info(name, 1, [1, 8, 6, 6]) for name in ("x", value)]
@@ -164,13 +197,17 @@ def dead_filters(scale: float, variance: float = 1.0) -> onnx.ModelProto:
     [dead_filters(1e-40), dead_filters(1e-36, 1e6), dead_filters(1e-44)],
     ids=["in the weights", "made by the fold", "the smallest"],
 )
-def test_no_subnormal_number_is_left_of_dead_filters(model: onnx.ModelProto, tmp_path: Path) -> None:
+def test_no_subnormal_number_is_left_of_dead_filters(
+    model: onnx.ModelProto, tmp_path: Path
+) -> None:
     onnx.save(model, tmp_path / "m.onnx")
     fusionc.convert(tmp_path / "m.onnx", output=tmp_path / "o.onnx")
     result = onnx.load(tmp_path / "o.onnx")
     assert [node.op_type for node in result.graph.node] == ["FusedConv", "FusedConv"]
     weights = [numpy_helper.to_array(tensor) for tensor in result.graph.initializer]
-    assert not any(((np.abs(w) < np.finfo(w.dtype).smallest_normal) & (w != 0)).any() for w in weights)
+    assert not any(
+        ((np.abs(w) < np.finfo(w.dtype).smallest_normal) & (w != 0)).any() for w in weights
+    )
     feeds = {"x": np.random.default_rng(1).normal(size=(1, 8, 6, 6)).astype(np.float32)}
     flushed, _ = optimize(model, [pass_of("SubnormalToZeroPass")])
     before, after = (ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, flushed))
@@ -182,18 +219,38 @@ def test_a_factor_that_makes_a_filter_dead_goes_into_the_convolution() -> None:
     scale = next(tensor for tensor in model.graph.initializer if tensor.name == "s0")
     scale.CopyFrom(numpy_helper.from_array(np.array([1e-20, *[1.0] * 7], np.float32), "s0"))
     result, counts = optimize(model, [pass_of("ConvBatchnormFusionPass")])
-    assert effected(counts) == 2 and [node.op_type for node in result.graph.node] == ["Conv", "Relu"] * 2
+    assert (
+        effected(counts) == 2
+        and [node.op_type for node in result.graph.node] == ["Conv", "Relu"] * 2
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_each_subnormal_number_is_counted_and_nothing_else(dtype: type[np.floating]) -> None:
     info = np.finfo(dtype)
-    small = [info.smallest_subnormal, -info.smallest_subnormal, info.smallest_normal * 0.75, -info.smallest_normal / 2]
-    others = [0.0, -0.0, info.smallest_normal, -info.smallest_normal, 1.0, info.max, np.nan, np.inf, -np.inf]
+    small = [
+        info.smallest_subnormal,
+        -info.smallest_subnormal,
+        info.smallest_normal * 0.75,
+        -info.smallest_normal / 2,
+    ]
+    others = [
+        0.0,
+        -0.0,
+        info.smallest_normal,
+        -info.smallest_normal,
+        1.0,
+        info.max,
+        np.nan,
+        np.inf,
+        -np.inf,
+    ]
     array = np.array([*others, *small] * 10_000, dtype)  # more than are looked at together
     assert count_subnormal(array) == 40_000
     assert count_subnormal(array.reshape(13, -1).T) == 40_000
-    assert not count_subnormal(np.array([1e-7], np.float16)) and not count_subnormal(np.zeros(0, dtype))
+    assert not count_subnormal(np.array([1e-7], np.float16)) and not count_subnormal(
+        np.zeros(0, dtype)
+    )
 
 
 @pytest.mark.parametrize("offset", [0, 1, 6])
@@ -201,9 +258,13 @@ def test_weights_in_a_file_are_looked_at_wherever_they_begin(tmp_path: Path, off
     weights = np.ones((4, 3, 3, 3), np.float32)
     weights[1] = 1e-40
     (tmp_path / "data").write_bytes(bytes(offset) + weights.tobytes())
-    model = parse("agraph (float[1,3,8,8] x, float[4,3,3,3] w) => (float[1,4,6,6] y) { y = Conv (x, w) }")
+    model = parse(
+        "agraph (float[1,3,8,8] x, float[4,3,3,3] w) => (float[1,4,6,6] y) { y = Conv (x, w) }"
+    )
     del model.graph.input[1]
-    outside = model.graph.initializer.add(name="w", dims=weights.shape, data_type=onnx.TensorProto.FLOAT)
+    outside = model.graph.initializer.add(
+        name="w", dims=weights.shape, data_type=onnx.TensorProto.FLOAT
+    )
     outside.data_location = onnx.TensorProto.EXTERNAL
     for key, value in (("location", "data"), ("offset", offset), ("length", weights.nbytes)):
         outside.external_data.add(key=key, value=str(value))

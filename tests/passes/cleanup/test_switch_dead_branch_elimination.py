@@ -3,7 +3,17 @@ from collections import Counter
 import numpy as np
 import onnx
 import pytest
-from harness import Fires, Stays, assert_same_numbers, effected, operators, optimize, parse, pass_of, tables
+from harness import (
+    Fires,
+    Stays,
+    assert_same_numbers,
+    effected,
+    operators,
+    optimize,
+    parse,
+    pass_of,
+    tables,
+)
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -19,7 +29,10 @@ def graph(
 
 
 def loop(
-    count: str = "int64 n = {0}", condition: str = "bool c = {1}", y: str = "float[N,4] y", outputs: str = "y, s"
+    count: str = "int64 n = {0}",
+    condition: str = "bool c = {1}",
+    y: str = "float[N,4] y",
+    outputs: str = "y, s",
 ) -> str:
     return f"""agraph (float[N,4] x) => ({y}) <{count}, {condition}> {{ h = Relu (x)
         {outputs} = Loop (n, c, h) <body = b (int64 i, bool go, float[N,4] v) => (bool on, float[N,4] w, float[N,4] each)
@@ -31,14 +44,20 @@ def branch_that_is_an_initializer() -> onnx.ModelProto:
     value = helper.make_tensor_value_info
     weights = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
     then = helper.make_graph([], "t", [], [value("w", TensorProto.FLOAT, [4])], [weights])
-    other = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "e", [], [value("r", TensorProto.FLOAT, [4])])
+    other = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"])], "e", [], [value("r", TensorProto.FLOAT, [4])]
+    )
     nodes = [
         helper.make_node("If", ["c"], ["i"], then_branch=then, else_branch=other),
         helper.make_node("Add", ["x", "i"], ["y"]),
     ]
     constant = numpy_helper.from_array(np.array(True), "c")
     main = helper.make_graph(
-        nodes, "g", [value("x", TensorProto.FLOAT, [4])], [value("y", TensorProto.FLOAT, [4])], [constant]
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, [4])],
+        [value("y", TensorProto.FLOAT, [4])],
+        [constant],
     )
     return helper.make_model(main, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
@@ -48,7 +67,9 @@ def branch_with_a_sparse_initializer() -> onnx.ModelProto:
     branch = next(a.g for a in made.graph.node[0].attribute if a.name == "then_branch")
     values = numpy_helper.from_array(np.array([2.0], np.float32), "w")
     branch.sparse_initializer.append(
-        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1], np.int64), "i"), [4])
+        helper.make_sparse_tensor(
+            values, numpy_helper.from_array(np.array([1], np.int64), "i"), [4]
+        )
     )
     del branch.initializer[:]
     return made
@@ -88,28 +109,49 @@ STAYS = [
     ),
     Stays(
         "a value inside has the name of one that is computed later",
-        graph(then=NESTED, x="float[N,4] x, bool d").replace("y = If", "z = If")[:-1] + "a = Exp (x) y = Add (z, a) }",
+        graph(then=NESTED, x="float[N,4] x, bool d").replace("y = If", "z = If")[:-1]
+        + "a = Exp (x) y = Add (z, a) }",
         "a subgraph gives another value the same name",
     ),
     Stays("a Loop that runs", loop("int64 n = {2}"), None),
-    Stays("a Loop whose collection is used", loop(y="float[N,4] y, float[M,N,4] s"), "what the Loop collects is used"),
+    Stays(
+        "a Loop whose collection is used",
+        loop(y="float[N,4] y, float[M,N,4] s"),
+        "what the Loop collects is used",
+    ),
 ]
 
 FIRES = [
     Fires("a choice inside", graph(then=NESTED, x="float[N,4] x, bool d"), ["Relu", "If"]),
     Fires(
         "a choice inside that reads values and constants of the branch",
-        graph(then=f"k = Constant <value = float {{2.0}}> () h2 = Mul (h, k) {INNER}", x="float[N,4] x, bool d"),
+        graph(
+            then=f"k = Constant <value = float {{2.0}}> () h2 = Mul (h, k) {INNER}",
+            x="float[N,4] x, bool d",
+        ),
         ["Relu", "Constant", "Mul", "If", "Neg"],
     ),
     Fires(
         "a condition that the branch computes",
-        graph(then=f"h2 = Abs (h) n = Not (d) {INNER}".replace("If (d)", "If (n)"), x="float[N,4] x, bool d"),
+        graph(
+            then=f"h2 = Abs (h) n = Not (d) {INNER}".replace("If (d)", "If (n)"),
+            x="float[N,4] x, bool d",
+        ),
         ["Relu", "Abs", "Not", "If", "Neg"],
     ),
-    Fires("choices in the choice inside", graph(then=DEEP, x="float[N,4] x, bool d, bool g"), ["Relu", "Exp", "If"]),
-    Fires("two choices, of one value", graph(then=TWICE, x="float[N,4] x, bool d"), ["Relu", "Exp", "If", "If", "Add"]),
-    Fires("a Loop inside", graph(then=LOOP), ["Relu", "Constant", "Constant", "Exp", "Loop", "Neg"]),
+    Fires(
+        "choices in the choice inside",
+        graph(then=DEEP, x="float[N,4] x, bool d, bool g"),
+        ["Relu", "Exp", "If"],
+    ),
+    Fires(
+        "two choices, of one value",
+        graph(then=TWICE, x="float[N,4] x, bool d"),
+        ["Relu", "Exp", "If", "If", "Add"],
+    ),
+    Fires(
+        "a Loop inside", graph(then=LOOP), ["Relu", "Constant", "Constant", "Exp", "Loop", "Neg"]
+    ),
     Fires(
         "a decided choice whose branch holds an open one",
         graph(
@@ -127,7 +169,12 @@ FIRES = [
         ["Relu", "Constant", "Mul", "Exp"],
     ),
     Fires("an outer value as it is", graph(then="p = Identity (h)"), ["Relu", "Identity"]),
-    Fires("decided inside and outside", graph("bool c = {1}, bool d = {0}", then=NESTED), ["Relu", "Neg"], effected=2),
+    Fires(
+        "decided inside and outside",
+        graph("bool c = {1}, bool d = {0}", then=NESTED),
+        ["Relu", "Neg"],
+        effected=2,
+    ),
     Fires("a branch that is an initializer", branch_that_is_an_initializer, ["Add"]),
     Fires("no iteration", loop(), ["Relu"]),
     Fires("a condition that is false at once", loop("int64 n = {5}", "bool c = {0}"), ["Relu"]),
@@ -146,6 +193,8 @@ def test_what_is_rewritten_inside_before_and_after_is_written(names: tuple[str, 
     result, counts = optimize(model, [pass_of(name) for name in names])
     assert effected(counts) == 3
     onnx.checker.check_model(result, full_check=True)
-    left = operators(model) - Counter({"If": 1, "Relu": 1, "Abs": 1}) - Counter({"Abs": 1})  # the branch not taken
+    left = (
+        operators(model) - Counter({"If": 1, "Relu": 1, "Abs": 1}) - Counter({"Abs": 1})
+    )  # the branch not taken
     assert operators(result) == left
     assert_same_numbers(model, result, "bitwise", {}, seeds=4)

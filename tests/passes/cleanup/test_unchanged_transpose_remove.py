@@ -1,6 +1,8 @@
 from harness import Fires, Stays, tables
 
-GRAPH = "agraph (float[{0}] x) => (float[{0}] y) {{ a = Relu (x) b = Transpose {1} (a) y = Neg (b) }}"
+GRAPH = (
+    "agraph (float[{0}] x) => (float[{0}] y) {{ a = Relu (x) b = Transpose {1} (a) y = Neg (b) }}"
+)
 
 STAYS = [
     Stays("two axes change places", GRAPH.format("3,3", "<perm = [1, 0]>"), None),

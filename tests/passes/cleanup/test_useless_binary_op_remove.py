@@ -1,7 +1,9 @@
 from harness import Fires, Stays, tables
 
 
-def graph(node: str, constants: str, x: str = "float[N,4] x", more: str = "", opset_more: str = "") -> str:
+def graph(
+    node: str, constants: str, x: str = "float[N,4] x", more: str = "", opset_more: str = ""
+) -> str:
     kind = x.partition("[")[0]
     first = "Not (x)" if kind == "bool" else "Abs (x)"
     last = "Not (b)" if kind == "bool" else "Abs (b)"
@@ -40,12 +42,18 @@ STAYS = [
             "times the reciprocal": "q = Reciprocal (r) n = Mul (q, x)",
         }.items()
     ],
-    Stays("the scale of a layer normalization that the opset lacks", LAYER_NORM, RECOGNIZED, opset=16),
+    Stays(
+        "the scale of a layer normalization that the opset lacks", LAYER_NORM, RECOGNIZED, opset=16
+    ),
     Stays("0 − x", graph("Sub (c, a)", "float c = {0}"), None),
     Stays("1 / x", graph("Div (c, a)", "float c = {1}"), None),
     Stays("1 ^ x", graph("Pow (c, a)", "float c = {1}"), None),
     Stays("and false", graph("And (a, c)", "bool c = {0}", "bool[N] x"), None),
-    Stays("a constant that enlarges", graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}", "float[1,4] x"), ENLARGES),
+    Stays(
+        "a constant that enlarges",
+        graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}", "float[1,4] x"),
+        ENLARGES,
+    ),
     Stays("a constant that may enlarge", graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}"), ENLARGES),
     Stays(
         "a constant that raises the rank",
@@ -72,7 +80,11 @@ LEFT = ["Abs", "Abs"]
 FIRES = [
     Fires("x + −0", graph("Add (a, c)", "float c = {-0.0}"), LEFT),
     Fires("−0 + x", graph("Add (c, a)", "float[1] c = {-0.0}"), LEFT),
-    Fires("x + zeros of integers", graph("Add (a, c)", "int64[1,4] c = {0, 0, 0, 0}", "int64[N,4] x"), LEFT),
+    Fires(
+        "x + zeros of integers",
+        graph("Add (a, c)", "int64[1,4] c = {0, 0, 0, 0}", "int64[N,4] x"),
+        LEFT,
+    ),
     Fires("x − 0", graph("Sub (a, c)", "float c = {0}"), LEFT),
     Fires("x · 1", graph("Mul (a, c)", "float[4] c = {1, 1, 1, 1}"), LEFT),
     Fires(
@@ -86,9 +98,17 @@ FIRES = [
     Fires("integers", graph("Mul (a, c)", "int64 c = {1}", "int64[N,4] x"), LEFT),
     Fires("and true", graph("And (a, c)", "bool c = {1}", "bool[N] x"), ["Not", "Not"]),
     Fires("or false", graph("Or (c, a)", "bool c = {0}", "bool[N] x"), ["Not", "Not"]),
-    Fires("Where of two equal values", graph("Where (w, a, a)", "float unused", more=", bool[1,4] w"), LEFT),
+    Fires(
+        "Where of two equal values",
+        graph("Where (w, a, a)", "float unused", more=", bool[1,4] w"),
+        LEFT,
+    ),
     Fires("Where true", graph("Where (c, a, z)", "bool c = {1}", more=", float[1,4] z"), LEFT),
-    Fires("Where false", graph("Where (c, z, a)", "bool[1,4] c = {0, 0, 0, 0}", more=", float z"), LEFT),
+    Fires(
+        "Where false",
+        graph("Where (c, z, a)", "bool[1,4] c = {0, 0, 0, 0}", more=", float z"),
+        LEFT,
+    ),
 ]
 
 test_stays, test_fires = tables("UselessBinaryOpRemovePass", STAYS, FIRES)

@@ -12,7 +12,9 @@ def graph(
 
 
 STAYS = [
-    Stays("used elsewhere", graph("d = Cast <to = 1> (n) e = Where (n, a, b) y = Add (d, e)"), None),
+    Stays(
+        "used elsewhere", graph("d = Cast <to = 1> (n) e = Where (n, a, b) y = Add (d, e)"), None
+    ),
     Stays("a graph output", graph(y="float[N,3] y, bool[N,3] n"), None),
     Stays(
         "chosen as well",
@@ -32,14 +34,25 @@ STAYS = [
 FIRES = [
     Fires("one", graph(), ["Where"]),
     Fires("a grid behind it", graph("d = Where (n, a, b) y = Round (d)"), ["Where", "Round"]),
-    Fires("several of one negation", graph("d = Where (n, a, b) y = Where (n, d, a)"), ["Where", "Where"], 2),
+    Fires(
+        "several of one negation",
+        graph("d = Where (n, a, b) y = Where (n, d, a)"),
+        ["Where", "Where"],
+        2,
+    ),
     Fires("broadcast", graph(condition="bool[1,3] c", a="float[N,1] a", b="float b"), ["Where"]),
     Fires(
         "the condition has the highest rank",
         graph(condition="bool[N,2,3] c", a="float[3] a", b="float[1] b", y="float[N,2,3] y"),
         ["Where"],
     ),
-    Fires("integers", graph(a="int64[N,3] a", b="int64[N,3] b", y="int64[N,3] y"), ["Where"], opset=9, ir_version=3),
+    Fires(
+        "integers",
+        graph(a="int64[N,3] a", b="int64[N,3] b", y="int64[N,3] y"),
+        ["Where"],
+        opset=9,
+        ir_version=3,
+    ),
 ]
 
 test_stays, test_fires = tables("WhereNotPass", STAYS, FIRES)

@@ -7,7 +7,12 @@ SHAPE = "n = Shape <start = 1, end = 2> (x) t = Concat <axis = 0> (one, n, four)
 
 
 def graph(
-    state: str, op: str = "LSTM", inputs: str = ", , h, c", more: str = "", type_: str = "float", zero: str = "0"
+    state: str,
+    op: str = "LSTM",
+    inputs: str = ", , h, c",
+    more: str = "",
+    type_: str = "float",
+    zero: str = "0",
 ) -> str:
     """A recurrence of 3 steps at least, 5 elements in, 4 out, whose state is made by `state`."""
     rows = 4 * GATES[op]
@@ -26,18 +31,27 @@ STAYS = [
     Stays("filled with ones", graph(FILLED.replace("{0}", "{1}"), "GRU", ", , h"), None),
     Stays("−0", graph(EXPANDED, "RNN", ", , h", zero="-0.0"), None),
     Stays("a state from outside", graph("", "GRU", ", , h", more=", float[1,B,4] h"), None),
-    Stays("a sum", graph(f"{EXPANDED.replace('h =', 'g =')} h = Add (g, row)", "GRU", ", , h"), None),
+    Stays(
+        "a sum", graph(f"{EXPANDED.replace('h =', 'g =')} h = Add (g, row)", "GRU", ", , h"), None
+    ),
     Stays("no state", graph("", inputs=""), None),
     Stays(
         "joined with others",
-        graph(f"{SHAPE} g = Expand (z, t) h = Concat <axis = 1> (g, o)", "GRU", ", , h", more=", float[1,0,4] o"),
+        graph(
+            f"{SHAPE} g = Expand (z, t) h = Concat <axis = 1> (g, o)",
+            "GRU",
+            ", , h",
+            more=", float[1,0,4] o",
+        ),
         None,
     ),
 ]
 FIRES = [
     *(Fires(f"{op}, expanded", graph(EXPANDED, op, ", , h"), [op]) for op in GATES),
     Fires("filled", graph(FILLED, "GRU", ", , h"), ["GRU"]),
-    Fires("filled without a value", graph(f"{SHAPE} h = ConstantOfShape (t)", "GRU", ", , h"), ["GRU"]),
+    Fires(
+        "filled without a value", graph(f"{SHAPE} h = ConstantOfShape (t)", "GRU", ", , h"), ["GRU"]
+    ),
     Fires("both states of an LSTM", graph(EXPANDED, inputs=", , h, h"), ["LSTM"]),
     Fires("one of two", graph(EXPANDED, inputs=", , h, c", more=", float[1,B,4] c"), ["LSTM"]),
     Fires("the other one", graph(EXPANDED, inputs=", , c, h", more=", float[1,B,4] c"), ["LSTM"]),
@@ -51,12 +65,23 @@ FIRES = [
         ),
         ["GRU"],
     ),
-    Fires("a constant", graph("", "GRU", ", , row").replace("[S,B,5]", "[S,1,5]").replace(",B,4]", ",1,4]"), ["GRU"]),
-    Fires("lengths stay", graph(EXPANDED, "RNN", ", k, h", more=", int32[B] k"), ["RNN"], sizes={"S": 3, "B": 2}),
+    Fires(
+        "a constant",
+        graph("", "GRU", ", , row").replace("[S,B,5]", "[S,1,5]").replace(",B,4]", ",1,4]"),
+        ["GRU"],
+    ),
+    Fires(
+        "lengths stay",
+        graph(EXPANDED, "RNN", ", k, h", more=", int32[B] k"),
+        ["RNN"],
+        sizes={"S": 3, "B": 2},
+    ),
     Fires(
         "opset 13",
         graph(
-            EXPANDED.replace("n = Shape <start = 1, end = 2> (x)", "m = Shape (x) n = Slice (m, one, two)"),
+            EXPANDED.replace(
+                "n = Shape <start = 1, end = 2> (x)", "m = Shape (x) n = Slice (m, one, two)"
+            ),
             "GRU",
             ", , h",
         ).replace("int64[1] axis", "int64[1] two = {2}, int64[1] axis"),

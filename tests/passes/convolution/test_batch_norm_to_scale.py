@@ -18,17 +18,32 @@ STAYS = [
     Stays("along the width", graph(AFTER.format("Mul"), "float[4] c"), WRONG),
     Stays("along the height, before", graph(BEFORE.format("Add"), "float[4,1] c"), WRONG),
     Stays(
-        "a rank too high", graph(AFTER.format("Mul"), "float[1,1,3,1,1] c").replace("[a,b,d,e]", "[1,a,b,d,e]"), WRONG
+        "a rank too high",
+        graph(AFTER.format("Mul"), "float[1,1,3,1,1] c").replace("[a,b,d,e]", "[1,a,b,d,e]"),
+        WRONG,
     ),
-    Stays("what makes channels out of one", graph(BEFORE.format("Mul"), x="float[N,1,4,4] x"), ENLARGES),
+    Stays(
+        "what makes channels out of one",
+        graph(BEFORE.format("Mul"), x="float[N,1,4,4] x"),
+        ENLARGES,
+    ),
     Stays("what may make channels", graph(BEFORE.format("Add"), x="float[N,C,4,4] x"), ENLARGES),
     Stays("c minus", graph("n = BN (x, s, o, m, v) y = Sub (c, n)"), None),
     Stays("c divided by", graph("n = Div (c, x) y = BN (n, s, o, m, v)"), None),
-    Stays("divided by zero", graph(AFTER.format("Div"), "float c = {0}"), "the factor is not finite"),
-    Stays("an infinite addend", graph(BEFORE.format("Add"), "float c = {inf}"), "the addend is not finite"),
+    Stays(
+        "divided by zero", graph(AFTER.format("Div"), "float c = {0}"), "the factor is not finite"
+    ),
+    Stays(
+        "an infinite addend",
+        graph(BEFORE.format("Add"), "float c = {inf}"),
+        "the addend is not finite",
+    ),
     Stays(
         "a variance below zero",
-        graph(AFTER.format("Add"), statistics="float[3] s, float[3] o, float[3] m, float[3] v = {1,-1,1}"),
+        graph(
+            AFTER.format("Add"),
+            statistics="float[3] s, float[3] o, float[3] m, float[3] v = {1,-1,1}",
+        ),
         "the addend is not finite",
     ),
     Stays(
@@ -40,12 +55,16 @@ STAYS = [
     ),
     Stays(
         "from outside",
-        graph(AFTER.format("Mul").replace("(n, c)", "(n, w)"), x="float[N,3,4,4] x, float[3,1,1] w"),
+        graph(
+            AFTER.format("Mul").replace("(n, c)", "(n, w)"), x="float[N,3,4,4] x, float[3,1,1] w"
+        ),
         None,
     ),
     Stays(
         "used elsewhere",
-        graph(AFTER.format("Mul")).replace("] y)", "] y, float[N,3,4,4] z)").replace("y = ", "z = Neg (n) y = "),
+        graph(AFTER.format("Mul"))
+        .replace("] y)", "] y, float[N,3,4,4] z)")
+        .replace("y = ", "z = Neg (n) y = "),
         "an interior value is used elsewhere",
     ),
     Stays(

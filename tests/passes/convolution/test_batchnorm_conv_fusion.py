@@ -19,7 +19,9 @@ STAYS = [
     Stays("computed padding", graph('Conv <auto_pad = "SAME_LOWER"> (n, W, B)'), PADDED),
     Stays(
         "training mode",
-        graph().replace("n = Batch", "n, p, q = Batch").replace("ation (", "ation <training_mode = 1> ("),
+        graph()
+        .replace("n = Batch", "n, p, q = Batch")
+        .replace("ation (", "ation <training_mode = 1> ("),
         "batch normalization in training mode",
     ),
     Stays(
@@ -32,23 +34,42 @@ STAYS = [
         graph(statistics="float[3] s, float[3] o = {1,inf,1}, float[3] m, float[3] v"),
         "the addend is not finite",
     ),
-    Stays("a bias from outside", graph(x="float[N,3,6,6] x, float[4] A").replace("W, B)", "W, A)"), None),
-    Stays("weights from outside", graph(x="float[N,3,6,6] x, float[4,3,3,3] V").replace("(n, W", "(n, V"), None),
-    Stays("a statistic from outside", graph(x="float[N,3,6,6] x, float[3] t").replace("x, s", "x, t"), None),
+    Stays(
+        "a bias from outside",
+        graph(x="float[N,3,6,6] x, float[4] A").replace("W, B)", "W, A)"),
+        None,
+    ),
+    Stays(
+        "weights from outside",
+        graph(x="float[N,3,6,6] x, float[4,3,3,3] V").replace("(n, W", "(n, V"),
+        None,
+    ),
+    Stays(
+        "a statistic from outside",
+        graph(x="float[N,3,6,6] x, float[3] t").replace("x, s", "x, t"),
+        None,
+    ),
     Stays(
         "used elsewhere",
         graph().replace("] y)", "] y, float[N,3,6,6] z)").replace("y = ", "z = Neg (n) y = "),
         "an interior value is used elsewhere",
     ),
-    Stays("a graph output", graph().replace("] y)", "] y, float[N,3,6,6] n)"), "an interior value is a graph output"),
     Stays(
-        "a subgraph uses it", seen_by_subgraph(graph(), "n", "float[N,3,6,6]"), "an interior value is used elsewhere"
+        "a graph output",
+        graph().replace("] y)", "] y, float[N,3,6,6] n)"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "a subgraph uses it",
+        seen_by_subgraph(graph(), "n", "float[N,3,6,6]"),
+        "an interior value is used elsewhere",
     ),
     Stays("a transposed convolution", graph("ConvTranspose (n, W)", "float[3,4,3,3] W"), None),
     Stays(
         "float16 would overflow",
         graph(
-            W="float[4,3,3,3] W", statistics="float[3] s = {31743,31743,31743}, float[3] o, float[3] m, float[3] v"
+            W="float[4,3,3,3] W",
+            statistics="float[3] s = {31743,31743,31743}, float[3] o, float[3] m, float[3] v",
         ).replace("float[", "float16["),
         "a constant would overflow in float16",
     ),
@@ -72,15 +93,29 @@ FIRES = [
         ["Conv"],
     ),
     Fires("pads of zero", graph("Conv <pads = [0, 0, 0, 0]> (n, W, B)"), ["Conv"]),
-    Fires("padding, nothing added", graph("Conv <pads = [1, 1, 1, 1]> (n, W, B)", statistics=ZERO), ["Conv"]),
-    Fires("padding, nothing added, no bias", graph('Conv <auto_pad = "SAME_UPPER"> (n, W)', statistics=ZERO), ["Conv"]),
     Fires(
-        "groups", graph("Conv <group = 2> (n, W, B)", x="float[N,6,6,6] x").replace("float[3]", "float[6]"), ["Conv"]
+        "padding, nothing added",
+        graph("Conv <pads = [1, 1, 1, 1]> (n, W, B)", statistics=ZERO),
+        ["Conv"],
+    ),
+    Fires(
+        "padding, nothing added, no bias",
+        graph('Conv <auto_pad = "SAME_UPPER"> (n, W)', statistics=ZERO),
+        ["Conv"],
+    ),
+    Fires(
+        "groups",
+        graph("Conv <group = 2> (n, W, B)", x="float[N,6,6,6] x").replace("float[3]", "float[6]"),
+        ["Conv"],
     ),
     Fires("depthwise", graph("Conv <group = 3> (n, W)", "float[6,1,3,3] W"), ["Conv"]),
     Fires(
         "pointwise, epsilon",
-        graph("Conv (n, W)", "float[4,3,1,1] W", bn="BatchNormalization <epsilon = 0.1> (x, s, o, m, v)"),
+        graph(
+            "Conv (n, W)",
+            "float[4,3,1,1] W",
+            bn="BatchNormalization <epsilon = 0.1> (x, s, o, m, v)",
+        ),
         ["Conv"],
     ),
     Fires("1-D", graph(W="float[4,3,2] W", x="float[N,3,K] x"), ["Conv"], sizes={"K": 5}),

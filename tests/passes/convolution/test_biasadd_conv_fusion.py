@@ -21,7 +21,9 @@ def vector(
     more: str = "",
 ) -> str:
     """A vector from outside behind a convolution by weights from outside."""
-    interface = f"(float[N,3,6,6] x, {b}, float[4,3,3,3] W, float[3,4,2,2] V) => (float[p,q,r,s] y{more})"
+    interface = (
+        f"(float[N,3,6,6] x, {b}, float[4,3,3,3] W, float[3,4,2,2] V) => (float[p,q,r,s] y{more})"
+    )
     return f"agraph {interface} <{k}, float[4,3,3,3] K> {{ a = {conv} c = {spread} y = {add} }}"
 
 
@@ -35,7 +37,11 @@ STAYS = [
             ("a vector along the height", vector(k="int64[1] k = {1}"), NO_VECTOR),
             ("a vector of unknown length", vector(b="float[M] b"), NO_VECTOR),
             ("a vector of one number", vector(b="float[1] b"), NO_VECTOR),
-            ("a matrix", vector("Reshape (b, k)", "float[2,2] b", "int64[3] k = {4,1,1}"), NO_VECTOR),
+            (
+                "a matrix",
+                vector("Reshape (b, k)", "float[2,2] b", "int64[3] k = {4,1,1}"),
+                NO_VECTOR,
+            ),
             (
                 "a vector beside constant weights",
                 vector(conv="Conv (x, K)"),
@@ -57,7 +63,11 @@ STAYS = [
     ),
     Stays("along the width", graph("Add (a, c)", c="float[4] c"), WRONG),
     Stays("a whole feature map", graph("Add (a, c)", c="float[4,4,4] c"), WRONG),
-    Stays("a rank too high", graph("Add (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"), WRONG),
+    Stays(
+        "a rank too high",
+        graph("Add (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"),
+        WRONG,
+    ),
     Stays("c minus the convolution", graph("Sub (c, a)"), None),
     Stays(
         "a residual",
@@ -88,7 +98,9 @@ STAYS = [
         seen_by_subgraph(graph("Add (a, c)"), "a", "float[N,4,4,4]"),
         "an interior value is used elsewhere",
     ),
-    Stays("more channels than the convolution has", graph("Add (a, c)", W="float[1,3,3,3] W"), WRONG),
+    Stays(
+        "more channels than the convolution has", graph("Add (a, c)", W="float[1,3,3,3] W"), WRONG
+    ),
     Stays(
         "a bias from outside",
         "agraph (float[N,3,6,6] x, float[4] B) => (float[N,a,b,d] y) <float[4,3,3,3] W, float c> "
@@ -137,7 +149,11 @@ STAYS = [
 
 FIRES = [
     Fires("a vector", vector(), ["Conv"]),
-    Fires("a vector, commuted", vector("Unsqueeze (b, k)", k="int64[3] k = {0,2,3}", add="Add (c, a)"), ["Conv"]),
+    Fires(
+        "a vector, commuted",
+        vector("Unsqueeze (b, k)", k="int64[3] k = {0,2,3}", add="Add (c, a)"),
+        ["Conv"],
+    ),
     Fires("a vector, reshaped", vector("Reshape (b, k)", k="int64[4] k = {1,-1,1,1}"), ["Conv"]),
     Fires(
         "a vector behind a ConvTranspose",
@@ -145,7 +161,12 @@ FIRES = [
         ["ConvTranspose"],
     ),
     Fires("a vector that is used", vector(more=", float[t,u,v] c"), ["Unsqueeze", "Conv"]),
-    Fires("a vector, opset 11", vector("Unsqueeze <axes = [1, 2]> (b)", k="float k"), ["Conv"], opset=11),
+    Fires(
+        "a vector, opset 11",
+        vector("Unsqueeze <axes = [1, 2]> (b)", k="float k"),
+        ["Conv"],
+        opset=11,
+    ),
     *[
         Fires(
             f"weights from outside, {name}",
@@ -172,13 +193,21 @@ FIRES = [
     Fires("a scalar", graph("Add (a, c)", c="float c = {0.3}"), ["Conv"]),
     Fires("one element", graph("Add (a, c)", c="float[1,1] c = {0.3}"), ["Conv"]),
     Fires("subtracted", graph("Sub (a, c)", "Conv (x, W, B)"), ["Conv"]),
-    Fires("3-D", graph("Add (a, c)", c="float[4,1,1,1] c", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"), ["Conv"]),
+    Fires(
+        "3-D",
+        graph("Add (a, c)", c="float[4,1,1,1] c", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"),
+        ["Conv"],
+    ),
     Fires(
         "depthwise",
         graph("Add (a, c)", "Conv <group = 4> (x, W)", W="float[4,1,3,3] W", x="float[N,4,6,6] x"),
         ["Conv"],
     ),
-    Fires("ConvTranspose", graph("Add (a, c)", "ConvTranspose (x, W, B)", W="float[3,4,2,2] W"), ["ConvTranspose"]),
+    Fires(
+        "ConvTranspose",
+        graph("Add (a, c)", "ConvTranspose (x, W, B)", W="float[3,4,2,2] W"),
+        ["ConvTranspose"],
+    ),
     Fires("float16", graph("Add (a, c)").replace("float[", "float16["), ["Conv"]),
     Fires("opset 9, IR version 3", graph("Add (a, c)"), ["Conv"], opset=9, ir_version=3),
     Fires(
@@ -187,7 +216,11 @@ FIRES = [
         "{ a = Conv (x, W) z = Add (a, c) y = Mul (z, z) }",
         ["Conv", "Mul"],
     ),
-    Fires("1-D", graph("Add (a, c)", c="float[4,1] c", W="float[4,3,3] W", x="float[N,3,6] x"), ["Conv"]),
+    Fires(
+        "1-D",
+        graph("Add (a, c)", c="float[4,1] c", W="float[4,3,3] W", x="float[N,3,6] x"),
+        ["Conv"],
+    ),
     Fires(
         "grouped",
         graph("Sub (a, c)", "Conv <group = 2, pads = [1, 1, 1, 1]> (x, W)", x="float[N,6,H,6] x"),
@@ -196,7 +229,9 @@ FIRES = [
     Fires("one channel", graph("Add (a, c)", c="float[1,1,1] c", W="float[1,3,3,3] W"), ["Conv"]),
     Fires(
         "added twice",
-        graph("Add (b, c)").replace("y = ", "b = Sub (c, a) y = ").replace("Sub (c, a)", "Add (c, a)"),
+        graph("Add (b, c)")
+        .replace("y = ", "b = Sub (c, a) y = ")
+        .replace("Sub (c, a)", "Add (c, a)"),
         ["Conv"],
         2,
     ),

@@ -19,15 +19,32 @@ def squeezed(nodes: str, inputs: str = "", constants: str = "", conv: str = CONV
 
 
 STAYS = [
-    Stays("two axes", "agraph (float[N,4,5,5] x) => (float[N,6,3,3] y) <float[6,4,3,3] W> { y = Conv (x, W) }", None),
-    Stays("float16", one("y = Conv (x, W, B)").replace("float[", "float16["), "the elements are not float32"),
-    Stays("double", one("y = Conv (x, W, B)").replace("float[", "double["), "the elements are not float32"),
+    Stays(
+        "two axes",
+        "agraph (float[N,4,5,5] x) => (float[N,6,3,3] y) <float[6,4,3,3] W> { y = Conv (x, W) }",
+        None,
+    ),
+    Stays(
+        "float16",
+        one("y = Conv (x, W, B)").replace("float[", "float16["),
+        "the elements are not float32",
+    ),
+    Stays(
+        "double",
+        one("y = Conv (x, W, B)").replace("float[", "double["),
+        "the elements are not float32",
+    ),
     Stays(
         "weights that are an input",
         "agraph (float[N,4,9] x, float[6,4,3] W) => (float[N,6,7] y) { y = Conv (x, W) }",
         None,
     ),
-    Stays("another target", one("y = Conv (x, W, B)"), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays(
+        "another target",
+        one("y = Conv (x, W, B)"),
+        "for target onnx nothing is known to be gained",
+        target="onnx",
+    ),
     Stays(
         "a Squeeze of another axis",
         squeezed("y = Relu (s)", constants="")
@@ -56,8 +73,16 @@ STAYS = [
     ),
     Stays("few channels", FEW.format(64, 64, 3, "", "y = Conv (x, W)"), TOO_FEW),
     Stays("few columns", FEW.format(184, 184, 1, "", "y = Conv (x, W)"), TOO_FEW),
-    Stays("few of all channels", FEW.format(256, 256, 1, "", "y = Conv <strides = [3]> (x, W)"), TOO_FEW),
-    Stays("a point of each group", FEW.format(64, 64, 1, ", float[64,16,1] V", "y = Conv <group = 4> (x, V)"), TOO_FEW),
+    Stays(
+        "few of all channels",
+        FEW.format(256, 256, 1, "", "y = Conv <strides = [3]> (x, W)"),
+        TOO_FEW,
+    ),
+    Stays(
+        "a point of each group",
+        FEW.format(64, 64, 1, ", float[64,16,1] V", "y = Conv <group = 4> (x, V)"),
+        TOO_FEW,
+    ),
     Stays(
         "what is behind is no convolution",
         FEW.format(64, 64, 3, "", "c = Conv (x, W) r = Relu (c) y = Softmax <axis = 1> (r)"),
@@ -69,7 +94,9 @@ STAYS = [
         TOO_FEW,
     ),
     Stays(
-        "an operand of another rank", squeezed("y = Add (s, z)", ", float[L] z"), "the other operand has another rank"
+        "an operand of another rank",
+        squeezed("y = Add (s, z)", ", float[L] z"),
+        "the other operand has another rank",
     ),
 ]
 
@@ -78,7 +105,9 @@ FIRES = [
     Fires("no bias", one("y = Conv (x, W)"), ["Unsqueeze", "Conv", "Squeeze"]),
     Fires(
         "all attributes",
-        one("y = Conv <pads = [2, 1], strides = [2], dilations = [2], kernel_shape = [7]> (x, W, B)"),
+        one(
+            "y = Conv <pads = [2, 1], strides = [2], dilations = [2], kernel_shape = [7]> (x, W, B)"
+        ),
         ["Unsqueeze", "Conv", "Squeeze"],
     ),
     Fires(
@@ -98,7 +127,9 @@ FIRES = [
     ),
     Fires(
         "with what it adds",
-        one('y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B, z)', ", float[N,184,11] z"),
+        one(
+            'y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B, z)', ", float[N,184,11] z"
+        ),
         ["Unsqueeze", "Unsqueeze", "FusedConv", "Squeeze"],
     ),
     Fires(
@@ -138,26 +169,57 @@ FIRES = [
         FEW.format(8, 8, 3, ", float[8,1,3] V", "y = Conv <group = 8> (x, V)"),
         ["Unsqueeze", "Conv", "Squeeze"],
     ),
-    Fires("and what is behind", one("c = Conv (x, W, B) y = Relu (c)"), ["Unsqueeze", "Conv", "Relu", "Squeeze"], 2),
+    Fires(
+        "and what is behind",
+        one("c = Conv (x, W, B) y = Relu (c)"),
+        ["Unsqueeze", "Conv", "Relu", "Squeeze"],
+        2,
+    ),
     Fires("an old opset", one("y = Conv (x, W, B)"), ["Unsqueeze", "Conv", "Squeeze"], opset=9),
     Fires("an activation", squeezed("y = Relu (s)"), MOVED),
-    Fires("two of them", squeezed("r = Relu (s) y = Tanh (r)"), ["Conv", "Relu", "Tanh", "Squeeze"], 2),
-    Fires("limits", squeezed("y = Clip (s, low)", constants=", float low"), ["Conv", "Clip", "Squeeze"]),
-    Fires("one of onnxruntime's", squeezed("y = com.microsoft.QuickGelu (s)"), ["Conv", "QuickGelu", "Squeeze"]),
-    Fires("a scalar", squeezed("y = Mul (s, k)", constants=", float k"), ["Conv", "Mul", "Squeeze"]),
-    Fires("a row", squeezed("y = Sub (k, s)", constants=", float[7] k"), ["Conv", "Sub", "Squeeze"]),
+    Fires(
+        "two of them", squeezed("r = Relu (s) y = Tanh (r)"), ["Conv", "Relu", "Tanh", "Squeeze"], 2
+    ),
+    Fires(
+        "limits",
+        squeezed("y = Clip (s, low)", constants=", float low"),
+        ["Conv", "Clip", "Squeeze"],
+    ),
+    Fires(
+        "one of onnxruntime's",
+        squeezed("y = com.microsoft.QuickGelu (s)"),
+        ["Conv", "QuickGelu", "Squeeze"],
+    ),
+    Fires(
+        "a scalar", squeezed("y = Mul (s, k)", constants=", float k"), ["Conv", "Mul", "Squeeze"]
+    ),
+    Fires(
+        "a row", squeezed("y = Sub (k, s)", constants=", float[7] k"), ["Conv", "Sub", "Squeeze"]
+    ),
     Fires(
         "one number for each channel",
         squeezed("y = Div (s, k)", constants=", float[6,1] k"),
         ["Conv", "Div", "Squeeze"],
     ),
     Fires(
-        "as large as the result", squeezed("y = Add (k, s)", constants=", float[1,6,7] k"), ["Conv", "Add", "Squeeze"]
+        "as large as the result",
+        squeezed("y = Add (k, s)", constants=", float[1,6,7] k"),
+        ["Conv", "Add", "Squeeze"],
     ),
-    Fires("a slope", squeezed("y = PRelu (s, k)", constants=", float[6,1] k"), ["Conv", "PRelu", "Squeeze"]),
-    Fires("another value", squeezed("y = Add (s, z)", ", float[N,6,7] z"), ["Conv", "Unsqueeze", "Add", "Squeeze"]),
     Fires(
-        "another value first", squeezed("y = Sub (z, s)", ", float[N,6,1] z"), ["Conv", "Unsqueeze", "Sub", "Squeeze"]
+        "a slope",
+        squeezed("y = PRelu (s, k)", constants=", float[6,1] k"),
+        ["Conv", "PRelu", "Squeeze"],
+    ),
+    Fires(
+        "another value",
+        squeezed("y = Add (s, z)", ", float[N,6,7] z"),
+        ["Conv", "Unsqueeze", "Add", "Squeeze"],
+    ),
+    Fires(
+        "another value first",
+        squeezed("y = Sub (z, s)", ", float[N,6,1] z"),
+        ["Conv", "Unsqueeze", "Sub", "Squeeze"],
     ),
 ]
 

@@ -12,11 +12,19 @@ def graph(
     return f"agraph ({x}) => (float[{out}] y) <{V}, {W}> {{ a = {inner} y = {outer} }}"
 
 
-FIRST = {"inner": "Conv (x, V)", "V": "float[8,3,1,1] V, float[8] A", "W": "float[2,8,3,3] W, float[2] B"}
+FIRST = {
+    "inner": "Conv (x, V)",
+    "V": "float[8,3,1,1] V, float[8] A",
+    "W": "float[2,8,3,3] W, float[2] B",
+}
 MORE = "the product of the weights is no less work than they are"
 GROUPS = "one of them has groups"
 STAYS = [
-    Stays("a bottleneck", graph(V="float[2,3,3,3] V, float[2] A", W="float[8,2,1,1] W, float[8] B"), MORE),
+    Stays(
+        "a bottleneck",
+        graph(V="float[2,3,3,3] V, float[2] A", W="float[8,2,1,1] W, float[8] B"),
+        MORE,
+    ),
     Stays(
         "large weights are used elsewhere",
         graph(
@@ -30,20 +38,36 @@ STAYS = [
     Stays("neither is pointwise", graph(W="float[4,8,2,2] W, float[4] B"), None),
     Stays("strides of the second", graph(outer="Conv <strides = [2, 2]> (a, W, B)"), None),
     Stays("pads of the second", graph(outer="Conv <pads = [1, 1, 1, 1]> (a, W, B)"), None),
-    Stays("computed padding of the second", graph(outer='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'), None),
-    Stays("groups of the second", graph(outer="Conv <group = 2> (a, W, B)", W="float[4,4,1,1] W, float[4] B"), GROUPS),
     Stays(
-        "groups of the first",
-        graph(inner="Conv <group = 3> (x, V)", V="float[9,1,3,3] V", W="float[4,9,1,1] W, float[4] B"),
+        "computed padding of the second",
+        graph(outer='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'),
+        None,
+    ),
+    Stays(
+        "groups of the second",
+        graph(outer="Conv <group = 2> (a, W, B)", W="float[4,4,1,1] W, float[4] B"),
         GROUPS,
     ),
-    Stays("an activation between", graph(inner="Conv (x, V, A) b = Relu (a)", outer="Conv (b, W, B)"), None),
+    Stays(
+        "groups of the first",
+        graph(
+            inner="Conv <group = 3> (x, V)", V="float[9,1,3,3] V", W="float[4,9,1,1] W, float[4] B"
+        ),
+        GROUPS,
+    ),
+    Stays(
+        "an activation between",
+        graph(inner="Conv (x, V, A) b = Relu (a)", outer="Conv (b, W, B)"),
+        None,
+    ),
     Stays(
         "a bias before padding",
         graph(**{**FIRST, "inner": "Conv (x, V, A)"}, outer="Conv <pads = [1, 1, 1, 1]> (a, W)"),
         "the padding is not added to",
     ),
-    Stays("weights from outside", graph(V="float[8] A", x="float[N,3,6,6] x, float[8,3,3,3] V"), None),
+    Stays(
+        "weights from outside", graph(V="float[8] A", x="float[N,3,6,6] x, float[8,3,3,3] V"), None
+    ),
     Stays(
         "the first is used elsewhere",
         graph().replace("] y)", "] y, float[N,8,6,6] z)").replace("y = ", "z = Neg (a) y = "),
@@ -62,18 +86,29 @@ FIRES = [
     Fires("a bias of the first", graph(outer="Conv (a, W)"), ["Conv"]),
     Fires("a bias of the second", graph("Conv (x, V)"), ["Conv"]),
     Fires(
-        "strides and dilations of the first", graph("Conv <strides = [2, 1], dilations = [1, 2]> (x, V, A)"), ["Conv"]
+        "strides and dilations of the first",
+        graph("Conv <strides = [2, 1], dilations = [1, 2]> (x, V, A)"),
+        ["Conv"],
     ),
     Fires(
         "the first is pointwise",
         graph(**FIRST, outer="Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (a, W, B)"),
         ["Conv"],
     ),
-    Fires("the first is pointwise and has a bias", graph(**{**FIRST, "inner": "Conv (x, V, A)"}), ["Conv"]),
+    Fires(
+        "the first is pointwise and has a bias",
+        graph(**{**FIRST, "inner": "Conv (x, V, A)"}),
+        ["Conv"],
+    ),
     Fires("both are", graph("Conv (x, V, A)", V="float[8,3,1,1] V, float[8] A"), ["Conv"]),
     Fires(
         "1-D",
-        graph("Conv (x, V, A)", V="float[8,3,3] V, float[8] A", W="float[4,8,1] W, float[4] B", x="float[N,3,K] x"),
+        graph(
+            "Conv (x, V, A)",
+            V="float[8,3,3] V, float[8] A",
+            W="float[4,8,1] W, float[4] B",
+            x="float[N,3,K] x",
+        ),
         ["Conv"],
         sizes={"K": 5},
     ),

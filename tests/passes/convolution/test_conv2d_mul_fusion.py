@@ -45,9 +45,21 @@ STAYS = [
         ENLARGES,
     ),
     Stays("a factor that is no number", before(c="float c = {nan}"), "the factor is not finite"),
-    Stays("an addend before padding", before("Conv <pads = [0, 1, 0, 0]> (a, W, B)", op="Add (x, c)"), PADDED),
-    Stays("subtracted before padding", before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Sub (x, c)"), PADDED),
-    Stays("subtracted from before padding", before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Sub (c, x)"), PADDED),
+    Stays(
+        "an addend before padding",
+        before("Conv <pads = [0, 1, 0, 0]> (a, W, B)", op="Add (x, c)"),
+        PADDED,
+    ),
+    Stays(
+        "subtracted before padding",
+        before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Sub (x, c)"),
+        PADDED,
+    ),
+    Stays(
+        "subtracted from before padding",
+        before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Sub (c, x)"),
+        PADDED,
+    ),
     Stays(
         "an addend before padding that is computed",
         before('Conv <auto_pad = "SAME_UPPER"> (a, W)', op="Add (x, c)"),
@@ -61,8 +73,14 @@ STAYS = [
         "{ a = Add (x, c) y = Conv (a, W) }",
         "the weights are so large that intermediate results may leave the range of their type",
     ),
-    Stays("an infinite addend", before(c="float c = {inf}", op="Add (x, c)"), "the addend is not finite"),
-    Stays("divided by zero", before(c="float c = {0}", op="Div (x, c)"), "the factor is not finite"),
+    Stays(
+        "an infinite addend",
+        before(c="float c = {inf}", op="Add (x, c)"),
+        "the addend is not finite",
+    ),
+    Stays(
+        "divided by zero", before(c="float c = {0}", op="Div (x, c)"), "the factor is not finite"
+    ),
     Stays("a quotient the other way", before(op="Div (c, x)"), None),
     Stays(
         "an addend and a bias from outside",
@@ -78,7 +96,9 @@ STAYS = [
     ),
     Stays(
         "the sum is used elsewhere",
-        before(op="Add (x, c)").replace("] y)", "] y, float[N,3,6,6] z)").replace("y = ", "z = Neg (a) y = "),
+        before(op="Add (x, c)")
+        .replace("] y)", "] y, float[N,3,6,6] z)")
+        .replace("y = ", "z = Neg (a) y = "),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -94,7 +114,9 @@ STAYS = [
     ),
     Stays(
         "float16 would overflow",
-        before("Conv (a, W)", c="float16[1] c = {31743}", op="Mul (x, c)").replace("float[", "float16["),
+        before("Conv (a, W)", c="float16[1] c = {31743}", op="Mul (x, c)").replace(
+            "float[", "float16["
+        ),
         "a constant would overflow in float16",
     ),
 ]
@@ -102,10 +124,16 @@ STAYS = [
 FIRES = [
     Fires("before, per channel", before(), ["Conv"]),
     Fires("before, padded", before("Conv <pads = [1, 1, 1, 1]> (a, W, B)"), ["Conv"]),
-    Fires("before, grouped", before("Conv <group = 2> (a, W, B)", "float[6,1,1] c", x="float[N,6,6,6] x"), ["Conv"]),
+    Fires(
+        "before, grouped",
+        before("Conv <group = 2> (a, W, B)", "float[6,1,1] c", x="float[N,6,6,6] x"),
+        ["Conv"],
+    ),
     Fires(
         "what is behind it stays",
-        before("Conv (a, W, B) y = Mul (b, k)", c="float[3,1,1] c, float k").replace("y = Conv", "b = Conv"),
+        before("Conv (a, W, B) y = Mul (b, k)", c="float[3,1,1] c, float k").replace(
+            "y = Conv", "b = Conv"
+        ),
         ["Conv", "Mul"],
     ),
     Fires("before, a scalar", before(c="float c = {0.3}"), ["Conv"]),
@@ -141,30 +169,57 @@ FIRES = [
     Fires("one element as addend", before(c="float[1,1,1,1] c", op="Add (x, c)"), ["Conv"]),
     Fires(
         "an addend before groups",
-        before("Conv <group = 2> (a, W)", "float[1,6,1,1] c", "float[4,3,3,3] W", "float[N,6,6,6] x", op="Add (x, c)"),
+        before(
+            "Conv <group = 2> (a, W)",
+            "float[1,6,1,1] c",
+            "float[4,3,3,3] W",
+            "float[N,6,6,6] x",
+            op="Add (x, c)",
+        ),
         ["Conv"],
     ),
     Fires(
-        "an addend before depthwise", before("Conv <group = 3> (a, W)", W="float[6,1,3,3] W", op="Add (x, c)"), ["Conv"]
+        "an addend before depthwise",
+        before("Conv <group = 3> (a, W)", W="float[6,1,3,3] W", op="Add (x, c)"),
+        ["Conv"],
     ),
     Fires(
         "an addend, VALID, strides and dilations",
-        before('Conv <auto_pad = "VALID", strides = [2, 1], dilations = [1, 2]> (a, W, B)', op="Add (x, c)"),
+        before(
+            'Conv <auto_pad = "VALID", strides = [2, 1], dilations = [1, 2]> (a, W, B)',
+            op="Add (x, c)",
+        ),
         ["Conv"],
     ),
-    Fires("pads of zero", before("Conv <pads = [0, 0, 0, 0]> (a, W, B)", op="Add (x, c)"), ["Conv"]),
+    Fires(
+        "pads of zero", before("Conv <pads = [0, 0, 0, 0]> (a, W, B)", op="Add (x, c)"), ["Conv"]
+    ),
     Fires(
         "zeros before padding",
-        before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", c="float[3,1,1] c = {0,0,0}", op="Add (x, c)"),
+        before(
+            "Conv <pads = [1, 1, 1, 1]> (a, W, B)", c="float[3,1,1] c = {0,0,0}", op="Add (x, c)"
+        ),
         ["Conv"],
     ),
     Fires("subtracted", before(op="Sub (x, c)"), ["Conv"]),
     Fires("subtracted from", before(op="Sub (c, x)"), ["Conv"]),
     Fires("divided", before(op="Div (x, c)"), ["Conv"]),
-    Fires("divided, padding", before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Div (x, c)"), ["Conv"]),
-    Fires("a mean and a deviation", before(op="Sub (x, c) b = Div (a, c)").replace("Conv (a", "Conv (b"), ["Conv"], 2),
     Fires(
-        "a factor, then an addend", before(op="Mul (x, c) b = Add (a, c)").replace("Conv (a", "Conv (b"), ["Conv"], 2
+        "divided, padding",
+        before("Conv <pads = [1, 1, 1, 1]> (a, W, B)", op="Div (x, c)"),
+        ["Conv"],
+    ),
+    Fires(
+        "a mean and a deviation",
+        before(op="Sub (x, c) b = Div (a, c)").replace("Conv (a", "Conv (b"),
+        ["Conv"],
+        2,
+    ),
+    Fires(
+        "a factor, then an addend",
+        before(op="Mul (x, c) b = Add (a, c)").replace("Conv (a", "Conv (b"),
+        ["Conv"],
+        2,
     ),
     Fires(
         "a mean before padding",

@@ -3,7 +3,9 @@ from harness import Fires, Stays, seen_by_subgraph, tables
 WEIGHTS = "float[3,4,3,3] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 
 
-def batchnorm_of(conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x", bn: str = "BatchNormalization") -> str:
+def batchnorm_of(
+    conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x", bn: str = "BatchNormalization"
+) -> str:
     rank = x.count(",")
     return f"""agraph ({x}) => (float[{",".join("abcdef"[: rank + 1])}] y) <{weights}> {{
         c = {conv}
@@ -22,7 +24,9 @@ STAYS = [
     ),
     Stays(
         "a variance of zero without epsilon",
-        batchnorm_of("ConvTranspose (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace("] v", "] v = {0,1,1,1}"),
+        batchnorm_of("ConvTranspose (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace(
+            "] v", "] v = {0,1,1,1}"
+        ),
         "the factor is not finite",
     ),
     Stays(
@@ -39,10 +43,16 @@ STAYS = [
     ),
     Stays(
         "a statistic comes from outside",
-        batchnorm_of("ConvTranspose (x, W)").replace("x) =>", "x, float[4] s) =>").replace(", float[4] s,", ","),
+        batchnorm_of("ConvTranspose (x, W)")
+        .replace("x) =>", "x, float[4] s) =>")
+        .replace(", float[4] s,", ","),
         None,
     ),
-    Stays("an ordinary convolution", batchnorm_of("Conv (x, W)", WEIGHTS.replace("3,4,3,3", "4,3,3,3")), None),
+    Stays(
+        "an ordinary convolution",
+        batchnorm_of("Conv (x, W)", WEIGHTS.replace("3,4,3,3", "4,3,3,3")),
+        None,
+    ),
 ]
 
 FIRES = [
@@ -53,7 +63,11 @@ FIRES = [
     ),
     Fires(
         "grouped ConvTranspose",
-        batchnorm_of("ConvTranspose <group = 2> (x, W)", WEIGHTS.replace("3,4,3,3", "6,2,3,3"), "float[N,6,5,5] x"),
+        batchnorm_of(
+            "ConvTranspose <group = 2> (x, W)",
+            WEIGHTS.replace("3,4,3,3", "6,2,3,3"),
+            "float[N,6,5,5] x",
+        ),
         ["ConvTranspose"],
     ),
     Fires(
@@ -66,7 +80,11 @@ FIRES = [
     ),
     Fires(
         "depthwise ConvTranspose",
-        batchnorm_of("ConvTranspose <group = 4> (x, W, B)", WEIGHTS.replace("3,4,3,3", "4,1,3,3"), "float[N,4,5,5] x"),
+        batchnorm_of(
+            "ConvTranspose <group = 4> (x, W, B)",
+            WEIGHTS.replace("3,4,3,3", "4,1,3,3"),
+            "float[N,4,5,5] x",
+        ),
         ["ConvTranspose"],
     ),
     Fires(

@@ -3,7 +3,9 @@ from harness import Fires, Stays, operators, optimize, parse, pass_of, seen_by_s
 WEIGHTS = "float[4,3,3,3] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 
 
-def batchnorm_of(conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x", bn: str = "BatchNormalization") -> str:
+def batchnorm_of(
+    conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x", bn: str = "BatchNormalization"
+) -> str:
     rank = x.count(",")
     return f"""agraph ({x}) => (float[{",".join("abcdef"[: rank + 1])}] y) <{weights}> {{
         c = {conv}
@@ -19,7 +21,9 @@ SHARED = f"""agraph (float[N,3,8,8] x) => (float[N,4,6,6] y, float[N,4,6,6] z) <
 }}"""
 OUTPUT = SHARED.replace("float[N,4,6,6] z", "float[N,4,6,6] c").replace("z = Relu (c)", "")
 FROM_INPUT = (
-    SHARED.replace("x) =>", "x, float[4] s) =>").replace("W, float[4] s", "W").replace("z = Relu (c)", "z = Neg (y)")
+    SHARED.replace("x) =>", "x, float[4] s) =>")
+    .replace("W, float[4] s", "W")
+    .replace("z = Relu (c)", "z = Neg (y)")
 )
 
 STAYS = [
@@ -31,7 +35,9 @@ STAYS = [
     ),
     Stays(
         "a variance of zero without epsilon",
-        batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace("] v", "] v = {0,1,1,1}"),
+        batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace(
+            "] v", "] v = {0,1,1,1}"
+        ),
         "the factor is not finite",
     ),
     Stays("the convolution is used elsewhere", SHARED, "an interior value is used elsewhere"),
@@ -102,7 +108,11 @@ STAYS = [
         .replace("] s", "] s = {2,2,2,2}"),
         "the scaled weights are too small for their type",
     ),
-    Stays("an activation between them", batchnorm_of("Conv (x, W) d = Relu (c)").replace("(c, s", "(d, s"), None),
+    Stays(
+        "an activation between them",
+        batchnorm_of("Conv (x, W) d = Relu (c)").replace("(c, s", "(d, s"),
+        None,
+    ),
     Stays(
         "training mode, the statistics left out",
         batchnorm_of("Conv (x, W)", bn="BatchNormalization <training_mode = 1>"),
@@ -126,13 +136,29 @@ STAYS = [
 FIRES = [
     Fires("without bias", batchnorm_of("Conv (x, W)"), ["Conv"]),
     Fires("with bias", batchnorm_of("Conv (x, W, B)"), ["Conv"]),
-    Fires("its own epsilon", batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.5>"), ["Conv"]),
-    Fires("1-D", batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3"), "float[N,3,8] x"), ["Conv"]),
-    Fires("3-D", batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3,3,3"), "float[N,3,5,5,5] x"), ["Conv"]),
-    Fires("grouped", batchnorm_of("Conv <group = 2> (x, W)", WEIGHTS, "float[N,6,8,8] x"), ["Conv"]),
+    Fires(
+        "its own epsilon",
+        batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.5>"),
+        ["Conv"],
+    ),
+    Fires(
+        "1-D",
+        batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3"), "float[N,3,8] x"),
+        ["Conv"],
+    ),
+    Fires(
+        "3-D",
+        batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3,3,3"), "float[N,3,5,5,5] x"),
+        ["Conv"],
+    ),
+    Fires(
+        "grouped", batchnorm_of("Conv <group = 2> (x, W)", WEIGHTS, "float[N,6,8,8] x"), ["Conv"]
+    ),
     Fires(
         "depthwise",
-        batchnorm_of("Conv <group = 4> (x, W)", WEIGHTS.replace("4,3,", "4,1,"), "float[N,4,8,8] x"),
+        batchnorm_of(
+            "Conv <group = 4> (x, W)", WEIGHTS.replace("4,3,", "4,1,"), "float[N,4,8,8] x"
+        ),
         ["Conv"],
     ),
     Fires(
@@ -177,7 +203,10 @@ FIRES = [
         ["Conv"],
         sizes={"H": 5, "K": 4},
     ),
-    *[Fires(f"opset {opset}", batchnorm_of("Conv (x, W)"), ["Conv"], opset=opset) for opset in (7, 13, 14, 22)],
+    *[
+        Fires(f"opset {opset}", batchnorm_of("Conv (x, W)"), ["Conv"], opset=opset)
+        for opset in (7, 13, 14, 22)
+    ],
 ]
 
 test_stays, test_fires = tables("ConvBatchnormFusionPass", STAYS, FIRES)

@@ -13,10 +13,16 @@ def graph(
 
 PADDED = "Conv <pads = [1, 1, 1, 1]>"
 STAYS = [
-    Stays("of different values", graph(x="float[N,3,6,6] x, float[N,3,6,6] w").replace("(x, W)", "(w, W)"), None),
+    Stays(
+        "of different values",
+        graph(x="float[N,3,6,6] x, float[N,3,6,6] w").replace("(x, W)", "(w, W)"),
+        None,
+    ),
     Stays(
         "another axis",
-        graph(weights="float[2,3,3,3] V, float[2] A, float[2,3,3,3] W").replace("axis = 1", "axis = 2"),
+        graph(weights="float[2,3,3,3] V, float[2] A, float[2,3,3,3] W").replace(
+            "axis = 1", "axis = 2"
+        ),
         "the axis is not the channels",
     ),
     Stays(
@@ -39,7 +45,8 @@ STAYS = [
     Stays(
         "another kernel",
         graph(
-            f"a = {PADDED} (x, V) b = Conv (x, U) y = Concat <axis = 1> (a, b)", "float[4,3,3,3] V, float[2,3,1,1] U"
+            f"a = {PADDED} (x, V) b = Conv (x, U) y = Concat <axis = 1> (a, b)",
+            "float[4,3,3,3] V, float[2,3,1,1] U",
         ),
         None,
     ),
@@ -65,12 +72,16 @@ STAYS = [
     Stays("one Conv", graph("a = Conv (x, V, A) y = Concat <axis = 1> (a)"), None),
     Stays(
         "something else, too",
-        graph("a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b, x)").replace("= Conv", f"= {PADDED}"),
+        graph("a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b, x)").replace(
+            "= Conv", f"= {PADDED}"
+        ),
         None,
     ),
     Stays(
         "different activations",
-        graph("a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) d = Tanh (b) y = Concat <axis = 1> (c, d)"),
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) d = Tanh (b) y = Concat <axis = 1> (c, d)"
+        ),
         None,
     ),
     Stays(
@@ -82,14 +93,23 @@ STAYS = [
         None,
     ),
     Stays(
-        "one activation", graph("a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) y = Concat <axis = 1> (c, b)"), None
+        "one activation",
+        graph("a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) y = Concat <axis = 1> (c, b)"),
+        None,
     ),
     Stays(
         "a Conv is used elsewhere",
-        graph("a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b) z = Neg (a)", y=", float[N,4,4,4] z"),
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b) z = Neg (a)",
+            y=", float[N,4,4,4] z",
+        ),
         "an interior value is used elsewhere",
     ),
-    Stays("a Conv is a graph output", graph(y=", float[N,4,4,4] a"), "an interior value is a graph output"),
+    Stays(
+        "a Conv is a graph output",
+        graph(y=", float[N,4,4,4] a"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "a subgraph uses a Conv",
         seen_by_subgraph(graph(), "a", "float[N,4,4,4]"),
@@ -100,12 +120,20 @@ STAYS = [
 FIRES = [
     Fires("two", graph(), ["Conv"]),
     Fires(
-        "the second has the bias", graph("a = Conv (x, V) b = Conv (x, W, B) y = Concat <axis = 1> (a, b)"), ["Conv"]
+        "the second has the bias",
+        graph("a = Conv (x, V) b = Conv (x, W, B) y = Concat <axis = 1> (a, b)"),
+        ["Conv"],
     ),
-    Fires("no bias, a negative axis", graph("a = Conv (x, V) b = Conv (x, W) y = Concat <axis = -3> (a, b)"), ["Conv"]),
+    Fires(
+        "no bias, a negative axis",
+        graph("a = Conv (x, V) b = Conv (x, W) y = Concat <axis = -3> (a, b)"),
+        ["Conv"],
+    ),
     Fires(
         "three, one value of weights twice",
-        graph("a = Conv (x, V, A) b = Conv (x, W, B) c = Conv (x, V) y = Concat <axis = 1> (a, b, c)"),
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W, B) c = Conv (x, V) y = Concat <axis = 1> (a, b, c)"
+        ),
         ["Conv"],
     ),
     Fires(
@@ -135,7 +163,9 @@ FIRES = [
     ),
     Fires(
         "behind activations",
-        graph("a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) d = Relu (b) y = Concat <axis = 1> (c, d)"),
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W) c = Relu (a) d = Relu (b) y = Concat <axis = 1> (c, d)"
+        ),
         ["Conv", "Relu"],
     ),
     Fires(
@@ -154,9 +184,14 @@ FIRES = [
         ["Conv", "Clip"],
     ),
     Fires(
-        "1-D", graph(weights="float[4,3,2] V, float[4] A, float[2,3,2] W", x="float[N,3,K] x"), ["Conv"], sizes={"K": 5}
+        "1-D",
+        graph(weights="float[4,3,2] V, float[4] A, float[2,3,2] W", x="float[N,3,K] x"),
+        ["Conv"],
+        sizes={"K": 5},
     ),
-    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 3, "K": 5}),
+    Fires(
+        "unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 3, "K": 5}
+    ),
     Fires("float16", graph().replace("float[", "float16["), ["Conv"]),
     Fires("opset 9, IR version 3", graph(), ["Conv"], opset=9, ir_version=3),
     Fires("opset 22", graph(), ["Conv"], opset=22),

@@ -20,23 +20,38 @@ STAYS = [
         graph("Mul (c, s)").replace("y = Mul", "s = Sigmoid (c) y = Mul"),
         "an interior value is used elsewhere",
     ),
-    Stays("no kernel for float16", graph().replace("float[", "float16["), "no CPU kernel for FusedConv of float16"),
+    Stays(
+        "no kernel for float16",
+        graph().replace("float[", "float16["),
+        "no CPU kernel for FusedConv of float16",
+    ),
     Stays(
         "bounds from outside",
         graph("Clip (c, lo)", more=", float lo"),
         "the bounds are not known before the model runs",
     ),
     Stays(
-        "two bounds", graph("Clip (c, lo)", weights=", float[2] lo = {0, 0}"), "a bound is not one number", valid=False
+        "two bounds",
+        graph("Clip (c, lo)", weights=", float[2] lo = {0, 0}"),
+        "a bound is not one number",
+        valid=False,
     ),
     Stays("an activation without a kernel", graph("Elu (c)"), None),
-    Stays("a residual", graph("Add (c, x)", "Conv <pads = [1, 1, 1, 1]> (x, W)", W="float[3,3,3,3] W"), None),
+    Stays(
+        "a residual",
+        graph("Add (c, x)", "Conv <pads = [1, 1, 1, 1]> (x, W)", W="float[3,3,3,3] W"),
+        None,
+    ),
     Stays(
         "a subgraph uses the convolution",
         seen_by_subgraph(graph(), "c", "float[N,4,4,4]"),
         "an interior value is used elsewhere",
     ),
-    Stays("the convolution is a graph output", graph(y=", float[N,4,4,4] c"), "an interior value is a graph output"),
+    Stays(
+        "the convolution is a graph output",
+        graph(y=", float[N,4,4,4] c"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "bounds that the caller may override",
         graph("Clip (c, lo)", more=", float lo = {0}"),
@@ -60,16 +75,26 @@ STAYS = [
 ]
 
 FIRES = [
-    *[Fires(f, graph(f"{f} (c)"), ["FusedConv"]) for f in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")],
+    *[
+        Fires(f, graph(f"{f} (c)"), ["FusedConv"])
+        for f in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
+    ],
     Fires("parameters", graph("HardSigmoid <alpha = 0.3, beta = 0.4> (c)"), ["FusedConv"]),
     Fires("without bias", graph(conv="Conv (x, W)"), ["FusedConv"]),
     Fires("1-D", graph(W="float[4,3,3] W", x="float[N,3,6] x"), ["FusedConv"]),
     Fires(
         "attributes",
-        graph(conv="Conv <strides = [2, 2], pads = [1, 1, 1, 1], group = 3> (x, W)", W="float[6,1,3,3] W"),
+        graph(
+            conv="Conv <strides = [2, 2], pads = [1, 1, 1, 1], group = 3> (x, W)",
+            W="float[6,1,3,3] W",
+        ),
         ["FusedConv"],
     ),
-    Fires("Clip to 6", graph("Clip (c, lo, hi)", weights=", float lo = {0}, float hi = {6}"), ["FusedConv"]),
+    Fires(
+        "Clip to 6",
+        graph("Clip (c, lo, hi)", weights=", float lo = {0}, float hi = {6}"),
+        ["FusedConv"],
+    ),
     Fires("Clip from below", graph("Clip (c, lo)", weights=", float lo = {-0.5}"), ["FusedConv"]),
     Fires("Clip from above", graph("Clip (c, , hi)", weights=", float hi = {0.5}"), ["FusedConv"]),
     Fires("Clip of opset 6", graph("Clip <min = 0.0, max = 6.0> (c)"), ["FusedConv"], opset=9),
@@ -98,7 +123,12 @@ FIRES = [
         "{ c = Conv (x, W, B) y = Relu (c) }",
         ["FusedConv"],
     ),
-    Fires("unknown height and width", graph("Tanh (c)", x="float[N,3,H,K] x"), ["FusedConv"], sizes={"H": 3, "K": 7}),
+    Fires(
+        "unknown height and width",
+        graph("Tanh (c)", x="float[N,3,H,K] x"),
+        ["FusedConv"],
+        sizes={"H": 3, "K": 7},
+    ),
     Fires("LeakyRelu that turns the sign", graph("LeakyRelu <alpha = -0.5> (c)"), ["FusedConv"]),
     Fires("Clip without bounds", graph("Clip (c)"), ["FusedConv"]),
     Fires(
@@ -107,14 +137,34 @@ FIRES = [
         ["FusedConv"],
     ),
     Fires(
-        "Clip to infinity", graph("Clip (c, lo, hi)", weights=", float lo = {-inf}, float hi = {inf}"), ["FusedConv"]
+        "Clip to infinity",
+        graph("Clip (c, lo, hi)", weights=", float lo = {-inf}, float hi = {inf}"),
+        ["FusedConv"],
     ),
-    Fires("Clip to NaN", graph("Clip (c, lo, hi)", weights=", float lo = {nan}, float hi = {1}"), ["FusedConv"]),
-    Fires("Clip with bounds of rank 1", graph("Clip (c, lo)", weights=", float[1] lo = {-0.5}"), ["FusedConv"]),
-    Fires("Clip of opset 6 without a lower bound", graph("Clip <max = 0.5> (c)"), ["FusedConv"], opset=10),
+    Fires(
+        "Clip to NaN",
+        graph("Clip (c, lo, hi)", weights=", float lo = {nan}, float hi = {1}"),
+        ["FusedConv"],
+    ),
+    Fires(
+        "Clip with bounds of rank 1",
+        graph("Clip (c, lo)", weights=", float[1] lo = {-0.5}"),
+        ["FusedConv"],
+    ),
+    Fires(
+        "Clip of opset 6 without a lower bound",
+        graph("Clip <max = 0.5> (c)"),
+        ["FusedConv"],
+        opset=10,
+    ),
     Fires("opset 7, IR version 3", graph("HardSigmoid (c)"), ["FusedConv"], opset=7, ir_version=3),
     *[
-        Fires(f"opset {opset}", graph("Clip (c, lo)", weights=", float lo = {0}"), ["FusedConv"], opset=opset)
+        Fires(
+            f"opset {opset}",
+            graph("Clip (c, lo)", weights=", float lo = {0}"),
+            ["FusedConv"],
+            opset=opset,
+        )
         for opset in (11, 12, 13, 22)
     ],
     Fires("HardSigmoid of opset 22", graph("HardSigmoid (c)"), ["FusedConv"], opset=22),
@@ -134,4 +184,6 @@ def test_no_operator_of_onnxruntime_for_any_runtime() -> None:
     model = parse(graph())
     result, counts = optimize(model, [pass_of("TbeConvElemwiseFusionPass")], target="onnx")
     assert result == model
-    assert [reason for count in counts for reason in count.refused] == ["target onnx has no FusedConv"]
+    assert [reason for count in counts for reason in count.refused] == [
+        "target onnx has no FusedConv"
+    ]

@@ -27,15 +27,27 @@ STAYS = [
     ),
     Stays(
         "large weights are used elsewhere",
-        after("Mul (a, c)", "Conv (x, W, B) z = Conv (w, W)", "float c", "float[4,3,300,300] W", "float[N,3,301,301] x")
+        after(
+            "Mul (a, c)",
+            "Conv (x, W, B) z = Conv (w, W)",
+            "float c",
+            "float[4,3,300,300] W",
+            "float[N,3,301,301] x",
+        )
         .replace("x) =>", "x, float[N,3,300,300] w) =>")
         .replace("y)", "y, float[N,4,1,1] z)"),
         "large weights are used elsewhere: the model would grow",
     ),
     Stays("divided by zero", after("Div (a, c)", c="float c = {0}"), "the factor is not finite"),
     Stays("along the width", after("Mul (a, c)", c="float[4] c"), WRONG),
-    Stays("along the batch", after("Mul (a, c)", c="float[2,1,1,1] c").replace("[N,", "[2,"), WRONG),
-    Stays("a rank too high", after("Mul (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"), WRONG),
+    Stays(
+        "along the batch", after("Mul (a, c)", c="float[2,1,1,1] c").replace("[N,", "[2,"), WRONG
+    ),
+    Stays(
+        "a rank too high",
+        after("Mul (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"),
+        WRONG,
+    ),
     Stays(
         "not a constant",
         "agraph (float[N,3,6,6] x, float[4,1,1] c) => (float[N,a,b,d] y) <float[4,3,3,3] W> "
@@ -51,7 +63,9 @@ STAYS = [
     ),
     Stays(
         "float16 would overflow",
-        after("Mul (a, c)", c="float[1] c = {31743}", W="float[4,3,3,3] W").replace("float[", "float16["),
+        after("Mul (a, c)", c="float[1] c = {31743}", W="float[4,3,3,3] W").replace(
+            "float[", "float16["
+        ),
         "a constant would overflow in float16",
     ),
     Stays(
@@ -59,7 +73,9 @@ STAYS = [
         seen_by_subgraph(after("Mul (a, c)"), "a", "float[N,4,4,4]"),
         "an interior value is used elsewhere",
     ),
-    Stays("an infinite factor", after("Mul (a, c)", c="float c = {inf}"), "the factor is not finite"),
+    Stays(
+        "an infinite factor", after("Mul (a, c)", c="float c = {inf}"), "the factor is not finite"
+    ),
     Stays(
         "a bias from outside",
         "agraph (float[N,3,6,6] x, float[4] B) => (float[N,a,b,d] y) <float[4,3,3,3] W, float c> "
@@ -95,15 +111,34 @@ FIRES = [
     Fires("one element", after("Mul (a, c)", c="float[1] c = {0.3}"), ["Conv"]),
     Fires("without bias", after("Mul (a, c)", "Conv (x, W)"), ["Conv"]),
     Fires("divided", after("Div (a, c)"), ["Conv"]),
-    Fires("1-D", after("Mul (a, c)", c="float[4,1] c", W="float[4,3,3] W", x="float[N,3,6] x"), ["Conv"]),
-    Fires("grouped", after("Mul (a, c)", "Conv <group = 2> (x, W, B)", x="float[N,6,6,6] x"), ["Conv"]),
-    Fires("ConvTranspose", after("Mul (a, c)", "ConvTranspose (x, W, B)", W="float[3,4,2,2] W"), ["ConvTranspose"]),
     Fires(
-        "grouped ConvTranspose",
-        after("Mul (a, c)", "ConvTranspose <group = 2> (x, W, B)", W="float[6,2,2,2] W", x="float[N,6,4,4] x"),
+        "1-D",
+        after("Mul (a, c)", c="float[4,1] c", W="float[4,3,3] W", x="float[N,3,6] x"),
+        ["Conv"],
+    ),
+    Fires(
+        "grouped", after("Mul (a, c)", "Conv <group = 2> (x, W, B)", x="float[N,6,6,6] x"), ["Conv"]
+    ),
+    Fires(
+        "ConvTranspose",
+        after("Mul (a, c)", "ConvTranspose (x, W, B)", W="float[3,4,2,2] W"),
         ["ConvTranspose"],
     ),
-    Fires("one channel", after("Mul (a, c)", "Conv (x, W)", c="float[1,1,1] c", W="float[1,3,3,3] W"), ["Conv"]),
+    Fires(
+        "grouped ConvTranspose",
+        after(
+            "Mul (a, c)",
+            "ConvTranspose <group = 2> (x, W, B)",
+            W="float[6,2,2,2] W",
+            x="float[N,6,4,4] x",
+        ),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "one channel",
+        after("Mul (a, c)", "Conv (x, W)", c="float[1,1,1] c", W="float[1,3,3,3] W"),
+        ["Conv"],
+    ),
     Fires(
         "as a Constant node",
         "agraph (float[N,3,6,6] x) => (float[N,a,b,d] y) <float[4,3,3,3] W> "
@@ -112,10 +147,16 @@ FIRES = [
     ),
     Fires("negative", after("Mul (a, c)", c="float c = {-2}"), ["Conv"]),
     Fires("zero", after("Mul (a, c)", c="float[4,1,1] c = {0,1,0,2}"), ["Conv"]),
-    Fires("3-D", after("Div (a, c)", c="float[4,1,1,1] c", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"), ["Conv"]),
+    Fires(
+        "3-D",
+        after("Div (a, c)", c="float[4,1,1,1] c", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"),
+        ["Conv"],
+    ),
     Fires(
         "depthwise",
-        after("Mul (a, c)", "Conv <group = 4> (x, W, B)", W="float[4,1,3,3] W", x="float[N,4,6,6] x"),
+        after(
+            "Mul (a, c)", "Conv <group = 4> (x, W, B)", W="float[4,1,3,3] W", x="float[N,4,6,6] x"
+        ),
         ["Conv"],
     ),
     Fires("float16", after("Mul (a, c)").replace("float[", "float16["), ["Conv"]),

@@ -26,7 +26,11 @@ STAYS = [
     Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays(
         "half blocks",
-        graph(weights=ONES.replace("{16, 16}", "{24, 8}").replace("16,16,", "8,8,").replace("48", "40")),
+        graph(
+            weights=ONES.replace("{16, 16}", "{24, 8}")
+            .replace("16,16,", "8,8,")
+            .replace("48", "40")
+        ),
         None,
     ),
     Stays(
@@ -57,10 +61,18 @@ STAYS = [
     ),
     Stays("double", graph().replace("float", "double"), None),
     Stays(
-        "weights from outside", graph(weights=ONES.replace("float[32,3,1,1] W, ", ""), more=", float[32,3,1,1] W"), None
+        "weights from outside",
+        graph(weights=ONES.replace("float[32,3,1,1] W, ", ""), more=", float[32,3,1,1] W"),
+        None,
     ),
-    Stays("sizes from outside", graph(weights=ONES.split(", int64")[0], more=", int64[2] parts"), None),
-    Stays("used elsewhere", graph(y="float[N,5,h,w] y, float[N,32,h,w] f"), "an interior value is a graph output"),
+    Stays(
+        "sizes from outside", graph(weights=ONES.split(", int64")[0], more=", int64[2] parts"), None
+    ),
+    Stays(
+        "used elsewhere",
+        graph(y="float[N,5,h,w] y, float[N,32,h,w] f"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "four parts of larger windows",
         graph(split=FOUR, after=AFTER_FOUR, weights=OF_FOUR.replace("3,1,1", "3,3,3")),
@@ -71,7 +83,9 @@ STAYS = [
         graph(
             split="a, b, p, q, r = Split <axis = 1> (f, parts)",
             after=AFTER_FOUR.replace("q, p", "q, p, r"),
-            weights=OF_FOUR.replace("[64", "[80").replace("5,64", "5,80").replace("[4] parts = {", "[5] parts = {16, "),
+            weights=OF_FOUR.replace("[64", "[80")
+            .replace("5,64", "5,80")
+            .replace("[4] parts = {", "[5] parts = {16, "),
         ),
         None,
     ),
@@ -98,7 +112,9 @@ FIRES = [
         ["Conv", "QuickGelu", "Conv", "QuickGelu", *BEHIND],
     ),
     Fires(
-        "limits", graph("f = Clip (c, low)", weights=ONES + ", float low"), ["Conv", "Clip", "Conv", "Clip", *BEHIND]
+        "limits",
+        graph("f = Clip (c, low)", weights=ONES + ", float low"),
+        ["Conv", "Clip", "Conv", "Clip", *BEHIND],
     ),
     Fires(
         "equal parts",
@@ -107,16 +123,22 @@ FIRES = [
     ),
     Fires(
         "parts of two sizes",
-        graph(weights=ONES.replace("32", "48").replace("{16, 16}", "{32, 16}").replace("5,48", "5,64")),
+        graph(
+            weights=ONES.replace("32", "48").replace("{16, 16}", "{32, 16}").replace("5,48", "5,64")
+        ),
         ["Conv", "Relu", "Conv", "Relu", *BEHIND],
     ),
     Fires(
         "larger windows",
-        graph(conv="c = Conv <pads = [1, 1, 1, 1]> (x, W, B)", weights=ONES.replace("3,1,1", "3,3,3")),
+        graph(
+            conv="c = Conv <pads = [1, 1, 1, 1]> (x, W, B)", weights=ONES.replace("3,1,1", "3,3,3")
+        ),
         ["Conv", "Relu", "Conv", "Relu", *BEHIND],
     ),
     Fires(
-        "four parts", graph(split=FOUR, after=AFTER_FOUR, weights=OF_FOUR), [*["Conv", "Relu"] * 4, "Concat", "Conv"]
+        "four parts",
+        graph(split=FOUR, after=AFTER_FOUR, weights=OF_FOUR),
+        [*["Conv", "Relu"] * 4, "Concat", "Conv"],
     ),
     Fires(
         "a residual sum",

@@ -15,15 +15,29 @@ def graph(
 STAYS = [
     Stays("a smaller kernel", graph(W="float[4,3,4,4] W"), None),
     Stays("pads", graph(conv="Conv <pads = [0, 0, 1, 0]> (x, W, B)"), None),
-    Stays("computed padding", graph(conv='Conv <auto_pad = "SAME_UPPER", strides = [4, 5]> (x, W, B)'), None),
+    Stays(
+        "computed padding",
+        graph(conv='Conv <auto_pad = "SAME_UPPER", strides = [4, 5]> (x, W, B)'),
+        None,
+    ),
     Stays("groups", graph(conv="Conv <group = 2> (x, W, B)", x="float[8,6,4,5] x"), None),
     Stays("unknown height", graph(x="float[8,3,H,5] x"), None),
     Stays("not flattened", graph("Relu (a)", out="d,e,f,g"), None),
     Stays("one axis squeezed", graph("Squeeze (a, k)", more="int64[1] k = {2}", out="d,e,f"), None),
-    Stays("flattened to one axis", graph("Reshape (a, k)", more="int64[1] k = {-1}", out="d"), None),
-    Stays("weights from outside", graph(x="float[8,3,4,5] x, float[4,3,4,5] V", conv="Conv (x, V, B)"), None),
+    Stays(
+        "flattened to one axis", graph("Reshape (a, k)", more="int64[1] k = {-1}", out="d"), None
+    ),
+    Stays(
+        "weights from outside",
+        graph(x="float[8,3,4,5] x, float[4,3,4,5] V", conv="Conv (x, V, B)"),
+        None,
+    ),
     Stays("one image", graph(x="float[1,3,4,5] x"), "few images, or an unknown number"),
-    Stays("an unknown number of images", graph(x="float[N,3,4,5] x"), "few images, or an unknown number"),
+    Stays(
+        "an unknown number of images",
+        graph(x="float[N,3,4,5] x"),
+        "few images, or an unknown number",
+    ),
     Stays(
         "used elsewhere",
         graph().replace("] y)", "] y, float[8,4,1,1] z)").replace("y = ", "z = Neg (a) y = "),
@@ -41,7 +55,13 @@ STAYS = [
         .replace("y = ", "w = Conv (z, W) y = "),
         "large weights are used elsewhere: the model would grow",
     ),
-    Stays("opset 6", graph(), "Gemm of an opset below 7 does not broadcast its bias", opset=6, ir_version=3),
+    Stays(
+        "opset 6",
+        graph(),
+        "Gemm of an opset below 7 does not broadcast its bias",
+        opset=6,
+        ir_version=3,
+    ),
 ]
 
 FULL = ["Flatten", "Gemm"]
@@ -52,7 +72,9 @@ FIRES = [
     Fires("Reshape", graph("Reshape (a, k)", more="int64[2] k = {-1,4}"), FULL),
     Fires("Squeeze", graph("Squeeze (a, k)", more="int64[2] k = {-1,-2}"), FULL),
     Fires("pointwise", graph(W="float[4,3,1,1] W", x="float[8,3,1,1] x"), FULL),
-    Fires("a bias from outside", graph(conv="Conv (x, W, A)", x="float[8,3,4,5] x, float[4] A"), FULL),
+    Fires(
+        "a bias from outside", graph(conv="Conv (x, W, A)", x="float[8,3,4,5] x, float[4] A"), FULL
+    ),
     Fires("1-D", graph(W="float[4,3,5] W", x="float[8,3,5] x"), FULL),
     Fires("no bias, opset 9, IR version 3", graph(conv="Conv (x, W)"), FULL, opset=9, ir_version=3),
     Fires("opset 22", graph(), FULL, opset=22),

@@ -44,12 +44,30 @@ STAYS = [
     *[
         Stays(name, integers(conv, values=values, more=more), reason)
         for name, conv, values, more, reason in (
-            ("not the zero point", "ConvInteger (a, W, z)", "uint8 v = {3}, uint8 z = {4}", "", NOT_ZERO),
+            (
+                "not the zero point",
+                "ConvInteger (a, W, z)",
+                "uint8 v = {3}, uint8 z = {4}",
+                "",
+                NOT_ZERO,
+            ),
             ("no zero point", "ConvInteger (a, W)", "uint8 v = {3}", "", NOT_ZERO),
             ("the zero point of the weights", "ConvInteger (a, W, , z)", ZEROS, "", NOT_ZERO),
-            ("a zero point from outside", "ConvInteger (a, W, o)", ZEROS, ", uint8 o", UNKNOWN_ZERO),
+            (
+                "a zero point from outside",
+                "ConvInteger (a, W, o)",
+                ZEROS,
+                ", uint8 o",
+                UNKNOWN_ZERO,
+            ),
             ("QLinearConv, not the zero point", QLINEAR, ZEROS.replace("3", "1", 1), "", NOT_ZERO),
-            ("QLinearConv, a zero point from outside", QLINEAR.replace("z", "o"), ZEROS, ", uint8 o", UNKNOWN_ZERO),
+            (
+                "QLinearConv, a zero point from outside",
+                QLINEAR.replace("z", "o"),
+                ZEROS,
+                ", uint8 o",
+                UNKNOWN_ZERO,
+            ),
         )
     ],
     Stays(
@@ -73,7 +91,9 @@ STAYS = [
         "the padding is not constant",
     ),
     Stays(
-        "channels", graph(pads="int64[8] p = {0,1,0,0,0,1,0,0}", W="float[4,5,3,3] W"), "batch or channels are padded"
+        "channels",
+        graph(pads="int64[8] p = {0,1,0,0,0,1,0,0}", W="float[4,5,3,3] W"),
+        "batch or channels are padded",
     ),
     Stays("batch", graph(pads="int64[8] p = {1,0,0,0,0,0,0,0}"), "batch or channels are padded"),
     Stays(
@@ -83,8 +103,16 @@ STAYS = [
         valid=False,
     ),
     Stays("negative", graph(pads="int64[8] p = {0,0,-1,0,0,0,0,0}"), "the padding is negative"),
-    Stays("pads from outside", graph(pads="", more=", int64[8] p"), "the padding is not known before the model runs"),
-    Stays("auto_pad", graph(conv='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'), "the Conv computes its own padding"),
+    Stays(
+        "pads from outside",
+        graph(pads="", more=", int64[8] p"),
+        "the padding is not known before the model runs",
+    ),
+    Stays(
+        "auto_pad",
+        graph(conv='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'),
+        "the Conv computes its own padding",
+    ),
     Stays(
         "used twice",
         "agraph (float[N,3,6,6] x) => (float[N,a,b,c] y, float[N,3,d,e] z) <float[4,3,3,3] W, "
@@ -158,9 +186,21 @@ STAYS = [
 
 FIRES = [
     Fires("ConvInteger", integers(), ["ConvInteger"]),
-    Fires("ConvInteger without a zero point", integers("ConvInteger (a, W)", "Pad (x, p)"), ["ConvInteger"]),
-    Fires("ConvInteger, a zero point for the weights", integers("ConvInteger (a, W, z, v)"), ["ConvInteger"]),
-    Fires("ConvInteger with pads of its own", integers("ConvInteger <pads = [1,0,0,2]> (a, W, z)"), ["ConvInteger"]),
+    Fires(
+        "ConvInteger without a zero point",
+        integers("ConvInteger (a, W)", "Pad (x, p)"),
+        ["ConvInteger"],
+    ),
+    Fires(
+        "ConvInteger, a zero point for the weights",
+        integers("ConvInteger (a, W, z, v)"),
+        ["ConvInteger"],
+    ),
+    Fires(
+        "ConvInteger with pads of its own",
+        integers("ConvInteger <pads = [1,0,0,2]> (a, W, z)"),
+        ["ConvInteger"],
+    ),
     Fires("QLinearConv", integers(QLINEAR, values=ZEROS), ["QLinearConv"]),
     Fires(
         "QLinearConv with a bias",
@@ -169,17 +209,38 @@ FIRES = [
     ),
     Fires(
         "QLinearConv of int8",
-        integers(QLINEAR, values="int8 v = {-3}, int8 z = {-3}, int8 w = {0}", x="int8[N,2,5,5] x", kind="int8"),
+        integers(
+            QLINEAR,
+            values="int8 v = {-3}, int8 z = {-3}, int8 w = {0}",
+            x="int8[N,2,5,5] x",
+            kind="int8",
+        ),
         ["QLinearConv"],
     ),
     Fires("no value", graph(), ["Conv"]),
-    Fires("value zero", graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {0}"), ["Conv"]),
+    Fires(
+        "value zero",
+        graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {0}"),
+        ["Conv"],
+    ),
     Fires("beside pads of its own", graph(conv="Conv <pads = [1, 0, 2, 0]> (a, W, B)"), ["Conv"]),
     Fires("auto_pad VALID", graph(conv='Conv <auto_pad = "VALID"> (a, W)'), ["Conv"]),
-    Fires("some axes", graph("Pad (x, p, , axes)", "int64[4] p = {1,2,3,4}, int64[2] axes = {-1,2}"), ["Conv"]),
-    Fires("strides and dilations", graph(conv="Conv <strides = [2, 1], dilations = [1, 2]> (a, W, B)"), ["Conv"]),
+    Fires(
+        "some axes",
+        graph("Pad (x, p, , axes)", "int64[4] p = {1,2,3,4}, int64[2] axes = {-1,2}"),
+        ["Conv"],
+    ),
+    Fires(
+        "strides and dilations",
+        graph(conv="Conv <strides = [2, 1], dilations = [1, 2]> (a, W, B)"),
+        ["Conv"],
+    ),
     Fires("depthwise", graph(conv="Conv <group = 3> (a, W)", W="float[3,1,3,3] W"), ["Conv"]),
-    Fires("1-D", graph(pads="int64[6] p = {0,0,1,0,0,2}", W="float[4,3,3] W", x="float[N,3,6] x"), ["Conv"]),
+    Fires(
+        "1-D",
+        graph(pads="int64[6] p = {0,0,1,0,0,2}", W="float[4,3,3] W", x="float[N,3,6] x"),
+        ["Conv"],
+    ),
     Fires(
         "opset 10, pads an attribute",
         graph("Pad <pads = [0, 0, 1, 2, 0, 0, 3, 4], value = 0.0> (x)", ""),
@@ -194,14 +255,20 @@ FIRES = [
     ),
     Fires(
         "3-D",
-        graph(pads="int64[10] p = {0,0,1,0,2,0,0,0,1,1}", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"),
+        graph(
+            pads="int64[10] p = {0,0,1,0,2,0,0,0,1,1}",
+            W="float[4,3,2,2,2] W",
+            x="float[N,3,4,4,4] x",
+        ),
         ["Conv"],
     ),
     Fires("grouped", graph(conv="Conv <group = 2> (a, W, B)", x="float[N,6,6,6] x"), ["Conv"]),
     Fires("nothing", graph(pads="int64[8] p = {0,0,0,0,0,0,0,0}"), ["Conv"]),
     Fires("more than the kernel", graph(pads="int64[8] p = {0,0,5,4,0,0,3,7}"), ["Conv"]),
     Fires("two Pads", graph("Pad (x, p) b = Pad (a, p)", conv="Conv (b, W)"), ["Conv"], 2),
-    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 1, "K": 4}),
+    Fires(
+        "unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 1, "K": 4}
+    ),
     Fires("float16", graph().replace("float[", "float16["), ["Conv"]),
     Fires(
         "opset 9, IR version 3, mode written out",
@@ -218,6 +285,12 @@ test_stays, test_fires = tables("PadConv2dFusionPass", STAYS, FIRES)
 
 def test_paddings_of_opset_1() -> None:
     """onnxruntime has no kernel that old, so nothing is run."""
-    model = parse(graph("Pad <paddings = [0, 0, 1, 2, 0, 0, 3, 4]> (x)", "", "Conv (a, W)"), opset=1, ir_version=3)
+    model = parse(
+        graph("Pad <paddings = [0, 0, 1, 2, 0, 0, 3, 4]> (x)", "", "Conv (a, W)"),
+        opset=1,
+        ir_version=3,
+    )
     result, _ = optimize(model, [pass_of("PadConv2dFusionPass")])
-    assert [(node.op_type, list(node.attribute[0].ints)) for node in result.graph.node] == [("Conv", [1, 2, 3, 4])]
+    assert [(node.op_type, list(node.attribute[0].ints)) for node in result.graph.node] == [
+        ("Conv", [1, 2, 3, 4])
+    ]

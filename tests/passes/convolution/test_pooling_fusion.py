@@ -41,7 +41,10 @@ SIZES = {"H": 4, "K": 5}
 
 def lowest_of_opset_10() -> ModelProto:
     """The text of a model has no infinite attribute."""
-    model = parse(padded(MAX, "", "Pad <pads = [0, 0, 1, 2, 0, 0, 2, 0], value = 1.0> (x)", v="", before=""), opset=10)
+    model = parse(
+        padded(MAX, "", "Pad <pads = [0, 0, 1, 2, 0, 0, 2, 0], value = 1.0> (x)", v="", before=""),
+        opset=10,
+    )
     next(a for a in model.graph.node[0].attribute if a.name == "value").f = -float("inf")
     return model
 
@@ -54,19 +57,31 @@ STAYS = [
     Stays("an image of unknown size", mean(x="float[N,8,H,K] x"), MANY),
     Stays("an image without rows", padded(MAX, x="float[N,3,0,6] x"), "nothing but padding"),
     Stays("an image without columns", padded(x="float[N,3,6,0] x"), "nothing but padding"),
-    Stays("padding by another value", padded(pad="Pad (r, p, v)", v="float v = {1}"), "the padding is not zero"),
+    Stays(
+        "padding by another value",
+        padded(pad="Pad (r, p, v)", v="float v = {1}"),
+        "the padding is not zero",
+    ),
     Stays("reflected", padded(pad='Pad <mode = "reflect"> (r, p)'), "the padding is not constant"),
-    Stays("channels", padded(pads="int64[8] p = {0,1,0,0,0,0,0,0}"), "batch or channels are padded"),
+    Stays(
+        "channels", padded(pads="int64[8] p = {0,1,0,0,0,0,0,0}"), "batch or channels are padded"
+    ),
     Stays("negative", padded(pads="int64[8] p = {0,0,-1,0,0,0,0,0}"), "the padding is negative"),
     Stays("as large as the window", padded(pads="int64[8] p = {0,0,3,0,0,0,0,0}"), SMALL),
     Stays(
         "as large as the window with its own",
-        padded("MaxPool <kernel_shape = [3, 3], pads = [1, 0, 0, 0]> (a)", pads="int64[8] p = {0,0,2,0,0,0,0,0}"),
+        padded(
+            "MaxPool <kernel_shape = [3, 3], pads = [1, 0, 0, 0]> (a)",
+            pads="int64[8] p = {0,0,2,0,0,0,0,0}",
+        ),
         SMALL,
     ),
     Stays(
         "pads that are not counted",
-        padded("AveragePool <kernel_shape = [3, 3], pads = [1, 0, 0, 0]> (a)", "int64[8] p = {0,0,1,0,0,0,0,0}"),
+        padded(
+            "AveragePool <kernel_shape = [3, 3], pads = [1, 0, 0, 0]> (a)",
+            "int64[8] p = {0,0,1,0,0,0,0,0}",
+        ),
         "padding of which one part is counted and the other is not",
     ),
     Stays(
@@ -79,7 +94,11 @@ STAYS = [
         padded("MaxPool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1> (a)"),
         "the number of windows is rounded up",
     ),
-    Stays("dilated", padded("MaxPool <kernel_shape = [3, 3], dilations = [2, 1]> (a)"), "the window is dilated"),
+    Stays(
+        "dilated",
+        padded("MaxPool <kernel_shape = [3, 3], dilations = [2, 1]> (a)"),
+        "the window is dilated",
+    ),
     Stays(
         "dilated, the average",
         padded("AveragePool <kernel_shape = [3, 3], dilations = [2, 1]> (a)"),
@@ -93,9 +112,19 @@ STAYS = [
     ),
     Stays("zeros among negative numbers", padded(MAX, before="r = Tanh (x)"), MAXIMUM),
     Stays("zeros in an input", padded(MAX, pad="Pad (x, p)"), MAXIMUM),
-    Stays("zeros in a sum with a constant", padded(MAX, before="q = Relu (x) r = Add (q, v)"), MAXIMUM),
-    Stays("zeros in what may be clipped below", padded(MAX, before="r = Clip (x, v)", v="float v = {-1}"), MAXIMUM),
-    Stays("zeros in what has no lower bound", padded(MAX, before="r = Clip (x, , v)", v="float v = {6}"), MAXIMUM),
+    Stays(
+        "zeros in a sum with a constant", padded(MAX, before="q = Relu (x) r = Add (q, v)"), MAXIMUM
+    ),
+    Stays(
+        "zeros in what may be clipped below",
+        padded(MAX, before="r = Clip (x, v)", v="float v = {-1}"),
+        MAXIMUM,
+    ),
+    Stays(
+        "zeros in what has no lower bound",
+        padded(MAX, before="r = Clip (x, , v)", v="float v = {6}"),
+        MAXIMUM,
+    ),
     Stays(
         "zeros in what has an upper limit below zero",
         padded(MAX, before="r = Clip (x, z, v)", v="float v = {-1}, float z = {0}"),
@@ -103,13 +132,19 @@ STAYS = [
     ),
     Stays(
         "zeros in what has an upper limit from outside",
-        padded(MAX, before="r = Clip (x, z, w)", x="float[N,3,6,6] x, float w", v="float z = {0}").replace(
-            "a,b,c,d,e]", "a,b,c,d]"
-        ),
+        padded(
+            MAX, before="r = Clip (x, z, w)", x="float[N,3,6,6] x, float w", v="float z = {0}"
+        ).replace("a,b,c,d,e]", "a,b,c,d]"),
         MAXIMUM,
     ),
-    Stays("one among positive numbers", padded(MAX, pad="Pad (r, p, v)", v="float v = {1}"), MAXIMUM),
-    Stays("the lowest finite number", padded(MAX, pad="Pad (x, p, v)", v="float v = {-3.4028235e38}"), MAXIMUM),
+    Stays(
+        "one among positive numbers", padded(MAX, pad="Pad (r, p, v)", v="float v = {1}"), MAXIMUM
+    ),
+    Stays(
+        "the lowest finite number",
+        padded(MAX, pad="Pad (x, p, v)", v="float v = {-3.4028235e38}"),
+        MAXIMUM,
+    ),
     Stays(
         "zeros among the absolute values of integers, of which the lowest is negative",
         "agraph (int8[N,3,6,6] x) => (int8[a,b,c,d] y) <int64[8] p = {0,0,1,2,0,0,2,0}> { r = Abs (x) a = Pad (r, p) y = "
@@ -120,7 +155,9 @@ STAYS = [
     Stays("NaN", padded(MAX, pad="Pad (r, p, v)", v="float v = {nan}"), MAXIMUM),
     Stays(
         "the indices of the maxima",
-        padded(MAX, pad="Pad (r, p, v)").replace("] y)", "] y, int64[a,b,c,d] i)").replace("y = Max", "y, i = Max"),
+        padded(MAX, pad="Pad (r, p, v)")
+        .replace("] y)", "] y, int64[a,b,c,d] i)")
+        .replace("y = Max", "y, i = Max"),
         "an interior value is a graph output",
     ),
     Stays(
@@ -141,10 +178,16 @@ STAYS = [
     Stays("one axis", mean(k="int64[1] k = {2}"), None),
     Stays("the channels, too", mean(k="int64[3] k = {1,2,3}"), None),
     Stays("all axes", mean("ReduceMean (r)"), None),
-    Stays("dropped axes", mean("ReduceMean <keepdims = 0> (r, k)").replace("[a,b,c,d] y", "[a,b] y"), None),
+    Stays(
+        "dropped axes",
+        mean("ReduceMean <keepdims = 0> (r, k)").replace("[a,b,c,d] y", "[a,b] y"),
+        None,
+    ),
     Stays(
         "axes from outside",
-        mean(k="int64[2] unused", x="float[N,8,4,5] x, int64[2] k").replace("[a,b,c,d,e]", "[a,b,c,d]"),
+        mean(k="int64[2] unused", x="float[N,8,4,5] x, int64[2] k").replace(
+            "[a,b,c,d,e]", "[a,b,c,d]"
+        ),
         None,
     ),
     Stays(
@@ -152,11 +195,23 @@ STAYS = [
         mean(k="int64[1] k = {2}", x="float[N,8,K] x", W="float[16,8,1] W"),
         None,
     ),
-    Stays("double", mean().replace("float[", "double["), "no CPU kernel for GlobalAveragePool of these elements"),
+    Stays(
+        "double",
+        mean().replace("float[", "double["),
+        "no CPU kernel for GlobalAveragePool of these elements",
+    ),
     Stays("an input", mean("ReduceMean (x, k)"), None),
     Stays("behind a gate", mean(before="g = ReduceMax (t, k) r = Mul (t, g)"), None),
-    Stays("behind a constant", mean(before="r = Mul (t, c)", k="int64[2] k = {2,3}, float[16,1,1] c"), None),
-    Stays("beside what is in another layout", mean(before="q = Softmax <axis = 1> (t) r = Add (t, q)"), None),
+    Stays(
+        "behind a constant",
+        mean(before="r = Mul (t, c)", k="int64[2] k = {2,3}, float[16,1,1] c"),
+        None,
+    ),
+    Stays(
+        "beside what is in another layout",
+        mean(before="q = Softmax <axis = 1> (t) r = Add (t, q)"),
+        None,
+    ),
     Stays("few channels", mean(W="float[3,8,1,1] W"), None),
     Stays("of squares", mean(before="r = Mul (t, t)"), NORMALIZATION),
     Stays(
@@ -165,9 +220,19 @@ STAYS = [
         NORMALIZATION,
     ),
     Stays("not the full size", full("AveragePool <kernel_shape = [5, 5]> (r)"), None),
-    Stays("unknown size", full("AveragePool <kernel_shape = [5, 6]> (r)", "float[N,3,H,6] x"), None),
-    Stays("full size with pads", full("AveragePool <kernel_shape = [5, 6], pads = [0, 1, 0, 0]> (r)"), None),
-    Stays("full size, auto_pad", full('AveragePool <kernel_shape = [5, 6], auto_pad = "SAME_UPPER"> (r)'), None),
+    Stays(
+        "unknown size", full("AveragePool <kernel_shape = [5, 6]> (r)", "float[N,3,H,6] x"), None
+    ),
+    Stays(
+        "full size with pads",
+        full("AveragePool <kernel_shape = [5, 6], pads = [0, 1, 0, 0]> (r)"),
+        None,
+    ),
+    Stays(
+        "full size, auto_pad",
+        full('AveragePool <kernel_shape = [5, 6], auto_pad = "SAME_UPPER"> (r)'),
+        None,
+    ),
     Stays(
         "full size with dilations",
         full("MaxPool <kernel_shape = [1, 6], dilations = [2, 1]> (r)", "float[N,3,1,6] x"),
@@ -194,7 +259,11 @@ STAYS = [
     ),
 ]
 
-AVERAGE, MAXIMA, GLOBAL = ["Relu", "AveragePool"], ["Relu", "MaxPool"], ["Conv", "Relu", "GlobalAveragePool"]
+AVERAGE, MAXIMA, GLOBAL = (
+    ["Relu", "AveragePool"],
+    ["Relu", "MaxPool"],
+    ["Conv", "Relu", "GlobalAveragePool"],
+)
 FIRES = [
     Fires("an average", padded(), AVERAGE),
     Fires("zero written out", padded(pad="Pad (r, p, v)", v="float v = {0}"), AVERAGE),
@@ -207,12 +276,22 @@ FIRES = [
         AVERAGE,
     ),
     Fires("VALID", padded('AveragePool <kernel_shape = [3, 3], auto_pad = "VALID"> (a)'), AVERAGE),
-    Fires("pads of zero", padded("AveragePool <kernel_shape = [3, 3], pads = [0, 0, 0, 0]> (a)"), AVERAGE),
     Fires(
-        "some axes", padded(pads="int64[4] p = {1,2,0,1}, int64[2] axes = {-1,2}", pad="Pad (r, p, , axes)"), AVERAGE
+        "pads of zero",
+        padded("AveragePool <kernel_shape = [3, 3], pads = [0, 0, 0, 0]> (a)"),
+        AVERAGE,
     ),
     Fires(
-        "1-D", padded("AveragePool <kernel_shape = [2]> (a)", "int64[6] p = {0,0,1,0,0,1}", x="float[N,3,6] x"), AVERAGE
+        "some axes",
+        padded(pads="int64[4] p = {1,2,0,1}, int64[2] axes = {-1,2}", pad="Pad (r, p, , axes)"),
+        AVERAGE,
+    ),
+    Fires(
+        "1-D",
+        padded(
+            "AveragePool <kernel_shape = [2]> (a)", "int64[6] p = {0,0,1,0,0,1}", x="float[N,3,6] x"
+        ),
+        AVERAGE,
     ),
     Fires(
         "3-D",
@@ -223,7 +302,9 @@ FIRES = [
         ),
         AVERAGE,
     ),
-    Fires("unknown height and width", padded(x="float[N,C,H,K] x"), AVERAGE, sizes={"H": 1, "K": 4}),
+    Fires(
+        "unknown height and width", padded(x="float[N,C,H,K] x"), AVERAGE, sizes={"H": 1, "K": 4}
+    ),
     Fires("the lowest number", padded(MAX, pad="Pad (x, p, v)", before=""), ["MaxPool"]),
     Fires(
         "the lowest number beside pads",
@@ -236,7 +317,11 @@ FIRES = [
         ["MaxPool"],
     ),
     Fires("zeros behind Relu", padded(MAX), MAXIMA),
-    Fires("a negative number behind Relu", padded(MAX, pad="Pad (r, p, v)", v="float v = {-7}"), MAXIMA),
+    Fires(
+        "a negative number behind Relu",
+        padded(MAX, pad="Pad (r, p, v)", v="float v = {-7}"),
+        MAXIMA,
+    ),
     *[
         Fires(f"zeros behind {before}", padded(MAX, before=before, v=v), operators)
         for before, v, operators in (
@@ -249,7 +334,11 @@ FIRES = [
     Fires(
         "zeros behind Clip, opset 9",
         padded(
-            MAX, "", "Pad <pads = [0, 0, 1, 2, 0, 0, 2, 0]> (r)", before="r = Clip <min = 0.0, max = 6.0> (x)", v=""
+            MAX,
+            "",
+            "Pad <pads = [0, 0, 1, 2, 0, 0, 2, 0]> (r)",
+            before="r = Clip <min = 0.0, max = 6.0> (x)",
+            v="",
         ),
         ["Clip", "MaxPool"],
         opset=9,
@@ -293,7 +382,10 @@ FIRES = [
         sizes=SIZES,
     ),
     Fires(
-        "behind HardSwish", mean(before="r = HardSwish (t)"), ["Conv", "HardSwish", "GlobalAveragePool"], sizes=SIZES
+        "behind HardSwish",
+        mean(before="r = HardSwish (t)"),
+        ["Conv", "HardSwish", "GlobalAveragePool"],
+        sizes=SIZES,
     ),
     Fires(
         "behind a pool",
@@ -302,7 +394,9 @@ FIRES = [
         sizes=SIZES,
     ),
     Fires("opset 22", mean(), GLOBAL, sizes=SIZES, opset=22),
-    Fires("full size", full("AveragePool <kernel_shape = [5, 6]> (r)"), ["Relu", "GlobalAveragePool"]),
+    Fires(
+        "full size", full("AveragePool <kernel_shape = [5, 6]> (r)"), ["Relu", "GlobalAveragePool"]
+    ),
     Fires(
         "full size, everything written out",
         full(

@@ -12,7 +12,9 @@ def graph(
 
 STAYS = [
     Stays(
-        "of different values", graph("a = Conv (x, V, A) b = Conv (w, W)", x="float[N,3,6,6] x, float[N,3,6,6] w"), None
+        "of different values",
+        graph("a = Conv (x, V, A) b = Conv (w, W)", x="float[N,3,6,6] x, float[N,3,6,6] w"),
+        None,
     ),
     Stays(
         "large weights are used elsewhere",
@@ -26,12 +28,18 @@ STAYS = [
     ),
     Stays(
         "different strides",
-        graph("a = Conv (x, V, A) b = Conv <strides = [2, 2]> (x, W)", y="float[N,4,c,d] a, float[N,2,e,f] b"),
+        graph(
+            "a = Conv (x, V, A) b = Conv <strides = [2, 2]> (x, W)",
+            y="float[N,4,c,d] a, float[N,2,e,f] b",
+        ),
         None,
     ),
     Stays(
         "different kernels",
-        graph("a = Conv <pads = [1, 1, 1, 1]> (x, V) b = Conv (x, W)", weights="float[4,3,3,3] V, float[2,3,1,1] W"),
+        graph(
+            "a = Conv <pads = [1, 1, 1, 1]> (x, V) b = Conv (x, W)",
+            weights="float[4,3,3,3] V, float[2,3,1,1] W",
+        ),
         None,
     ),
     Stays(
@@ -79,7 +87,11 @@ FIRES = [
         graph("c = Conv (x, V, A) d = Conv (x, W) a = Relu (c) b = Tanh (d)"),
         ["Conv", "Split", "Relu", "Tanh"],
     ),
-    Fires("one activation", graph("c = Conv (x, V, A) b = Conv (x, W) a = Relu (c)"), ["Conv", "Split", "Relu"]),
+    Fires(
+        "one activation",
+        graph("c = Conv (x, V, A) b = Conv (x, W) a = Relu (c)"),
+        ["Conv", "Split", "Relu"],
+    ),
     Fires(
         "a Conv that is used twice",
         graph(
@@ -101,7 +113,9 @@ FIRES = [
     Fires(
         "1-D",
         graph(
-            y="float[N,4,c] a, float[N,2,c] b", weights="float[4,3,2] V, float[4] A, float[2,3,2] W", x="float[N,3,K] x"
+            y="float[N,4,c] a, float[N,2,c] b",
+            weights="float[4,3,2] V, float[4] A, float[2,3,2] W",
+            x="float[N,3,K] x",
         ),
         ["Conv", "Split"],
         sizes={"K": 5},

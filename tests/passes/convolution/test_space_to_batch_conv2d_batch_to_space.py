@@ -20,8 +20,16 @@ def graph(
 
 
 STAYS = [
-    Stays("strides", graph("Conv <strides = [2, 2]> (d, W, B)", x="float[N,3,10,10] x"), "the Conv has strides"),
-    Stays("computed padding", graph('Conv <auto_pad = "SAME_UPPER"> (d, W, B)'), "the Conv computes its own padding"),
+    Stays(
+        "strides",
+        graph("Conv <strides = [2, 2]> (d, W, B)", x="float[N,3,10,10] x"),
+        "the Conv has strides",
+    ),
+    Stays(
+        "computed padding",
+        graph('Conv <auto_pad = "SAME_UPPER"> (d, W, B)'),
+        "the Conv computes its own padding",
+    ),
     Stays(
         "another block",
         graph(apart="SpaceToDepth <blocksize = 4> (b)", x="float[N,3,16,16] x"),
@@ -45,13 +53,19 @@ STAYS = [
     ),
 ]
 
-NHWC = {"first": "Transpose <perm = [3, 0, 1, 2]>", "last": "Transpose <perm = [1, 2, 3, 0]>", "x": "float[N,8,8,3] x"}
+NHWC = {
+    "first": "Transpose <perm = [3, 0, 1, 2]>",
+    "last": "Transpose <perm = [1, 2, 3, 0]>",
+    "x": "float[N,8,8,3] x",
+}
 FIRES = [
     Fires("channels first", graph(), ["Conv"]),
     Fires("channels last", graph(**NHWC), ["Transpose", "Conv", "Transpose"]),
     Fires("no bias, VALID", graph('Conv <auto_pad = "VALID"> (d, W)'), ["Conv"]),
     Fires("pads", graph("Conv <pads = [1, 0, 2, 1]> (d, W, B)"), ["Conv"]),
-    Fires("dilations", graph("Conv <dilations = [1, 2]> (d, W, B)", x="float[N,3,8,12] x"), ["Conv"]),
+    Fires(
+        "dilations", graph("Conv <dilations = [1, 2]> (d, W, B)", x="float[N,3,8,12] x"), ["Conv"]
+    ),
     Fires(
         "a block of three, DCR written out",
         graph(
@@ -63,8 +77,14 @@ FIRES = [
         ["Conv"],
     ),
     Fires("depthwise", graph("Conv <group = 3> (d, W)", W="float[3,1,3,3] W"), ["Conv"]),
-    Fires("weights from outside", graph("Conv (d, V, B)", x="float[N,3,8,8] x, float[4,3,3,3] V"), ["Conv"]),
-    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 6, "K": 8}),
+    Fires(
+        "weights from outside",
+        graph("Conv (d, V, B)", x="float[N,3,8,8] x, float[4,3,3,3] V"),
+        ["Conv"],
+    ),
+    Fires(
+        "unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 6, "K": 8}
+    ),
     Fires("no permutation written", graph(last="Transpose"), ["Conv", "Transpose"]),
     Fires("opset 11", graph(), ["Conv"], opset=11),
     Fires("opset 22", graph(), ["Conv"], opset=22),

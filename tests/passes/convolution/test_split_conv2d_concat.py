@@ -16,10 +16,16 @@ def graph(
 STAYS = [
     Stays("pieces in another order", graph("Conv (q, W1, B1)", "Conv (p, W2, B2)"), None),
     Stays("one piece twice", graph(second="Conv (p, W2, B2)"), None),
-    Stays("concatenated along the height", graph(concat="Concat <axis = 2> (s, t)"), "the axis is not the channels"),
+    Stays(
+        "concatenated along the height",
+        graph(concat="Concat <axis = 2> (s, t)"),
+        "the axis is not the channels",
+    ),
     Stays(
         "other strides",
-        graph(second="Conv <strides = [2, 2], pads = [2, 2, 2, 2]> (q, W2, B2)", x="float[N,6,6,6] x"),
+        graph(
+            second="Conv <strides = [2, 2], pads = [2, 2, 2, 2]> (q, W2, B2)", x="float[N,6,6,6] x"
+        ),
         "the convolutions have different attributes",
     ),
     Stays(
@@ -37,7 +43,11 @@ STAYS = [
         .replace("y = ", "z = Conv (w, W1) y = "),
         "large weights are used elsewhere: the model would grow",
     ),
-    Stays("an activation on one of them", graph(second="Relu (q)", concat="Concat <axis = 1> (s, s)"), None),
+    Stays(
+        "an activation on one of them",
+        graph(second="Relu (q)", concat="Concat <axis = 1> (s, s)"),
+        None,
+    ),
     Stays(
         "one convolution is used elsewhere",
         graph()
@@ -58,7 +68,9 @@ STAYS = [
     *[
         Stays(
             f"another {name}",
-            graph(f"Conv <{first}> (p, W1, B1)", f"Conv <{second}> (q, W2, B2)", x="float[N,6,7,7] x"),
+            graph(
+                f"Conv <{first}> (p, W1, B1)", f"Conv <{second}> (q, W2, B2)", x="float[N,6,7,7] x"
+            ),
             "the convolutions have different attributes",
         )
         for name, first, second in (
@@ -83,7 +95,11 @@ STAYS = [
     ),
     Stays(
         "pieces of different sizes",
-        graph(split="p, q = Split <axis = 1> (x, k)", W2="int64[2] k = {3,4}, float[4,4,3,3] W2", x="float[N,7,5,5] x"),
+        graph(
+            split="p, q = Split <axis = 1> (x, k)",
+            W2="int64[2] k = {3,4}, float[4,4,3,3] W2",
+            x="float[N,7,5,5] x",
+        ),
         "the weights have different shapes",
     ),
     Stays(
@@ -96,7 +112,9 @@ STAYS = [
         None,
     ),
     Stays(
-        "a value beside the convolutions", graph(concat="Concat <axis = 1> (s, t, t)", second="Conv (q, W2, B2)"), None
+        "a value beside the convolutions",
+        graph(concat="Concat <axis = 1> (s, t, t)", second="Conv (q, W2, B2)"),
+        None,
     ),
     Stays(
         "split along the height, concatenated along the channels",
@@ -117,7 +135,10 @@ FIRES = [
     Fires("one bias", graph("Conv (p, W1)"), ["Conv"]),
     Fires(
         "negative axes",
-        graph(concat="Concat <axis = -3> (s, t)", split="p, q = Split <axis = -3, num_outputs = 2> (x)"),
+        graph(
+            concat="Concat <axis = -3> (s, t)",
+            split="p, q = Split <axis = -3, num_outputs = 2> (x)",
+        ),
         ["Conv"],
     ),
     Fires(
@@ -128,10 +149,16 @@ FIRES = [
         ),
         ["Conv"],
     ),
-    Fires("attributes written out and left at their defaults", graph("Conv <group = 1> (p, W1, B1)"), ["Conv"]),
+    Fires(
+        "attributes written out and left at their defaults",
+        graph("Conv <group = 1> (p, W1, B1)"),
+        ["Conv"],
+    ),
     Fires(
         "grouped already",
-        graph("Conv <group = 2> (p, W1, B1)", "Conv <group = 2> (q, W2, B2)", x="float[N,12,5,5] x"),
+        graph(
+            "Conv <group = 2> (p, W1, B1)", "Conv <group = 2> (q, W2, B2)", x="float[N,12,5,5] x"
+        ),
         ["Conv"],
     ),
     Fires("the same weights twice", graph(second="Conv (q, W1, B1)"), ["Conv"]),
@@ -149,9 +176,9 @@ FIRES = [
     ),
     Fires(
         "depthwise",
-        graph("Conv <group = 3> (p, W1)", "Conv <group = 3> (q, W2)", W2="float[3,1,3,3] W2").replace(
-            "[4,3,3,3] W1", "[3,1,3,3] W1"
-        ),
+        graph(
+            "Conv <group = 3> (p, W1)", "Conv <group = 3> (q, W2)", W2="float[3,1,3,3] W2"
+        ).replace("[4,3,3,3] W1", "[3,1,3,3] W1"),
         ["Conv"],
     ),
     Fires(
@@ -168,21 +195,33 @@ FIRES = [
         .replace("[N,a,b,c]", "[N,a,b,c,d]"),
         ["Conv"],
     ),
-    Fires("auto_pad", graph(*(f'Conv <auto_pad = "SAME_UPPER"> ({x})' for x in ("p, W1, B1", "q, W2"))), ["Conv"]),
+    Fires(
+        "auto_pad",
+        graph(*(f'Conv <auto_pad = "SAME_UPPER"> ({x})' for x in ("p, W1, B1", "q, W2"))),
+        ["Conv"],
+    ),
     Fires("float16", graph().replace("float[", "float16["), ["Conv"]),
     Fires(
         "sizes written out",
         graph(split="p, q = Split <axis = 1> (x, k)", W2="int64[2] k = {3,3}, float[4,3,3,3] W2"),
         ["Conv"],
     ),
-    Fires("unknown height and width", graph(x="float[N,6,H,K] x"), ["Conv"], sizes={"H": 3, "K": 5}),
+    Fires(
+        "unknown height and width", graph(x="float[N,6,H,K] x"), ["Conv"], sizes={"H": 3, "K": 5}
+    ),
     Fires(
         "opset 11, sizes an attribute",
         graph(split="p, q = Split <axis = 1, split = [3, 3]> (x)"),
         ["Conv"],
         opset=11,
     ),
-    Fires("opset 9, IR version 3", graph(split="p, q = Split <axis = 1> (x)"), ["Conv"], opset=9, ir_version=3),
+    Fires(
+        "opset 9, IR version 3",
+        graph(split="p, q = Split <axis = 1> (x)"),
+        ["Conv"],
+        opset=9,
+        ir_version=3,
+    ),
     Fires("opset 22", graph(), ["Conv"], opset=22),
 ]
 
@@ -190,5 +229,7 @@ test_stays, test_fires = tables("ASplitConv2dConcatPass", STAYS, FIRES)
 
 
 def test_no_bias_is_made_up() -> None:
-    result, _ = optimize(parse(graph("Conv (p, W1)", "Conv (q, W2)")), [pass_of("ASplitConv2dConcatPass")])
+    result, _ = optimize(
+        parse(graph("Conv (p, W1)", "Conv (q, W2)")), [pass_of("ASplitConv2dConcatPass")]
+    )
     assert [len(node.input) for node in result.graph.node] == [2]

@@ -22,11 +22,19 @@ STAYS = [
     Stays("another image", graph("p = Mul (x, s) z = Neg (x) y = Add (z, p)"), None),
     Stays("one factor for all", graph(s="float s"), None),
     Stays("a factor for each pixel", graph(s="float[N,3,H,W] s"), None),
-    Stays("factors for other images", graph(s="float[M,3,1,1] s", x="float[1,3,H,W] x", y="float[M,3,H,W] y"), None),
+    Stays(
+        "factors for other images",
+        graph(s="float[M,3,1,1] s", x="float[1,3,H,W] x", y="float[M,3,H,W] y"),
+        None,
+    ),
     Stays("images of one pixel", graph(x="float[N,3,1,1] x", y="float[N,3,1,1] y"), None),
     Stays("sequences", graph(x="float[N,3,L] x", s="float[N,3,1] s", y="float[N,3,L] y"), None),
-    Stays("integers", graph().replace("float", "int32"), "the elements are not floating-point numbers"),
-    Stays("in the blocked layout", IN_BLOCKS, "onnxruntime computes the product in its blocked layout"),
+    Stays(
+        "integers", graph().replace("float", "int32"), "the elements are not floating-point numbers"
+    ),
+    Stays(
+        "in the blocked layout", IN_BLOCKS, "onnxruntime computes the product in its blocked layout"
+    ),
     Stays(
         "the product is used elsewhere",
         graph(y="float[N,3,H,W] y, float[N,3,H,W] p"),
@@ -36,7 +44,12 @@ STAYS = [
 
 FIRES = [
     Fires("the image first", graph(), ["Add", "Mul"], edge_values=False),
-    Fires("the factors first", graph("p = Mul (s, x) y = Add (p, x)"), ["Add", "Mul"], edge_values=False),
+    Fires(
+        "the factors first",
+        graph("p = Mul (s, x) y = Add (p, x)"),
+        ["Add", "Mul"],
+        edge_values=False,
+    ),
     Fires("double", graph().replace("float", "double"), ["Add", "Mul"], edge_values=False),
     Fires("float16", graph().replace("float", "float16"), ["Add", "Mul"], edge_values=False),
     Fires("any runtime", graph(), ["Add", "Mul"], edge_values=False, target="onnx"),

@@ -29,9 +29,16 @@ STAYS = [
     Stays("a part of a block inside", graph(middle=10), None),
     Stays("an image of one pixel", graph(size="1,1"), None),
     Stays("no image in blocks", graph(image="a = Softmax (c)"), None),
-    Stays("a mean in the plain layout", graph(pool="g = ReduceMean <axes = [2, 3]> (a)"), None, opset=17),
     Stays(
-        "the image is read elsewhere, too", graph(more=", float[2,16,6,6] z", end="y = Conv (q, W) z = Exp (a)"), None
+        "a mean in the plain layout",
+        graph(pool="g = ReduceMean <axes = [2, 3]> (a)"),
+        None,
+        opset=17,
+    ),
+    Stays(
+        "the image is read elsewhere, too",
+        graph(more=", float[2,16,6,6] z", end="y = Conv (q, W) z = Exp (a)"),
+        None,
     ),
     Stays(
         "a Conv of groups that are no blocks reads the image",
@@ -53,7 +60,18 @@ STAYS = [
     ),
 ]
 
-LEFT = ["Conv", "Relu", "GlobalAveragePool", "Conv", "Relu", "Conv", "Sigmoid", "Resize", "Mul", "Conv"]
+LEFT = [
+    "Conv",
+    "Relu",
+    "GlobalAveragePool",
+    "Conv",
+    "Relu",
+    "Conv",
+    "Sigmoid",
+    "Resize",
+    "Mul",
+    "Conv",
+]
 FIRES = [
     Fires("Sigmoid", graph(), LEFT),
     Fires("commuted", graph(mul="q = Mul (s, a)"), LEFT),
@@ -65,9 +83,18 @@ FIRES = [
         graph(end="o = Conv (a, W) p = Conv (q, W) y = Add (o, p)"),
         [*LEFT, "Conv", "Add"],
     ),
-    Fires("SiLU before it", graph(image="w = Sigmoid (c) a = Mul (c, w)"), ["Conv", "Sigmoid", "Mul", *LEFT[2:]]),
+    Fires(
+        "SiLU before it",
+        graph(image="w = Sigmoid (c) a = Mul (c, w)"),
+        ["Conv", "Sigmoid", "Mul", *LEFT[2:]],
+    ),
     Fires("also used elsewhere", graph(more=", float[2,16,6,6] q"), LEFT),
-    Fires("a subgraph uses it", seen_by_subgraph(graph(), "q", "float[2,16,6,6]"), [*LEFT, "If"], inside_if=False),
+    Fires(
+        "a subgraph uses it",
+        seen_by_subgraph(graph(), "q", "float[2,16,6,6]"),
+        [*LEFT, "If"],
+        inside_if=False,
+    ),
     *[Fires(f"opset {opset}", graph(), LEFT, opset=opset) for opset in (13, 22)],
 ]
 

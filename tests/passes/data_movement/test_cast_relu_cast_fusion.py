@@ -19,7 +19,9 @@ STAYS = [
         "{ a = Cast <to = 1> (x) b = Expand (a, s) y = Cast <to = 16> (b) }",
         "no CPU kernel for Expand of these elements",
     ),
-    Stays("by way of a narrower type", graph("b = Relu (a)", wide=10), "not to a wider type and back"),
+    Stays(
+        "by way of a narrower type", graph("b = Relu (a)", wide=10), "not to a wider type and back"
+    ),
     Stays(
         "to another type",
         graph("b = Relu (a)", back=10).replace("=> (float[", "=> (float16["),
@@ -27,7 +29,9 @@ STAYS = [
     ),
     Stays("an operator that rounds", graph("b = Sqrt (a)"), None),
     Stays(
-        "integers that wrap around", graph("b = Neg (a)", "int32", 7, 6), "the elements are not floating-point numbers"
+        "integers that wrap around",
+        graph("b = Neg (a)", "int32", 7, 6),
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "the wide value is used elsewhere",
@@ -40,7 +44,11 @@ FIRES = [
     Fires("Relu", graph("b = Relu (a)"), ["Relu"]),
     Fires("Transpose", graph("b = Transpose <perm = [1, 0]> (a)"), ["Transpose"]),
     Fires("Reshape", graph("b = Reshape (a, s)"), ["Reshape"], zero_sizes=False),
-    Fires("integers that only move", graph("b = Transpose <perm = [1, 0]> (a)", "int32", 7, 6), ["Transpose"]),
+    Fires(
+        "integers that only move",
+        graph("b = Transpose <perm = [1, 0]> (a)", "int32", 7, 6),
+        ["Transpose"],
+    ),
     Fires("float16", graph("b = Abs (a)", "float16", 1, 10), ["Abs"]),
 ]
 

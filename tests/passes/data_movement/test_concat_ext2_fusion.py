@@ -49,7 +49,9 @@ STAYS = [
         None,
     ),
     Stays(
-        "perhaps empty", "agraph (float[N,4] x, float[M,4] w) => (float[K,4] y) { y = Concat <axis = 0> (x, w) }", None
+        "perhaps empty",
+        "agraph (float[N,4] x, float[M,4] w) => (float[K,4] y) { y = Concat <axis = 0> (x, w) }",
+        None,
     ),
     Stays(
         "an axis that there is not",
@@ -63,7 +65,11 @@ STAYS = [
         None,
         valid=False,
     ),
-    Stays("all empty", "agraph (float[0,4] x, float[0,4] w) => (float[0,4] y) { y = Concat <axis = 0> (x, w) }", None),
+    Stays(
+        "all empty",
+        "agraph (float[0,4] x, float[0,4] w) => (float[0,4] y) { y = Concat <axis = 0> (x, w) }",
+        None,
+    ),
 ]
 
 SLICES = "agraph (float[6,4] x) => (float[{n},4] y) <int64[1] z = {{0}}, int64[1] a = {{2}}, int64[1] b = {{-2}}, int64[1] e = {{9223372036854775807}}> {{ {body} }}"
@@ -100,7 +106,9 @@ FIRES = [
     ),
     Fires(
         "some slices",
-        SLICES.format(n=4, body="p = Slice (x, z, a, z) q = Slice (x, a, b, z) y = Concat <axis = -2> (p, q)"),
+        SLICES.format(
+            n=4, body="p = Slice (x, z, a, z) q = Slice (x, a, b, z) y = Concat <axis = -2> (p, q)"
+        ),
         ["Slice"],
     ),
     Fires(

@@ -28,20 +28,30 @@ STAYS = [
         graph(repeats="{1, 0}", x="float[1,P] a, float[1,Q] b"),
         "an axis that is repeated no times, along which the values may differ",
     ),
-    Stays("the joined axis is repeated", graph(axis=1, x="float[2,4] a, float[2,4] b"), "the joined axis is repeated"),
+    Stays(
+        "the joined axis is repeated",
+        graph(axis=1, x="float[2,4] a, float[2,4] b"),
+        "the joined axis is repeated",
+    ),
     Stays(
         "repeats that are computed",
         graph("s", x="float[N,4] a, float[M,4] b, int64[2] s"),
         "the repeats differ, or are not known before the model runs",
     ),
     Stays(
-        "a tiled value is used elsewhere", graph(y="float[A,B] y, float[N,12] p"), "an interior value is a graph output"
+        "a tiled value is used elsewhere",
+        graph(y="float[A,B] y, float[N,12] p"),
+        "an interior value is a graph output",
     ),
 ]
 
 FIRES = [
     Fires("rows", graph(), ["Concat", "Tile"]),
-    Fires("columns", graph(axis=-1, repeats="{3, 1}", x="float[2,4] a, float[2,3] b"), ["Concat", "Tile"]),
+    Fires(
+        "columns",
+        graph(axis=-1, repeats="{3, 1}", x="float[2,4] a, float[2,3] b"),
+        ["Concat", "Tile"],
+    ),
     Fires(
         "equal repeats of two constants",
         graph("s").replace("int64[2] other", "int64[2] s = {1, 3}, int64[2] other"),

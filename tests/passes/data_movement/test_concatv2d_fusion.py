@@ -6,10 +6,18 @@ def graph(inner: str, outer: str, y: str = "float[a,b] y", more: str = "", body:
 
 
 STAYS = [
-    Stays("another axis", graph("Concat <axis = 1> (p, q)", "Concat <axis = 0> (i, i)"), "the axes differ"),
+    Stays(
+        "another axis",
+        graph("Concat <axis = 1> (p, q)", "Concat <axis = 0> (i, i)"),
+        "the axes differ",
+    ),
     Stays(
         "used elsewhere",
-        graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r) z = Neg (i)", "float[a,b] y, float[c,d] z"),
+        graph(
+            "Concat <axis = 1> (p, q)",
+            "Concat <axis = 1> (i, r) z = Neg (i)",
+            "float[a,b] y, float[c,d] z",
+        ),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -25,7 +33,9 @@ STAYS = [
     ),
     Stays(
         "a subgraph uses the inner one",
-        seen_by_subgraph(graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r)"), "i", "float[2,6]"),
+        seen_by_subgraph(
+            graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r)"), "i", "float[2,6]"
+        ),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -42,7 +52,11 @@ STAYS = [
         graph(f"Concat <axis = 1> ({', '.join('pq' * 17)})", "Concat <axis = 1> (i, i)"),
         "an inner Concat stands there too often",
     ),
-    Stays("something between them", graph("Concat <axis = 1> (p, q) j = Neg (i)", "Concat <axis = 1> (j, r)"), None),
+    Stays(
+        "something between them",
+        graph("Concat <axis = 1> (p, q) j = Neg (i)", "Concat <axis = 1> (j, r)"),
+        None,
+    ),
     Stays(
         "a sequence",
         graph("SequenceConstruct (p, q)", "ConcatFromSequence <axis = 1> (i)"),
@@ -59,8 +73,14 @@ STAYS = [
 FIRES = [
     Fires("first", graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r)"), ["Concat"]),
     Fires("last", graph("Concat <axis = 0> (p, q)", "Concat <axis = 0> (r, i)"), ["Concat"]),
-    Fires("negative axis", graph("Concat <axis = -1> (p, q)", "Concat <axis = 1> (r, i)"), ["Concat"]),
-    Fires("twice the same", graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r, i)"), ["Concat"]),
+    Fires(
+        "negative axis", graph("Concat <axis = -1> (p, q)", "Concat <axis = 1> (r, i)"), ["Concat"]
+    ),
+    Fires(
+        "twice the same",
+        graph("Concat <axis = 1> (p, q)", "Concat <axis = 1> (i, r, i)"),
+        ["Concat"],
+    ),
     Fires(
         "three deep",
         graph("Concat <axis = 1> (p, q) j = Concat <axis = 1> (i, r)", "Concat <axis = 1> (p, j)"),
@@ -101,12 +121,20 @@ FIRES = [
         sizes={"K": 2},
     ),
     Fires(
-        "one value only, again and again", graph("Concat <axis = 1> (p, p)", "Concat <axis = 1> (i, i, i)"), ["Concat"]
+        "one value only, again and again",
+        graph("Concat <axis = 1> (p, p)", "Concat <axis = 1> (i, i, i)"),
+        ["Concat"],
     ),
-    Fires("an inner one of one input", graph("Concat <axis = 1> (p)", "Concat <axis = 1> (i, q)"), ["Concat"]),
+    Fires(
+        "an inner one of one input",
+        graph("Concat <axis = 1> (p)", "Concat <axis = 1> (i, q)"),
+        ["Concat"],
+    ),
     Fires(
         "constants",
-        graph("Concat <axis = 0> (c, p)", "Concat <axis = 0> (i, c)").replace("{", "<float[2,3] c> {", 1),
+        graph("Concat <axis = 0> (c, p)", "Concat <axis = 0> (i, c)").replace(
+            "{", "<float[2,3] c> {", 1
+        ),
         ["Concat"],
     ),
     Fires(

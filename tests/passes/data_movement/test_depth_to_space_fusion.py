@@ -33,7 +33,11 @@ STAYS = [
     Stays("other images before", graph(x="float[2,12,5,4] x"), UNKNOWN),
     Stays("other images behind", graph(together="{2, 3, 10, 8}"), UNKNOWN),
     Stays("columns of the wrong size", graph(DCR, together="{2, 8, 3, 10}"), UNKNOWN),
-    Stays("another rank before", graph(x="float[24,4,5] x"), "the shapes are not those of images, cut into blocks"),
+    Stays(
+        "another rank before",
+        graph(x="float[24,4,5] x"),
+        "the shapes are not those of images, cut into blocks",
+    ),
     Stays(
         "another rank behind",
         graph(together="{2, 3, 80, 1}")
@@ -48,7 +52,11 @@ STAYS = [
         "no CPU kernel for DepthToSpace of these elements",
     ),
     Stays("opset 9 has one mode only", graph(), "onnx rejects the new DepthToSpace", opset=9),
-    Stays("used in between", graph(more=", float[E,F,G,H,I,J] b"), "an interior value is a graph output"),
+    Stays(
+        "used in between",
+        graph(more=", float[E,F,G,H,I,J] b"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "a subgraph uses it",
         seen_by_subgraph(graph(), "a", "float[2,3,2,2,4,5]"),
@@ -58,15 +66,25 @@ STAYS = [
 
 FIRES = [
     Fires("by columns", graph(CRD), ["DepthToSpace"]),
-    Fires("an empty batch", graph(CRD, "float[0,12,4,5] x", "{0, 3, 2, 2, 4, 5}", "{0, 3, 8, 10}"), ["DepthToSpace"]),
+    Fires(
+        "an empty batch",
+        graph(CRD, "float[0,12,4,5] x", "{0, 3, 2, 2, 4, 5}", "{0, 3, 8, 10}"),
+        ["DepthToSpace"],
+    ),
     Fires("by depth", graph(DCR), ["DepthToSpace"]),
     *[
-        Fires(f"a dynamic batch, written {n}", graph(order, "float[N,12,4,5] x", n=n), ["DepthToSpace"])
+        Fires(
+            f"a dynamic batch, written {n}",
+            graph(order, "float[N,12,4,5] x", n=n),
+            ["DepthToSpace"],
+        )
         for order in (CRD, DCR)
         for n in ("-1", "0")
     ],
     Fires(
-        "a channel that follows", graph(CRD, "float[N,12,4,5] x", together="{0, -1, 8, 10}", n="0"), ["DepthToSpace"]
+        "a channel that follows",
+        graph(CRD, "float[N,12,4,5] x", together="{0, -1, 8, 10}", n="0"),
+        ["DepthToSpace"],
     ),
     Fires(
         "blocks of three",

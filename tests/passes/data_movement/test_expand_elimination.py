@@ -16,7 +16,9 @@ def graph(
     shape = f" <int64[{s.count(',') + 1}] s = {{{s}}}>" if s else ""
     rank = max(text.count(",") for text in (x, z, s)) + 1
     interface = f"({kind}[{x}] x, {kind}[{z}] z{inputs}) => ({made or kind}[{y or ','.join('abcde'[:rank])}] y{more})"
-    return f"agraph {interface}{shape} {{ {'' if s else 's = Shape (z)'} e = Expand (x, s) {body} }}"
+    return (
+        f"agraph {interface}{shape} {{ {'' if s else 's = Shape (z)'} e = Expand (x, s) {body} }}"
+    )
 
 
 RAISES = "the Expand raises the rank"
@@ -34,8 +36,22 @@ STAYS = [
             valid=bool(z),
         )
         for name, z, more, y, body, reason in (
-            ("of another size", "N,3", ", int64[2] s", "a,b", "c = ConstantOfShape (s) y = Add (c, z)", LARGER),
-            ("larger", "1,3", ", float[N,3] w", "a,b", "s = Shape (w) c = ConstantOfShape (s) y = Add (c, z)", LARGER),
+            (
+                "of another size",
+                "N,3",
+                ", int64[2] s",
+                "a,b",
+                "c = ConstantOfShape (s) y = Add (c, z)",
+                LARGER,
+            ),
+            (
+                "larger",
+                "1,3",
+                ", float[N,3] w",
+                "a,b",
+                "s = Shape (w) c = ConstantOfShape (s) y = Add (c, z)",
+                LARGER,
+            ),
             (
                 "of a higher rank",
                 "3",
@@ -70,7 +86,11 @@ STAYS = [
     Stays("the other is smaller", graph(z="1,300"), LARGER),
     Stays("the other is smaller at one axis", graph(z="200,1", x="1,1"), LARGER),
     Stays("another size", graph(z="N,300", s="5, 1"), LARGER),
-    Stays("other symbols", graph("1,300", "N,300", "", "y = Add (e, w)", y="a,300", inputs=", float[M,300] w"), LARGER),
+    Stays(
+        "other symbols",
+        graph("1,300", "N,300", "", "y = Add (e, w)", y="a,300", inputs=", float[M,300] w"),
+        LARGER,
+    ),
     Stays("a higher rank", graph("300", "300", "1, 300"), RAISES),
     Stays(
         "a shape from outside",
@@ -80,14 +100,25 @@ STAYS = [
     Stays("taken twice", graph(body="y = Add (e, e)"), None),
     Stays("not elementwise", graph("1,300", "300,300", "200, 300", "y = MatMul (e, z)"), None),
     Stays("what PRelu takes", graph(body="y = PRelu (e, z)"), "PRelu broadcasts its slope only"),
-    Stays("used in a subgraph alone", seen_by_subgraph(graph(body="y = Add (x, z)"), "e", "float[200,300]"), None),
+    Stays(
+        "used in a subgraph alone",
+        seen_by_subgraph(graph(body="y = Add (x, z)"), "e", "float[200,300]"),
+        None,
+    ),
     Stays("a row of three", graph("1,3", "200,3", "200, 3"), SHORT),
     Stays("a row of three, for nobody knows how many", graph("1,3", "N,3", ""), SHORT),
     Stays("planes between short runs", graph("50,1,8", "50,4,8", "50, 4, 8"), SHORT),
     Stays("each second axis", graph("20,1,20,1", "20,4,20,4", "20, 4, 20, 4"), SHORT),
     Stays(
         "short runs of a condition",
-        graph("1000,1", "1000,3", "1000, 3", "c = Cast <to = 1> (z) y = Where (e, c, c)", kind="bool", made="float"),
+        graph(
+            "1000,1",
+            "1000,3",
+            "1000, 3",
+            "c = Cast <to = 1> (z) y = Where (e, c, c)",
+            kind="bool",
+            made="float",
+        ),
         SHORT,
     ),
     Stays(
@@ -97,7 +128,11 @@ STAYS = [
         valid=False,
     ),
     Stays(
-        "aligned at an axis, before opset 7", graph(body="y = Add <broadcast = 1> (e, z)"), None, opset=6, valid=False
+        "aligned at an axis, before opset 7",
+        graph(body="y = Add <broadcast = 1> (e, z)"),
+        None,
+        opset=6,
+        valid=False,
     ),
 ]
 FIRES = [
@@ -153,13 +188,17 @@ FIRES = [
     ),
     Fires(
         "two of three",
-        graph("1,1", body="f = Expand (w, s) y = Where (c, e, f)", inputs=CHOSEN + ", float[1,300] w"),
+        graph(
+            "1,1", body="f = Expand (w, s) y = Where (c, e, f)", inputs=CHOSEN + ", float[1,300] w"
+        ),
         ["Where"],
         2,
     ),
     Fires("two users", graph(body="a = Add (e, z) y = Mul (a, e)"), ["Add", "Mul"], 2),
     Fires(
-        "one of two users", graph(body="y = Add (e, z) n = Neg (e)", more=", float[a,b] n"), ["Expand", "Add", "Neg"]
+        "one of two users",
+        graph(body="y = Add (e, z) n = Neg (e)", more=", float[a,b] n"),
+        ["Expand", "Add", "Neg"],
     ),
 ]
 

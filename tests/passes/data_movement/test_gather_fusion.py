@@ -30,7 +30,12 @@ STAYS = [
     ),
     Stays(
         "an element of another axis than the joined one",
-        graph("c = Concat <axis = 1> (a, b) y = Gather <axis = 0> (c, i)", "int64 i = {1}", x=JOINED, y="float[6] y"),
+        graph(
+            "c = Concat <axis = 1> (a, b) y = Gather <axis = 0> (c, i)",
+            "int64 i = {1}",
+            x=JOINED,
+            y="float[6] y",
+        ),
         "the axes differ",
     ),
     Stays(
@@ -51,7 +56,9 @@ STAYS = [
     Stays(
         "several elements",
         graph(
-            "g = Gather <axis = 1> (x, i) y = Unsqueeze (g, a)", f"int64[2] i = {{2, 3}}, {AX}", y="float[A,B,C,D] y"
+            "g = Gather <axis = 1> (x, i) y = Unsqueeze (g, a)",
+            f"int64[2] i = {{2, 3}}, {AX}",
+            y="float[A,B,C,D] y",
         ),
         "not a single element whose axis comes back",
     ),
@@ -76,12 +83,17 @@ STAYS = [
     ),
     Stays(
         "perhaps no element",
-        graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, x="float[N,M,3] x", y="float[A,B] y"),
+        graph(
+            "c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, x="float[N,M,3] x", y="float[A,B] y"
+        ),
         "it is not known that there is this element",
     ),
     Stays(
         "other axes",
-        graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 0> (g, j)", "int64[2] i = {4, 0}, int64[1] j = {0}"),
+        graph(
+            "g = Gather <axis = 1> (x, i) y = Gather <axis = 0> (g, j)",
+            "int64[2] i = {4, 0}, int64[1] j = {0}",
+        ),
         "the axes differ",
     ),
     Stays(
@@ -101,7 +113,12 @@ STAYS = [
     ),
     Stays(
         "an element from the end",
-        graph("c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)", "int64 i = {-1}", x=JOINED, y="float[N] y"),
+        graph(
+            "c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)",
+            "int64 i = {-1}",
+            x=JOINED,
+            y="float[N] y",
+        ),
         "not one element, counted from the front",
     ),
     Stays(
@@ -135,13 +152,21 @@ FIRES = [
         ["Gather"],
         opset=11,
     ),
-    Fires("cut and squeezed", graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"), ["Gather"]),
+    Fires(
+        "cut and squeezed",
+        graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"),
+        ["Gather"],
+    ),
     Fires(
         "the last one, cut and squeezed",
         graph("c = Slice (x, last, far, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"),
         ["Gather"],
     ),
-    Fires("an index of an index", graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 1> (g, j)", TWO), ["Gather"]),
+    Fires(
+        "an index of an index",
+        graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 1> (g, j)", TWO),
+        ["Gather"],
+    ),
     Fires(
         "a scalar index of an index",
         graph(
@@ -154,7 +179,10 @@ FIRES = [
     Fires(
         "of the second joined value",
         graph(
-            "c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)", "int64[1] i = {3}", x=JOINED, y="float[N,1] y"
+            "c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)",
+            "int64[1] i = {3}",
+            x=JOINED,
+            y="float[N,1] y",
         ),
         ["Gather"],
     ),

@@ -9,7 +9,9 @@ def graph(
     outputs: str = "",
     constants: str = "",
 ) -> str:
-    numbers = "int64 k0 = {0}, int64 k1 = {1}, int64 k2 = {2}, int64 last = {-1}, int64[2] parts = {1, 3}"
+    numbers = (
+        "int64 k0 = {0}, int64 k1 = {1}, int64 k2 = {2}, int64 last = {-1}, int64[2] parts = {1, 3}"
+    )
     return f"agraph ({x}{more}) => ({y}{outputs}) <{numbers}{constants}> {{ {body} }}"
 
 
@@ -19,10 +21,14 @@ def split(at: str, sizes: str = "", axis: int = 1, keepdims: int = 1, **options:
 
 
 def both(first: str, second: str, sizes: str = "", **options: str) -> str:
-    return graph(f"s = SplitToSequence <{first}> (x{sizes}) y = ConcatFromSequence <{second}> (s)", **options)
+    return graph(
+        f"s = SplitToSequence <{first}> (x{sizes}) y = ConcatFromSequence <{second}> (s)", **options
+    )
 
 
-def length(sizes: str = "", x: str = "float[N,4] x", attributes: str = "axis = 1", more: str = "") -> str:
+def length(
+    sizes: str = "", x: str = "float[N,4] x", attributes: str = "axis = 1", more: str = ""
+) -> str:
     """The number of pieces, of which others need the sequence."""
     return graph(
         f"j = Sub (i, i) s = SplitToSequence <{attributes}> (x{sizes}) n = SequenceLength (s) y = SequenceAt (s, j)",
@@ -38,17 +44,21 @@ UNKNOWN = "the number of pieces is not known before the model runs"
 WRONG = "the sizes are not those of the axis"
 MADE = "s = SequenceConstruct (x, z)"
 NO_PLACE, SIZES = "the sequence has no such place", "the sizes are not known before the model runs"
-COLUMNS = (
-    "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
-)
+COLUMNS = "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
 STAYS = [
     Stays("the number of pieces along an open axis", length(attributes="axis = 0"), UNKNOWN),
     Stays("the number of pieces of a size from outside", length(", c", more=", int64 c"), UNKNOWN),
-    Stays("the number of pieces of sizes from outside", length(", c", more=", int64[C] c"), UNKNOWN),
+    Stays(
+        "the number of pieces of sizes from outside", length(", c", more=", int64[C] c"), UNKNOWN
+    ),
     Stays("the number of pieces of no size", length(", k0"), UNKNOWN, valid=False),
     Stays("the number of pieces of other sizes", length(", few"), WRONG, valid=False),
     Stays("the number of no pieces", length(", none", "float[N,M] x"), WRONG, valid=False),
-    Stays("some of many columns", graph(COLUMNS.format("last"), y="float[p] y"), "a Gather would pick single elements"),
+    Stays(
+        "some of many columns",
+        graph(COLUMNS.format("last"), y="float[p] y"),
+        "a Gather would pick single elements",
+    ),
     Stays(
         "one column twice",
         graph(COLUMNS.format("k0"), "float[N,2] x", y="float[p] y"),
@@ -59,14 +69,24 @@ STAYS = [
         graph(COLUMNS.format("k1"), "float[N,M] x", y="float[p] y"),
         "a Gather would pick single elements",
     ),
-    Stays("a place from outside", graph(f"{MADE} y = SequenceAt (s, i)", more=f"{TWO}, int64 i"), None),
+    Stays(
+        "a place from outside", graph(f"{MADE} y = SequenceAt (s, i)", more=f"{TWO}, int64 i"), None
+    ),
     Stays("no such place", graph(f"{MADE} y = SequenceAt (s, k2)", more=TWO), NO_PLACE),
     Stays(
         "joined along a new axis",
-        graph(f"{MADE} y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", more=TWO, y="float[p,q,r] y"),
+        graph(
+            f"{MADE} y = ConcatFromSequence <axis = 0, new_axis = 1> (s)",
+            more=TWO,
+            y="float[p,q,r] y",
+        ),
         None,
     ),
-    Stays("put in front", graph(f"{MADE} t = SequenceInsert (s, x, k0) y = SequenceAt (t, k0)", more=TWO), None),
+    Stays(
+        "put in front",
+        graph(f"{MADE} t = SequenceInsert (s, x, k0) y = SequenceAt (t, k0)", more=TWO),
+        None,
+    ),
     Stays(
         "put into one that others need",
         graph(
@@ -93,7 +113,12 @@ STAYS = [
         ),
         None,
     ),
-    Stays("an unknown rank", split("k1", axis=-1, x="float[] x", y="float[] y"), "the rank is unknown", valid=False),
+    Stays(
+        "an unknown rank",
+        split("k1", axis=-1, x="float[] x", y="float[] y"),
+        "the rank is unknown",
+        valid=False,
+    ),
     Stays(
         "one size for all pieces, without the axis",
         split("k1", ", k1", keepdims=0, x="float[N,2] x", y="float[p,q] y"),
@@ -111,7 +136,9 @@ STAYS = [
         None,
     ),
     Stays(
-        "joined along an old axis, cut to one less", both("axis = 1, keepdims = 0", "axis = 0", y="float[p] y"), None
+        "joined along an old axis, cut to one less",
+        both("axis = 1, keepdims = 0", "axis = 0", y="float[p] y"),
+        None,
     ),
     Stays(
         "joined along an axis of an unknown rank",
@@ -124,7 +151,9 @@ STAYS = [
         both("axis = 1", "axis = 1")
         .replace("} }", "}")
         .replace(" }", " n = SequenceAt (s, i) }")
-        .replace("x) => (float[p,q] y) <int64", "x, int64 i) => (float[p,q] y, float[p,q] n) <int64"),
+        .replace(
+            "x) => (float[p,q] y) <int64", "x, int64 i) => (float[p,q] y, float[p,q] n) <int64"
+        ),
         "an interior value is used elsewhere",
     ),
 ]
@@ -139,14 +168,20 @@ FIRES = [
         )
         for name, text in {
             "of 1": length(),
-            "of 1 each, without the axis": length(attributes="axis = -1, keepdims = 0").replace("[p,q] y", "[p] y"),
+            "of 1 each, without the axis": length(attributes="axis = -1, keepdims = 0").replace(
+                "[p,q] y", "[p] y"
+            ),
             "of one size": length(", three"),
             "of several": length(", parts"),
             "of several along an open axis": length(", parts", "float[N,M] x"),
             "of as many computed sizes": length(", c").replace("{ j", "{ c = Identity (parts) j"),
         }.items()
     ),
-    Fires("the number of nothing", graph("s = SequenceEmpty () y = SequenceLength (s)", y="int64 y"), []),
+    Fires(
+        "the number of nothing",
+        graph("s = SequenceEmpty () y = SequenceLength (s)", y="int64 y"),
+        [],
+    ),
     Fires(
         "all of many columns",
         graph(COLUMNS.format("last"), "float[N,2] x", y="float[p] y"),
@@ -157,14 +192,25 @@ FIRES = [
         graph(COLUMNS.format("k2"), "float[5,4] x", y="float[p] y"),
         ["Gather", "Gather", "Sub"],
     ),
-    Fires("some of many long rows", graph(COLUMNS.format("k2"), "float[N,4,8] x"), ["Gather", "Gather", "Sub"]),
+    Fires(
+        "some of many long rows",
+        graph(COLUMNS.format("k2"), "float[N,4,8] x"),
+        ["Gather", "Gather", "Sub"],
+    ),
     Fires("one of many columns", split("k2", keepdims=0, y="float[p] y"), ["Slice", "Squeeze"]),
     Fires("the second", graph(f"{MADE} t = SequenceAt (s, k1) y = Neg (t)", more=TWO), ["Neg"]),
     Fires("the last", graph(f"{MADE} t = SequenceAt (s, last) y = Neg (t)", more=TWO), ["Neg"]),
-    Fires("both", graph(f"{MADE} t = SequenceAt (s, k0) u = SequenceAt (s, k1) y = Sub (t, u)", more=TWO), ["Sub"], 2),
+    Fires(
+        "both",
+        graph(f"{MADE} t = SequenceAt (s, k0) u = SequenceAt (s, k1) y = Sub (t, u)", more=TWO),
+        ["Sub"],
+        2,
+    ),
     Fires(
         "integers",
-        graph(f"{MADE} t = SequenceAt (s, k0) y = Neg (t)", "int64[N] x", "int64[p] y", ", int64[M] z"),
+        graph(
+            f"{MADE} t = SequenceAt (s, k0) y = Neg (t)", "int64[N] x", "int64[p] y", ", int64[M] z"
+        ),
         ["Neg"],
     ),
     Fires(
@@ -184,8 +230,16 @@ FIRES = [
         ["SequenceConstruct", "SequenceAt"],
     ),
     Fires("a piece for each", split("k2"), ["Slice"]),
-    Fires("a piece for each, without its axis", split("k2", keepdims=0, x="float[5,4] x", y="float[p] y"), ["Gather"]),
-    Fires("the last one, without its axis", split("last", keepdims=0, x="float[5,4] x", y="float[p] y"), ["Gather"]),
+    Fires(
+        "a piece for each, without its axis",
+        split("k2", keepdims=0, x="float[5,4] x", y="float[p] y"),
+        ["Gather"],
+    ),
+    Fires(
+        "the last one, without its axis",
+        split("last", keepdims=0, x="float[5,4] x", y="float[p] y"),
+        ["Gather"],
+    ),
     Fires(
         "all pieces",
         graph(
@@ -196,14 +250,22 @@ FIRES = [
     ),
     Fires(
         "all pieces, opset 12",
-        graph("s = SplitToSequence <axis = 1> (x, k2) a = SequenceAt (s, k0) b = SequenceAt (s, k1) y = Sub (a, b)"),
+        graph(
+            "s = SplitToSequence <axis = 1> (x, k2) a = SequenceAt (s, k0) b = SequenceAt (s, k1) y = Sub (a, b)"
+        ),
         ["Split", "Sub"],
         opset=12,
     ),
-    Fires("of an unknown number, without its axis", split("k1", axis=0, keepdims=0, y="float[p] y"), ["Gather"]),
+    Fires(
+        "of an unknown number, without its axis",
+        split("k1", axis=0, keepdims=0, y="float[p] y"),
+        ["Gather"],
+    ),
     Fires("of an unknown number", split("k1", axis=0), ["Slice"]),
     Fires("pieces of two, the last", split("last", ", k2"), ["Slice"]),
-    Fires("pieces of two, the last being smaller", split("last", ", k2", x="float[N,5] x"), ["Slice"]),
+    Fires(
+        "pieces of two, the last being smaller", split("last", ", k2", x="float[N,5] x"), ["Slice"]
+    ),
     Fires(
         "pieces of two, of an unknown number",
         split("k1", ", k2", axis=0, x="float[N,4] x"),
@@ -212,16 +274,30 @@ FIRES = [
         zero_sizes=False,
     ),
     Fires("pieces of these sizes", split("k1", ", parts"), ["Slice"]),
-    Fires("pieces of these sizes, a negative axis", split("last", ", parts", axis=-1, keepdims=0), ["Slice"]),
+    Fires(
+        "pieces of these sizes, a negative axis",
+        split("last", ", parts", axis=-1, keepdims=0),
+        ["Slice"],
+    ),
     Fires("text", split("k1", x="string[N,4] x", y="string[p,q] y"), ["Slice"]),
     Fires(
         "two pieces",
-        graph("s = SplitToSequence <axis = 1> (x) a = SequenceAt (s, k1) b = SequenceAt (s, last) y = Sub (a, b)"),
+        graph(
+            "s = SplitToSequence <axis = 1> (x) a = SequenceAt (s, k1) b = SequenceAt (s, last) y = Sub (a, b)"
+        ),
         ["Slice", "Slice", "Sub"],
     ),
     Fires("cut and joined", both("axis = 1", "axis = -1"), ["Identity"]),
-    Fires("cut into these sizes and joined", both("axis = 1, keepdims = 0", "axis = 1", ", parts"), ["Identity"]),
-    Fires("cut and joined along a new axis", both("axis = 1, keepdims = 0", "axis = 1, new_axis = 1"), ["Identity"]),
+    Fires(
+        "cut into these sizes and joined",
+        both("axis = 1, keepdims = 0", "axis = 1", ", parts"),
+        ["Identity"],
+    ),
+    Fires(
+        "cut and joined along a new axis",
+        both("axis = 1, keepdims = 0", "axis = 1, new_axis = 1"),
+        ["Identity"],
+    ),
 ]
 
 test_stays, test_fires = tables("SequenceEliminationPass", STAYS, FIRES)

@@ -2,12 +2,23 @@ from harness import Fires, Stays, tables
 
 ONE = ", ".join(
     f"int64[1] {name} = {{{number}}}"
-    for name, number in (("zero", 0), ("one", 1), ("two", 2), ("minus", -1), ("four", 4), ("eight", 8))
+    for name, number in (
+        ("zero", 0),
+        ("one", 1),
+        ("two", 2),
+        ("minus", -1),
+        ("four", 4),
+        ("eight", 8),
+    )
 )
 
 
 def graph(
-    shape: str, last: str = "y = Reshape (x, t)", x: str = "float[N,S,8] x", more: str = "", y: str = "a,b,c,d"
+    shape: str,
+    last: str = "y = Reshape (x, t)",
+    x: str = "float[N,S,8] x",
+    more: str = "",
+    y: str = "a,b,c,d",
 ) -> str:
     return f"""agraph ({x}{more}) => (float[{y}] y) <{ONE}, int64 i = {{0}}, int64 j = {{1}}> {{
         s = Shape (x) {shape} {last} }}"""
@@ -15,7 +26,11 @@ def graph(
 
 HEADS = "n = Gather (s, i) n1 = Unsqueeze (n, zero) m = Gather (s, j) m1 = Unsqueeze (m, zero)"
 STAYS = [
-    Stays("two dimensions at other places", graph(f"{HEADS} t = Concat <axis = 0> (m1, n1, eight)", y="a,b,c"), None),
+    Stays(
+        "two dimensions at other places",
+        graph(f"{HEADS} t = Concat <axis = 0> (m1, n1, eight)", y="a,b,c"),
+        None,
+    ),
     Stays(
         "a dimension of another value",
         graph(
@@ -25,10 +40,18 @@ STAYS = [
         ),
         None,
     ),
-    Stays("a symbol beside −1", graph("n1 = Gather (s, one) t = Concat <axis = 0> (n1, minus)", y="a,b"), None),
+    Stays(
+        "a symbol beside −1",
+        graph("n1 = Gather (s, one) t = Concat <axis = 0> (n1, minus)", y="a,b"),
+        None,
+    ),
     Stays(
         "allowzero, a dimension that is not the one of x",
-        graph(f"{HEADS} t = Concat <axis = 0> (n1, eight, m1)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
+        graph(
+            f"{HEADS} t = Concat <axis = 0> (n1, eight, m1)",
+            "y = Reshape <allowzero = 1> (x, t)",
+            y="a,b,c",
+        ),
         None,
     ),
     Stays(
@@ -62,12 +85,20 @@ STAYS = [
 FIRES = [
     Fires(
         "allowzero, dimensions of x at their places, as torch exports it",
-        graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, two, four)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c,d"),
+        graph(
+            f"{HEADS} t = Concat <axis = 0> (n1, m1, two, four)",
+            "y = Reshape <allowzero = 1> (x, t)",
+            y="a,b,c,d",
+        ),
         ["Reshape"],
     ),
     Fires(
         "allowzero and a written −1",
-        graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, minus)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
+        graph(
+            f"{HEADS} t = Concat <axis = 0> (n1, m1, minus)",
+            "y = Reshape <allowzero = 1> (x, t)",
+            y="a,b,c",
+        ),
         ["Reshape"],
         zero_sizes=False,  # a −1 beside a 0 is not valid with allowzero, though onnxruntime takes it
     ),
@@ -83,11 +114,23 @@ FIRES = [
     Fires("heads", graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, two, four)"), ["Reshape"]),
     Fires(
         "a dimension at another place",
-        graph("n1 = Gather (s, one) t = Concat <axis = 0> (n1, two, four)", x="float[1,S,8] x", y="a,b,c"),
+        graph(
+            "n1 = Gather (s, one) t = Concat <axis = 0> (n1, two, four)",
+            x="float[1,S,8] x",
+            y="a,b,c",
+        ),
         ["Reshape"],
     ),
-    Fires("a slice", graph("p = Slice (s, zero, two) t = Concat <axis = 0> (p, two, four)"), ["Reshape"]),
-    Fires("beside −1", graph("n1 = Gather (s, zero) t = Concat <axis = 0> (n1, minus)", y="a,b"), ["Reshape"]),
+    Fires(
+        "a slice",
+        graph("p = Slice (s, zero, two) t = Concat <axis = 0> (p, two, four)"),
+        ["Reshape"],
+    ),
+    Fires(
+        "beside −1",
+        graph("n1 = Gather (s, zero) t = Concat <axis = 0> (n1, minus)", y="a,b"),
+        ["Reshape"],
+    ),
     Fires(
         "cast on the way",
         graph(
@@ -99,7 +142,9 @@ FIRES = [
     Fires(
         "of an equal symbol",
         graph(
-            "z1 = Shape (z) n1 = Gather (z1, zero) t = Concat <axis = 0> (n1, minus)", more=", float[N,3] z", y="a,b"
+            "z1 = Shape (z) n1 = Gather (z1, zero) t = Concat <axis = 0> (n1, minus)",
+            more=", float[N,3] z",
+            y="a,b",
         ),
         ["Shape", "Reshape"],
     ),

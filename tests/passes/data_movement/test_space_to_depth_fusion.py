@@ -46,7 +46,9 @@ WEIGHTS = ", float[5,12,3,3] K, float[5] B"
 GATHERED = "int64[4] i = {1,0,3,2}, float[2,4,1,1] K"
 
 
-def channels(index: str = "i", body: str = "y = Conv (b, K)", constants: str = GATHERED, more: str = "") -> str:
+def channels(
+    index: str = "i", body: str = "y = Conv (b, K)", constants: str = GATHERED, more: str = ""
+) -> str:
     return (
         f"agraph (float[N,1,4,6] x) => (float[A,B,C,D] y{more}) <{constants}> "
         f"{{ a = SpaceToDepth <blocksize = 2> (x) b = Gather <axis = 1> (a, {index}) {body} }}"
@@ -62,7 +64,9 @@ STAYS = [
     ),
     Stays(
         "groups of channels",
-        channels(body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"),
+        channels(
+            body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"
+        ),
         "the Gather is not a reordering of the channels",
     ),
     Stays("another order", blocks("[0, 1, 3, 2, 5, 4]"), None),
@@ -73,7 +77,11 @@ STAYS = [
     ),
     Stays("other images before", blocks(x="float[2,3,10,8] x"), UNKNOWN),
     Stays("other images behind", blocks(together="{2, 12, 5, 4}"), UNKNOWN),
-    Stays("used in between", blocks(more=", float[E,F,G,H,I,J] b"), "an interior value is a graph output"),
+    Stays(
+        "used in between",
+        blocks(more=", float[E,F,G,H,I,J] b"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "elements without a kernel",
         blocks().replace("float[", "int16["),
@@ -82,25 +90,42 @@ STAYS = [
     Stays("a piece twice", focus("p, q, r, p"), None),
     Stays("a piece is missing", focus("p, q, r"), None),
     Stays("along another axis", focus(axis=0), None),
-    Stays("a piece that ends early", focus(body=f"{ROWS} {PIECES}".replace("r1, n1, far", "r1, n1, n8")), None),
-    Stays("another step", focus(body=f"{ROWS} {PIECES}".replace("far, n3, n2", "far, n3, n3")), None),
+    Stays(
+        "a piece that ends early",
+        focus(body=f"{ROWS} {PIECES}".replace("r1, n1, far", "r1, n1, n8")),
+        None,
+    ),
+    Stays(
+        "another step", focus(body=f"{ROWS} {PIECES}".replace("far, n3, n2", "far, n3, n3")), None
+    ),
     Stays(
         "of two values",
         focus(
-            x="float[N,3,H,W] x, float[N,3,H,W] w", body=f"{ROWS} {PIECES}".replace("r1 = Slice (x", "r1 = Slice (w")
+            x="float[N,3,H,W] x, float[N,3,H,W] w",
+            body=f"{ROWS} {PIECES}".replace("r1 = Slice (x", "r1 = Slice (w"),
         ),
         None,
     ),
     Stays(
-        "the same axis twice", focus(body=f"{ROWS} {PIECES}".replace("n3, n2", "n2, n2"), x="float[N,3,8,W] x"), None
+        "the same axis twice",
+        focus(body=f"{ROWS} {PIECES}".replace("n3, n2", "n2, n2"), x="float[N,3,8,W] x"),
+        None,
     ),
     Stays(
         "bounds from outside",
         focus(x="float[N,3,H,W] x, int64[1] k", body=f"{ROWS} {PIECES}".replace("r1, n1", "r1, k")),
         None,
     ),
-    Stays("a piece is used elsewhere", focus(more=", float[E,F,G,H] s"), "an interior value is a graph output"),
-    Stays("channels that are not counted", focus(x="float[N,M,H,W] x"), "the number of channels is unknown"),
+    Stays(
+        "a piece is used elsewhere",
+        focus(more=", float[E,F,G,H] s"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "channels that are not counted",
+        focus(x="float[N,M,H,W] x"),
+        "the number of channels is unknown",
+    ),
     Stays(
         "a subgraph uses a piece",
         seen_by_subgraph(focus(x="float[2,3,4,4] x"), "p", "float[2,3,2,2]"),
@@ -113,7 +138,9 @@ STAYS = [
     ),
     Stays(
         "groups",
-        channels(body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"),
+        channels(
+            body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"
+        ),
         "the Gather is not a reordering of the channels",
     ),
     Stays(
@@ -135,7 +162,11 @@ STAYS = [
 FIRES = [
     Fires("blocks", blocks(), ["SpaceToDepth"]),
     *[
-        Fires(f"blocks, a dynamic batch, written {n}", blocks(x="float[N,3,8,10] x", n=n), ["SpaceToDepth"])
+        Fires(
+            f"blocks, a dynamic batch, written {n}",
+            blocks(x="float[N,3,8,10] x", n=n),
+            ["SpaceToDepth"],
+        )
         for n in ("-1", "0")
     ],
     Fires("PixelUnshuffle", blocks("[0, 1, 3, 5, 2, 4]"), ["SpaceToDepth", "Gather"]),
@@ -145,10 +176,20 @@ FIRES = [
         ["SpaceToDepth", "Gather"],
     ),
     Fires("YOLOv5", focus(), ["SpaceToDepth", "Gather"], sizes=EVEN),
-    Fires("YOLOX", focus("p, q, r, s", body=f"{ROWS} {PIECES}"), ["SpaceToDepth", "Gather"], sizes=EVEN),
+    Fires(
+        "YOLOX",
+        focus("p, q, r, s", body=f"{ROWS} {PIECES}"),
+        ["SpaceToDepth", "Gather"],
+        sizes=EVEN,
+    ),
     Fires("in the order of the operator", focus("p, r, q, s"), ["SpaceToDepth"], sizes=EVEN),
     Fires("sizes that are known", focus("p, r, q, s", x="float[N,3,4,6] x"), ["SpaceToDepth"]),
-    Fires("both axes at once", focus(body=MERGED, constants=f", {TWO}"), ["SpaceToDepth", "Gather"], sizes=EVEN),
+    Fires(
+        "both axes at once",
+        focus(body=MERGED, constants=f", {TWO}"),
+        ["SpaceToDepth", "Gather"],
+        sizes=EVEN,
+    ),
     Fires(
         "Focus before a Conv",
         focus(then=CONV, constants=WEIGHTS),

@@ -17,7 +17,11 @@ STAYS = [
     Stays("a piece twice", graph("Concat <axis = 1> (p, q, q)"), None),
     Stays(
         "not all pieces",
-        graph("Concat <axis = 1> (p, q)", "p, q, s = Split <axis = 1, num_outputs = 3> (r)", "float[N,6] x"),
+        graph(
+            "Concat <axis = 1> (p, q)",
+            "p, q, s = Split <axis = 1, num_outputs = 3> (r)",
+            "float[N,6] x",
+        ),
         None,
     ),
     Stays(
@@ -27,14 +31,22 @@ STAYS = [
     ),
     Stays(
         "another axis, unequal pieces",
-        graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 1, num_outputs = 2> (r)", "float[N,4] x")
+        graph(
+            "Concat <axis = 0> (p, q)",
+            "p, q = Split <axis = 1, num_outputs = 2> (r)",
+            "float[N,4] x",
+        )
         .replace("num_outputs = 2> (r)", "num_outputs = 2> (r)")
         .replace("float[N,4] x", "float[N,M] x"),
         "the pieces are not known to be equal",
     ),
     Stays(
         "another axis, two unknown dimensions",
-        graph("Concat <axis = 1> (p, q)", "p, q = Split <axis = 2, num_outputs = 2> (r)", "float[N,M,4] x"),
+        graph(
+            "Concat <axis = 1> (p, q)",
+            "p, q = Split <axis = 2, num_outputs = 2> (r)",
+            "float[N,M,4] x",
+        ),
         "more than one dimension is unknown",
     ),
     Stays(
@@ -54,9 +66,9 @@ STAYS = [
     ),
     Stays(
         "another axis, sizes from outside",
-        graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 1> (r, s)", "float[N,4] x, int64[2] s").replace(
-            "[a,b,c] y", "[a,b] y"
-        ),
+        graph(
+            "Concat <axis = 0> (p, q)", "p, q = Split <axis = 1> (r, s)", "float[N,4] x, int64[2] s"
+        ).replace("[a,b,c] y", "[a,b] y"),
         "the pieces are not known to be equal",
     ),
     Stays(
@@ -115,14 +127,22 @@ FIRES = [
     Fires("a negative axis", graph("Concat <axis = -1> (p, q)"), ["Relu", "Neg"]),
     Fires(
         "unequal pieces of the same axis",
-        graph("Concat <axis = 1> (p, q)", "p, q = Split <axis = 1, num_outputs = 2> (r)", "float[N,5] x"),
+        graph(
+            "Concat <axis = 1> (p, q)",
+            "p, q = Split <axis = 1, num_outputs = 2> (r)",
+            "float[N,5] x",
+        ),
         ["Relu", "Neg"],
     ),
     Fires("the batch", graph("Concat <axis = 0> (p, q)"), MOVED),
     Fires("to a later axis", graph("Concat <axis = 2> (p, q)", x="float[N,4,3] x"), MOVED),
     Fires(
         "to an earlier axis",
-        graph("Concat <axis = 1> (p, q)", "p, q = Split <axis = 3, num_outputs = 2> (r)", "float[N,3,5,4] x"),
+        graph(
+            "Concat <axis = 1> (p, q)",
+            "p, q = Split <axis = 3, num_outputs = 2> (r)",
+            "float[N,3,5,4] x",
+        ),
         MOVED,
     ),
     Fires(
@@ -133,13 +153,25 @@ FIRES = [
     ),
     Fires(
         "from and to the unknown dimension",
-        graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 2, num_outputs = 2> (r)", "float[N,3,4] x"),
+        graph(
+            "Concat <axis = 0> (p, q)",
+            "p, q = Split <axis = 2, num_outputs = 2> (r)",
+            "float[N,3,4] x",
+        ),
         MOVED,
     ),
-    Fires("the batch, dynamic", graph("Concat <axis = 0> (p, q)", x="float[N,4] x"), MOVED, sizes={"N": 1}),
+    Fires(
+        "the batch, dynamic",
+        graph("Concat <axis = 0> (p, q)", x="float[N,4] x"),
+        MOVED,
+        sizes={"N": 1},
+    ),
     Fires(
         "sizes written out",
-        graph("Concat <axis = 0> (p, q)", "k = Constant <value_ints = [2, 2]> () p, q = Split <axis = 1> (r, k)"),
+        graph(
+            "Concat <axis = 0> (p, q)",
+            "k = Constant <value_ints = [2, 2]> () p, q = Split <axis = 1> (r, k)",
+        ),
         MOVED,
     ),
     Fires(
@@ -165,7 +197,9 @@ FIRES = [
         ["Shape", "Abs", "Reshape", "Neg"],
     ),
     Fires(
-        "one piece, another axis", graph("Concat <axis = 0> (p)", "p = Split <axis = 1, num_outputs = 1> (r)"), MOVED
+        "one piece, another axis",
+        graph("Concat <axis = 0> (p)", "p = Split <axis = 1, num_outputs = 1> (r)"),
+        MOVED,
     ),
     Fires(
         "strings",
@@ -190,7 +224,12 @@ FIRES = [
         }""",
         ["Relu"],
     ),
-    Fires("opset 13", graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 1> (r)"), MOVED, opset=13),
+    Fires(
+        "opset 13",
+        graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 1> (r)"),
+        MOVED,
+        opset=13,
+    ),
     Fires(
         "opset 7, IR version 3",
         graph("Concat <axis = 0> (p, q)", "p, q = Split <axis = 1> (r)"),

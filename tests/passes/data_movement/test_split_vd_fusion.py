@@ -82,7 +82,10 @@ STAYS = [
     ),
     Stays(
         "two Splits of one piece",
-        graph(more="d, e = Split <axis = 1> (q, t)", outputs="float[N,a] p, float[N,b] u, float[N,c] e"),
+        graph(
+            more="d, e = Split <axis = 1> (q, t)",
+            outputs="float[N,a] p, float[N,b] u, float[N,c] e",
+        ),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -120,7 +123,9 @@ STAYS = [
         "the sizes are not known before the model runs",
         valid=False,
     ),
-    Stays("something between them", graph(inner="k = Neg (q) u, v = Split <axis = 1> (k, t)"), None),
+    Stays(
+        "something between them", graph(inner="k = Neg (q) u, v = Split <axis = 1> (k, t)"), None
+    ),
     Stays(
         "axes from the back of an unknown rank",
         """agraph (float[M] x, int64[K] k) => (float[a,b] p, float[c,d] u, float[e,f] v)
@@ -186,7 +191,10 @@ FIRES = [
     Fires(
         "opset 13, equal pieces",
         graph(
-            "p, q = Split <axis = 1> (x)", "u, v = Split <axis = 1> (q)", "int64 unused = {0}", inputs="float[N,8] x"
+            "p, q = Split <axis = 1> (x)",
+            "u, v = Split <axis = 1> (q)",
+            "int64 unused = {0}",
+            inputs="float[N,8] x",
         ),
         ["Split"],
         opset=13,
@@ -243,7 +251,10 @@ FIRES = [
     Fires(
         "opset 7, IR version 3",
         graph(
-            "p, q = Split <axis = 1> (x)", "u, v = Split <axis = 1> (q)", "int64 unused = {0}", inputs="float[N,8] x"
+            "p, q = Split <axis = 1> (x)",
+            "u, v = Split <axis = 1> (q)",
+            "int64 unused = {0}",
+            inputs="float[N,8] x",
         ),
         ["Split"],
         opset=7,

@@ -22,28 +22,44 @@ STAYS = [
     ),
     Stays(
         "the end is left out",
-        graph("p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", out="float[N,2,3] p, float[N,3,3] q"),
+        graph(
+            "p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", out="float[N,2,3] p, float[N,3,3] q"
+        ),
         None,
     ),
     Stays(
         "something is left out",
-        graph("p = Slice (x, z, a, ax) r = Slice (x, b, e, ax)", out="float[N,2,3] p, float[N,1,3] r"),
+        graph(
+            "p = Slice (x, z, a, ax) r = Slice (x, b, e, ax)", out="float[N,2,3] p, float[N,1,3] r"
+        ),
         None,
     ),
     Stays(
         "an overlap",
-        graph("p = Slice (x, z, a, ax) q = Slice (x, one, e, ax)", out="float[N,2,3] p, float[N,5,3] q"),
+        graph(
+            "p = Slice (x, z, a, ax) q = Slice (x, one, e, ax)",
+            out="float[N,2,3] p, float[N,5,3] q",
+        ),
         None,
     ),
-    Stays("an unknown size", graph(x="float[N,M,3] x", out="float[N,2,3] p, float[N,K,3] q, float[N,1,3] r"), None),
+    Stays(
+        "an unknown size",
+        graph(x="float[N,M,3] x", out="float[N,2,3] p, float[N,K,3] q, float[N,1,3] r"),
+        None,
+    ),
     Stays(
         "steps",
-        graph("p = Slice (x, z, e, ax, two) q = Slice (x, one, e, ax, two)", out="float[N,3,3] p, float[N,3,3] q"),
+        graph(
+            "p = Slice (x, z, e, ax, two) q = Slice (x, one, e, ax, two)",
+            out="float[N,3,3] p, float[N,3,3] q",
+        ),
         None,
     ),
     Stays(
         "different axes",
-        graph("p = Slice (x, z, a, ax) q = Slice (x, a, e, two)", out="float[N,2,3] p, float[N,6,1] q"),
+        graph(
+            "p = Slice (x, z, a, ax) q = Slice (x, a, e, two)", out="float[N,2,3] p, float[N,6,1] q"
+        ),
         None,
     ),
     Stays("one Slice of everything", graph("p = Slice (x, z, e, ax)", out="float[N,6,3] p"), None),

@@ -3,7 +3,9 @@ from harness import Fires, Stays, tables
 CONSTANTS = "int64[1] n0 = {0}, int64[1] n1 = {1}, int64[1] n2 = {2}, int64[1] n3 = {3}, int64[1] n5 = {5}, int64[1] n9 = {9}, int64[1] last = {-1}"
 
 
-def graph(body: str, x: str = "float[N,6,5] x", y: str = "float[A,B,C] y", constants: str = CONSTANTS) -> str:
+def graph(
+    body: str, x: str = "float[N,6,5] x", y: str = "float[A,B,C] y", constants: str = CONSTANTS
+) -> str:
     return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
 
 
@@ -12,7 +14,9 @@ STAYS = [
     Stays(
         "a joined value that may be empty",
         graph(
-            "c = Concat <axis = 1> (a, b) y = Slice (c, n0, n2, n1)", x="float[N,2] a, float[M,4] b", y="float[A,B] y"
+            "c = Concat <axis = 1> (a, b) y = Slice (c, n0, n2, n1)",
+            x="float[N,2] a, float[M,4] b",
+            y="float[A,B] y",
         ),
         "one of the joined values may be empty, which onnxruntime overlooks",
     ),
@@ -33,7 +37,10 @@ STAYS = [
     ),
     Stays(
         "the first one is used elsewhere",
-        graph("a = Slice (x, n1, n5, n1) y = Slice (a, n1, n2, n2)", y="float[A,B,C] y, float[N,4,5] a"),
+        graph(
+            "a = Slice (x, n1, n5, n1) y = Slice (a, n1, n2, n2)",
+            y="float[A,B,C] y, float[N,4,5] a",
+        ),
         "an interior value is a graph output",
     ),
     Stays(
@@ -54,7 +61,9 @@ STAYS = [
     Stays(
         "unknown sizes",
         graph(
-            "c = Concat <axis = 1> (a, b) y = Slice (c, n2, n3, n1)", x="float[N,A] a, float[N,4] b", y="float[N,1] y"
+            "c = Concat <axis = 1> (a, b) y = Slice (c, n2, n3, n1)",
+            x="float[N,A] a, float[N,4] b",
+            y="float[N,1] y",
         ),
         "the sizes are not known before the model runs",
     ),
@@ -62,9 +71,17 @@ STAYS = [
 
 FIRES = [
     Fires("two axes", graph("a = Slice (x, n1, n5, n1) y = Slice (a, last, n9, n2)"), ["Slice"]),
-    Fires("two axes with steps", graph("a = Slice (x, n1, n5, n1, n2) y = Slice (a, n0, n9, n2, n2)"), ["Slice"]),
+    Fires(
+        "two axes with steps",
+        graph("a = Slice (x, n1, n5, n1, n2) y = Slice (a, n0, n9, n2, n2)"),
+        ["Slice"],
+    ),
     Fires("one axis", graph("a = Slice (x, n1, n5, n1) y = Slice (a, n2, n3, n1)"), ["Slice"]),
-    Fires("one axis, beyond the end", graph("a = Slice (x, n2, n9, n1) y = Slice (a, n1, n9, n1)"), ["Slice"]),
+    Fires(
+        "one axis, beyond the end",
+        graph("a = Slice (x, n2, n9, n1) y = Slice (a, n1, n9, n1)"),
+        ["Slice"],
+    ),
     Fires(
         "one axis, beyond all numbers",
         graph(
@@ -73,10 +90,15 @@ FIRES = [
         ),
         ["Slice"],
     ),
-    Fires("one axis, empty", graph("a = Slice (x, n1, n3, n1) y = Slice (a, n5, n9, n1)"), ["Slice"]),
+    Fires(
+        "one axis, empty", graph("a = Slice (x, n1, n3, n1) y = Slice (a, n5, n9, n1)"), ["Slice"]
+    ),
     Fires(
         "axes from the end and from the front",
-        graph("a = Slice (x, n1, n5, n1) y = Slice (a, n0, n2, m)", constants=CONSTANTS + ", int64[1] m = {-2}"),
+        graph(
+            "a = Slice (x, n1, n5, n1) y = Slice (a, n0, n2, m)",
+            constants=CONSTANTS + ", int64[1] m = {-2}",
+        ),
         ["Slice"],
     ),
     Fires(
@@ -87,12 +109,18 @@ FIRES = [
     ),
     Fires(
         "one of the joined values",
-        graph("c = Concat <axis = 1> (a, b) d = Slice (c, n0, n2, n1) y = Neg (d)", x=CONCAT, y="float[N,2] y"),
+        graph(
+            "c = Concat <axis = 1> (a, b) d = Slice (c, n0, n2, n1) y = Neg (d)",
+            x=CONCAT,
+            y="float[N,2] y",
+        ),
         ["Neg"],
     ),
     Fires(
         "a piece of one of them",
-        graph("c = Concat <axis = -1> (a, b) y = Slice (c, n3, n5, n1)", x=CONCAT, y="float[N,2] y"),
+        graph(
+            "c = Concat <axis = -1> (a, b) y = Slice (c, n3, n5, n1)", x=CONCAT, y="float[N,2] y"
+        ),
         ["Slice"],
     ),
 ]

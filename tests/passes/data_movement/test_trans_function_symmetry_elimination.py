@@ -6,7 +6,12 @@ FLOOR = "Floor follows, which decides by the last bit"
 TWO = "float[2,3,N] x, float[2,3,N] w"
 
 
-def sunk(body: str, x: str = "float[2,3,N] x", y: str = "float[A,B,C] y", constants: str = "float k = {2}") -> str:
+def sunk(
+    body: str,
+    x: str = "float[2,3,N] x",
+    y: str = "float[A,B,C] y",
+    constants: str = "float k = {2}",
+) -> str:
     return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
 
 

@@ -21,12 +21,21 @@ S = "int64[2] s = {6, 4}, int64[3] t = {3, 2, 4}"
 BACK = "Transpose <perm = [2, 0, 1]>"
 
 
-def sunk(body: str, x: str = "float[2,3,N] x", y: str = "float[A,B,C] y", constants: str = "float k = {2}") -> str:
+def sunk(
+    body: str,
+    x: str = "float[2,3,N] x",
+    y: str = "float[A,B,C] y",
+    constants: str = "float k = {2}",
+) -> str:
     return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
 
 
 def grouped(
-    x: str = "2,3,N,5", joint: str = "-1,N,5", turn: str = "0,2,1", parted: str = "2,3,5,N", more: str = ""
+    x: str = "2,3,N,5",
+    joint: str = "-1,N,5",
+    turn: str = "0,2,1",
+    parted: str = "2,3,5,N",
+    more: str = "",
 ) -> str:
     """Reshape, Transpose, Reshape, where N is made of the shape of x."""
     rank = parted.count(",") + 1
@@ -35,7 +44,9 @@ def grouped(
     constants, body = ["int64[1] i = {2}"], "n = Shape (x) N = Gather (n, i)"
     for name, texts in numbers.items():
         given = [f"{name}{k}" if text != "N" else "N" for k, text in enumerate(texts)]
-        constants += [f"int64[1] {g} = {{{text}}}" for g, text in zip(given, texts, strict=True) if g != "N"]
+        constants += [
+            f"int64[1] {g} = {{{text}}}" for g, text in zip(given, texts, strict=True) if g != "N"
+        ]
         body += f" {name} = Concat <axis = 0> ({', '.join(given)})"
     body += f" a = Reshape (x, s) b = Transpose <perm = [{turn}]> (a) y = Reshape (b, t)"
     return f"agraph (float[{x}] x) => ({outputs}{more}) <{', '.join(constants)}> {{ {body} }}"
@@ -45,9 +56,14 @@ NOT_PARTED = "the axes are not known to be joined and parted again"
 SCALES = "float s = {0.5}, uint8 z = {3}, float[4] p = {1, 0.5, 2, 0.25}, uint8[4] v = {3, 4, 5, 6}, float[1] o = {0.5}"
 
 
-def quantized(body: str, y: str = "float[N,2,3,4] y", constants: str = SCALES, more: str = "") -> str:
+def quantized(
+    body: str, y: str = "float[N,2,3,4] y", constants: str = SCALES, more: str = ""
+) -> str:
     """Transposes to channels last and back, and what is between them."""
-    first, last = "a = Transpose <perm = [0, 2, 3, 1]> (x)", "y = Transpose <perm = [0, 3, 1, 2]> (d)"
+    first, last = (
+        "a = Transpose <perm = [0, 2, 3, 1]> (x)",
+        "y = Transpose <perm = [0, 3, 1, 2]> (d)",
+    )
     return f"agraph (float[N,4,2,3] x{more}) => (float[N,4,2,3] y) <{constants}> {{ {first} {body} {last} }}"
 
 
@@ -57,7 +73,9 @@ UNKNOWN_SHAPE = "the shape or the axes are not known before the model runs"
 STAYS = [
     Stays(
         "a Flatten to unknown sizes",
-        graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[N,M,4] x", "p,q").replace("M,4", "M,K"),
+        graph(
+            "Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[N,M,4] x", "p,q"
+        ).replace("M,4", "M,K"),
         "neither size of the matrix is known, or one is 0",
     ),
     Stays(
@@ -67,7 +85,14 @@ STAYS = [
     ),
     Stays(
         "a Flatten, and what it takes is used elsewhere",
-        graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,3,4] x", "p,q", ", float[2,3,1,4] z"),
+        graph(
+            "Unsqueeze (a, t)",
+            "Flatten (b)",
+            "int64[1] t = {2}",
+            "float[2,3,4] x",
+            "p,q",
+            ", float[2,3,1,4] z",
+        ),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -82,14 +107,18 @@ STAYS = [
     Stays(
         "a scale for each place of axis 1, which no attribute says below opset 13",
         quantized(
-            "q = QuantizeLinear (a, r, u) d = DequantizeLinear (q, r, u)", constants="float[2] r, uint8[2] u = {0, 9}"
+            "q = QuantizeLinear (a, r, u) d = DequantizeLinear (q, r, u)",
+            constants="float[2] r, uint8[2] u = {0, 9}",
         ),
         None,
         opset=10,
     ),
     Stays(
         "quantized by itself",
-        quantized("q, s, z = DynamicQuantizeLinear (a) d = DequantizeLinear (q, s, z)", constants="float unused"),
+        quantized(
+            "q, s, z = DynamicQuantizeLinear (a) d = DequantizeLinear (q, s, z)",
+            constants="float unused",
+        ),
         None,
     ),
     Stays(
@@ -114,7 +143,9 @@ STAYS = [
     Stays(
         "a constant of a higher rank",
         sunk(
-            f"a = {TURN} (x) b = Add (a, k) y = Transpose (b)", y="float[A,B,C,D] y", constants="float[1,1,1,1] k = {2}"
+            f"a = {TURN} (x) b = Add (a, k) y = Transpose (b)",
+            y="float[A,B,C,D] y",
+            constants="float[1,1,1,1] k = {2}",
         ),
         None,
     ),
@@ -130,7 +161,9 @@ STAYS = [
     ),
     Stays(
         "one of two stays",
-        sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO, "float[A,B,C] y, float[D,E,F] a"),
+        sunk(
+            f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO, "float[A,B,C] y, float[D,E,F] a"
+        ),
         None,
     ),
     Stays("not elementwise", sunk(f"a = {TURN} (x) b = Softmax (a) y = {BACK} (b)"), None),
@@ -141,12 +174,20 @@ STAYS = [
         None,
     ),
     Stays("a function", sunk(f"a = {TURN} (x) b = Log (a) y = {BACK} (b)"), None),
-    Stays("a function and arithmetic", sunk(f"a = {TURN} (x) b = Exp (a) c = Neg (b) y = {BACK} (c)"), None),
+    Stays(
+        "a function and arithmetic",
+        sunk(f"a = {TURN} (x) b = Exp (a) c = Neg (b) y = {BACK} (c)"),
+        None,
+    ),
     Stays("the larger of zeros", sunk(f"a = {TURN} (x) b = Max (k, a) y = {BACK} (b)"), None),
     Stays("a value twice", sunk(f"a = {TURN} (x) y = Add (a, a)"), None),
     Stays("parted in another order", grouped(parted="3,2,5,N"), NOT_PARTED),
     Stays("parted into other axes", grouped(x="4,3,N,5", parted="2,6,5,N"), NOT_PARTED),
-    Stays("joined with another axis", grouped(x="2,6,N,5", joint="4,-1,5", turn="1,0,2", parted="N,2,6,5"), NOT_PARTED),
+    Stays(
+        "joined with another axis",
+        grouped(x="2,6,N,5", joint="4,-1,5", turn="1,0,2", parted="N,2,6,5"),
+        NOT_PARTED,
+    ),
     Stays(
         "joined with one of two in front",
         grouped(x="4,3,N,5", joint="2,-1,5", turn="1,0,2", parted="3,N,4,5"),
@@ -172,14 +213,20 @@ STAYS = [
             ("the result", "float[2,3,4,5] x, int64[n] t", "int64[3] s = {2,12,5}"),
         )
     ],
-    Stays("parted, not joined", grouped(x="6,5,N", joint="2,3,5,N", turn="2,0,1,3", parted="5,6,N"), NOT_PARTED),
+    Stays(
+        "parted, not joined",
+        grouped(x="6,5,N", joint="2,3,5,N", turn="2,0,1,3", parted="5,6,N"),
+        NOT_PARTED,
+    ),
     Stays(
         "joined, of an unknown shape",
         "agraph (float[A,B,C,D] x, int64[3] s) => (float[p,q,r,s] y) <int64[4] t = {2,3,5,4}> "
         "{ a = Reshape (x, s) b = Transpose <perm = [0,2,1]> (a) y = Reshape (b, t) }",
         NOT_PARTED,
     ),
-    Stays("joined and used", grouped(more=", float[u,v,w] a"), "an interior value is a graph output"),
+    Stays(
+        "joined and used", grouped(more=", float[u,v,w] a"), "an interior value is a graph output"
+    ),
     Stays(
         "used in between",
         graph(f"{TURN} (a)", f"{TURN} (b)", more=", float[u,v,w] z"),
@@ -194,8 +241,22 @@ STAYS = [
             valid=bool(x and y),
         )
         for name, x, first, second, y, more in (
-            ("an unknown one, with a rest", "N,6", "-1,4", ", int64[3] t = {0, 2, -1}", "p,q,r", ""),
-            ("one of two that may be empty", "N,K,4", "0,-1", ", int64[3] t = {0, 0, 1}", "p,q,r", ""),
+            (
+                "an unknown one, with a rest",
+                "N,6",
+                "-1,4",
+                ", int64[3] t = {0, 2, -1}",
+                "p,q,r",
+                "",
+            ),
+            (
+                "one of two that may be empty",
+                "N,K,4",
+                "0,-1",
+                ", int64[3] t = {0, 0, 1}",
+                "p,q,r",
+                "",
+            ),
             ("what an unknown rank has", "", "-1,4", ", int64[2] t = {0, -1}", "", ""),
             ("what comes from outside", "2,3,4", "6,4", "", "p,q,r", ", int64[3] t"),
             ("what comes from outside, of any length", "2,3,4", "6,4", "", "", ", int64[n] t"),
@@ -203,12 +264,24 @@ STAYS = [
     ],
     Stays(
         "other axes",
-        graph("Unsqueeze (a, s)", "Squeeze (b, t)", "int64[1] s = {0}, int64[1] t = {1}", "float[1,4] x", "p,q"),
+        graph(
+            "Unsqueeze (a, s)",
+            "Squeeze (b, t)",
+            "int64[1] s = {0}, int64[1] t = {1}",
+            "float[1,4] x",
+            "p,q",
+        ),
         "the axes differ",
     ),
     Stays(
         "negative axes of another tensor",
-        graph("Squeeze (a, s)", "Unsqueeze (b, t)", "int64[1] s = {-1}, int64[1] t = {0}", "float[4,1] x", "p,q"),
+        graph(
+            "Squeeze (a, s)",
+            "Unsqueeze (b, t)",
+            "int64[1] s = {-1}, int64[1] t = {0}",
+            "float[4,1] x",
+            "p,q",
+        ),
         "the axes differ",
     ),
     Stays(
@@ -303,20 +376,60 @@ FIRES = [
             ["Relu", "Reshape", "Neg"],
         )
         for name, constants, x, y in (
-            ("Unsqueeze behind", "int64[3] t = {-1, 2, 6}, int64[1] s = {3}", "float[N,3,4] x", "p,q,r,s"),
-            ("Unsqueeze in front", "int64[2] t = {-1, 6}, int64[2] s = {0, -2}", "float[N,3,4] x", "p,q,r,s"),
-            ("Unsqueeze of a scalar", "int64[0] t = {}, int64[2] s = {0, 1}", "float[1,1,1] x", "p,q"),
-            ("Unsqueeze behind what is copied", "int64[2] t = {0, -1}, int64[1] s = {1}", "float[N,3,4] x", "p,q,r"),
+            (
+                "Unsqueeze behind",
+                "int64[3] t = {-1, 2, 6}, int64[1] s = {3}",
+                "float[N,3,4] x",
+                "p,q,r,s",
+            ),
+            (
+                "Unsqueeze in front",
+                "int64[2] t = {-1, 6}, int64[2] s = {0, -2}",
+                "float[N,3,4] x",
+                "p,q,r,s",
+            ),
+            (
+                "Unsqueeze of a scalar",
+                "int64[0] t = {}, int64[2] s = {0, 1}",
+                "float[1,1,1] x",
+                "p,q",
+            ),
+            (
+                "Unsqueeze behind what is copied",
+                "int64[2] t = {0, -1}, int64[1] s = {1}",
+                "float[N,3,4] x",
+                "p,q,r",
+            ),
             (
                 "Unsqueeze before a known one that is copied",
                 "int64[2] t = {-1, 0}, int64[1] s = {0}",
                 "float[N,3,4] x",
                 "p,q,r",
             ),
-            ("Squeeze", "int64[4] t = {1, -1, 1, 6}, int64[2] s = {-2, 0}", "float[N,3,4] x", "p,q"),
-            ("Squeeze behind what is copied", "int64[3] t = {0, 1, -1}, int64[1] s = {1}", "float[N,3,4] x", "p,q"),
-            ("Squeeze of what is copied", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[1,N,4] x", "p"),
-            ("Squeeze of what is left", "int64[3] t = {3, -1, 4}, int64[1] s = {1}", "float[3,4] x", "p,q"),
+            (
+                "Squeeze",
+                "int64[4] t = {1, -1, 1, 6}, int64[2] s = {-2, 0}",
+                "float[N,3,4] x",
+                "p,q",
+            ),
+            (
+                "Squeeze behind what is copied",
+                "int64[3] t = {0, 1, -1}, int64[1] s = {1}",
+                "float[N,3,4] x",
+                "p,q",
+            ),
+            (
+                "Squeeze of what is copied",
+                "int64[2] t = {0, -1}, int64[1] s = {0}",
+                "float[1,N,4] x",
+                "p",
+            ),
+            (
+                "Squeeze of what is left",
+                "int64[3] t = {3, -1, 4}, int64[1] s = {1}",
+                "float[3,4] x",
+                "p,q",
+            ),
         )
     ],
     Fires(
@@ -331,19 +444,34 @@ FIRES = [
     ),
     Fires(
         "Reshape, Unsqueeze, opset 11",
-        graph("Reshape (a, t)", "Unsqueeze <axes = [1]> (b)", "int64[2] t = {-1, 4}", "float[N,3,4] x"),
+        graph(
+            "Reshape (a, t)", "Unsqueeze <axes = [1]> (b)", "int64[2] t = {-1, 4}", "float[N,3,4] x"
+        ),
         ["Relu", "Reshape", "Neg"],
         opset=11,
     ),
     Fires("back again", graph(f"{TURN} (a)", "Transpose <perm = [2, 0, 1]> (b)"), ["Relu", "Neg"]),
     Fires("further", graph(f"{TURN} (a)", f"{TURN} (b)"), ["Relu", "Transpose", "Neg"]),
     Fires("the default twice", graph("Transpose (a)", "Transpose (b)"), ["Relu", "Neg"]),
-    Fires("the default and another", graph("Transpose (a)", f"{TURN} (b)"), ["Relu", "Transpose", "Neg"]),
-    Fires("another and the default", graph(f"{TURN} (a)", "Transpose (b)"), ["Relu", "Transpose", "Neg"]),
+    Fires(
+        "the default and another",
+        graph("Transpose (a)", f"{TURN} (b)"),
+        ["Relu", "Transpose", "Neg"],
+    ),
+    Fires(
+        "another and the default",
+        graph(f"{TURN} (a)", "Transpose (b)"),
+        ["Relu", "Transpose", "Neg"],
+    ),
     Fires("two Reshapes", graph("Reshape (a, s)", "Reshape (b, t)", S), ["Relu", "Reshape", "Neg"]),
     Fires(
         "an open dimension",
-        graph("Reshape (a, s)", "Reshape (b, t)", "int64[2] s = {-1, 4}, int64[3] t = {4, -1, 3}", "float[N,3,4] x"),
+        graph(
+            "Reshape (a, s)",
+            "Reshape (b, t)",
+            "int64[2] s = {-1, 4}, int64[3] t = {4, -1, 3}",
+            "float[N,3,4] x",
+        ),
         ["Relu", "Reshape", "Neg"],
     ),
     *(
@@ -353,13 +481,29 @@ FIRES = [
             ["Relu", "Reshape", "Neg"],
         )
         for name, first, second, constants, x in [
-            ("Reshape", "Reshape (a, t)", "Flatten (b)", "int64[4] t = {-1, 12, 1, 1}", "float[N,3,4] x"),
-            ("Squeeze", "Squeeze (a, t)", "Flatten <axis = 2> (b)", "int64[1] t = {0}", "float[1,N,3,4] x"),
+            (
+                "Reshape",
+                "Reshape (a, t)",
+                "Flatten (b)",
+                "int64[4] t = {-1, 12, 1, 1}",
+                "float[N,3,4] x",
+            ),
+            (
+                "Squeeze",
+                "Squeeze (a, t)",
+                "Flatten <axis = 2> (b)",
+                "int64[1] t = {0}",
+                "float[1,N,3,4] x",
+            ),
             ("Unsqueeze", "Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,N,M] x"),
             ("Flatten", "Flatten (a)", "Flatten <axis = 0> (b)", "", "float[2,3,4] x"),
         ]
     ),
-    Fires("Flatten", graph("Flatten (a)", "Reshape (b, t)", "int64[3] t = {-1, 2, 6}"), ["Relu", "Reshape", "Neg"]),
+    Fires(
+        "Flatten",
+        graph("Flatten (a)", "Reshape (b, t)", "int64[3] t = {-1, 2, 6}"),
+        ["Relu", "Reshape", "Neg"],
+    ),
     Fires(
         "three",
         "agraph (float[2,6] x) => (float[a,b] y) <int64[2] s = {3,4}, int64[2] t = {4,3}, int64[2] u = {12,1}> "
@@ -374,7 +518,12 @@ FIRES = [
     ),
     Fires(
         "Unsqueeze of Squeeze",
-        graph("Squeeze (a, s)", "Unsqueeze (b, t)", "int64[1] s = {1}, int64[1] t = {-2}", "float[N,1,4] x"),
+        graph(
+            "Squeeze (a, s)",
+            "Unsqueeze (b, t)",
+            "int64[1] s = {1}, int64[1] t = {-2}",
+            "float[N,1,4] x",
+        ),
         ["Relu", "Neg"],
     ),
     Fires(
@@ -390,13 +539,23 @@ FIRES = [
     ),
     Fires(
         "Unsqueeze before what was one",
-        graph("Unsqueeze (a, s)", "Unsqueeze (b, t)", "int64[1] s = {0}, int64[1] t = {1}", "float[3,4] x", "p,q,r,s"),
+        graph(
+            "Unsqueeze (a, s)",
+            "Unsqueeze (b, t)",
+            "int64[1] s = {0}, int64[1] t = {1}",
+            "float[3,4] x",
+            "p,q,r,s",
+        ),
         ["Relu", "Unsqueeze", "Neg"],
     ),
     Fires(
         "Squeeze twice",
         graph(
-            "Squeeze (a, s)", "Squeeze (b, t)", "int64[1] s = {1}, int64[2] t = {0, -1}", "float[1,1,3,4,1] x", "p,q"
+            "Squeeze (a, s)",
+            "Squeeze (b, t)",
+            "int64[1] s = {1}, int64[2] t = {0, -1}",
+            "float[1,1,3,4,1] x",
+            "p,q",
         ),
         ["Relu", "Squeeze", "Neg"],
     ),
@@ -413,34 +572,60 @@ FIRES = [
         ["Transpose"],
     ),
     Fires("through Relu", sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)"), ["Relu"]),
-    Fires("through Relu, the default", sunk("a = Transpose (x) b = Relu (a) y = Transpose (b)"), ["Relu"]),
-    Fires("through Relu, further", sunk(f"a = {TURN} (x) b = Relu (a) y = {TURN} (b)"), ["Relu", "Transpose"]),
+    Fires(
+        "through Relu, the default",
+        sunk("a = Transpose (x) b = Relu (a) y = Transpose (b)"),
+        ["Relu"],
+    ),
+    Fires(
+        "through Relu, further",
+        sunk(f"a = {TURN} (x) b = Relu (a) y = {TURN} (b)"),
+        ["Relu", "Transpose"],
+    ),
     Fires(
         "the first one stays",
         sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)", y="float[A,B,C] y, float[D,E,F] a"),
         ["Transpose", "Relu"],
     ),
-    Fires("Clip and a scalar", sunk(f"a = {TURN} (x) b = Mul (k, a) c = Clip (b, k) y = {BACK} (c)"), ["Mul", "Clip"]),
+    Fires(
+        "Clip and a scalar",
+        sunk(f"a = {TURN} (x) b = Mul (k, a) c = Clip (b, k) y = {BACK} (c)"),
+        ["Mul", "Clip"],
+    ),
     Fires(
         "a constant of one element",
         sunk(f"a = {TURN} (x) b = Sub (k, a) y = {BACK} (b)", constants="float[1,1] k = {2}"),
         ["Sub"],
     ),
     Fires(
-        "a constant of one axis", sunk(f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)", constants="float[2] k"), ["Add"]
+        "a constant of one axis",
+        sunk(f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)", constants="float[2] k"),
+        ["Add"],
     ),
     Fires(
         "a constant of two axes",
-        sunk(f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)", "float[2,3,5] x", constants="float[5,2] k"),
+        sunk(
+            f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)",
+            "float[2,3,5] x",
+            constants="float[5,2] k",
+        ),
         ["Add"],
     ),
-    Fires("two into one", sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO), ["Add", "Transpose"]),
+    Fires(
+        "two into one",
+        sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO),
+        ["Add", "Transpose"],
+    ),
     Fires(
         "two broadcast into one",
         sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", "float[2,3,N] x, float[2,1,1] w"),
         ["Add", "Transpose"],
     ),
-    Fires("two into none", sunk(f"a = {TURN} (x) b = {TURN} (w) c = Add (a, b) y = {BACK} (c)", TWO), ["Add"]),
+    Fires(
+        "two into none",
+        sunk(f"a = {TURN} (x) b = {TURN} (w) c = Add (a, b) y = {BACK} (c)", TWO),
+        ["Add"],
+    ),
     Fires(
         "three into one",
         sunk(
@@ -449,7 +634,11 @@ FIRES = [
         ),
         ["Less", "Where", "Transpose"],
     ),
-    Fires("comparison", sunk(f"a = {TURN} (x) b = Greater (a, k) y = {BACK} (b)", y="bool[A,B,C] y"), ["Greater"]),
+    Fires(
+        "comparison",
+        sunk(f"a = {TURN} (x) b = Greater (a, k) y = {BACK} (b)", y="bool[A,B,C] y"),
+        ["Greater"],
+    ),
     Fires(
         "opset 11",
         graph("Squeeze <axes = [1]> (a)", "Unsqueeze <axes = [1]> (b)", x="float[N,1,4] x"),

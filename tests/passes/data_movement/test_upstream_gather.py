@@ -25,11 +25,21 @@ ATTENTION = "s = MatMul (q, k) t = Add (s, mask) p = Softmax (t) v = MatMul (p, 
 QKW = "float[N,4,16,32] q, float[N,4,32,16] k, float[N,4,16,32] w"
 
 STAYS = [
-    Stays("used elsewhere", graph(NORM + " z = Neg (v)", constants=GB, y="float[A,B] y, float[A,B,C] z"), None),
+    Stays(
+        "used elsewhere",
+        graph(NORM + " z = Neg (v)", constants=GB, y="float[A,B] y, float[A,B,C] z"),
+        None,
+    ),
     Stays("a graph output", graph(NORM, constants=GB, y="float[A,B] y, float[A,B,C] v"), None),
-    Stays("a subgraph uses it", seen_by_subgraph(graph("v = Relu (x)"), "v", "float[N,16,128]"), None),
+    Stays(
+        "a subgraph uses it", seen_by_subgraph(graph("v = Relu (x)"), "v", "float[N,16,128]"), None
+    ),
     Stays("more than half", graph("v = Relu (x)", "y = Slice (v, n1, far, n1)", y=THREE), None),
-    Stays("the axis that is normalized", graph(NORM, "y = Gather <axis = 2> (v, i0)", constants=GB), None),
+    Stays(
+        "the axis that is normalized",
+        graph(NORM, "y = Gather <axis = 2> (v, i0)", constants=GB),
+        None,
+    ),
     Stays("the axis of Softmax", graph("v = Softmax <axis = 1> (x)"), None),
     Stays("axes of an old Softmax", graph("v = Softmax <axis = 0> (x)"), None, opset=12),
     Stays("not worth it", graph("v = Relu (x)", x="float[N,4,4] x"), None),
@@ -38,15 +48,26 @@ STAYS = [
         "agraph (float[N,M] x) => (int64 y) <int64 i = {0}, int64 two = {2}> { s = Shape (x) v = Mul (s, two) y = Gather (v, i) }",
         None,
     ),
-    Stays("rows that may be broadcast", graph("v = Add (x, z)", x="float[N,M,128] x, float[N,K,128] z"), None),
+    Stays(
+        "rows that may be broadcast",
+        graph("v = Add (x, z)", x="float[N,M,128] x, float[N,K,128] z"),
+        None,
+    ),
     Stays(
         "an index of several axes",
-        graph("v = Relu (x)", "y = Gather <axis = 1> (v, k)", y="float[A,B,C,D] y", constants="int64[1,1] k = {0}"),
+        graph(
+            "v = Relu (x)",
+            "y = Gather <axis = 1> (v, k)",
+            y="float[A,B,C,D] y",
+            constants="int64[1,1] k = {0}",
+        ),
         None,
     ),
     Stays(
         "bounds from outside",
-        graph("v = Relu (x)", "y = Slice (v, k, n1, n1)", x="float[N,16,128] x, int64[1] k", y=THREE),
+        graph(
+            "v = Relu (x)", "y = Slice (v, k, n1, n1)", x="float[N,16,128] x, int64[1] k", y=THREE
+        ),
         None,
     ),
     Stays(
@@ -73,16 +94,25 @@ STAYS = [
     ),
     Stays(
         "channels of groups",
-        graph("v = Conv <group = 2> (x, W)", x="float[N,8,16,32] x", y=THREE, constants="float[8,4,1,1] W"),
+        graph(
+            "v = Conv <group = 2> (x, W)",
+            x="float[N,8,16,32] x",
+            y=THREE,
+            constants="float[8,4,1,1] W",
+        ),
         None,
     ),
     Stays("what is reduced", graph("v = ReduceSum (x, n1)", "y = Gather <axis = 1> (v, i0)"), None),
     Stays(
-        "rows cut by a Reshape", graph("u = Relu (x) v = Reshape (u, s)", constants="int64[3] s = {0, 8, 256}"), None
+        "rows cut by a Reshape",
+        graph("u = Relu (x) v = Reshape (u, s)", constants="int64[3] s = {0, 8, 256}"),
+        None,
     ),
     Stays("the joined axis", graph("v = Concat <axis = 1> (x, x)"), None),
     Stays(
-        "the squeezed axis comes from nowhere", graph("u = Relu (x) v = Unsqueeze (u, n1)", y="float[A,B,C] y"), None
+        "the squeezed axis comes from nowhere",
+        graph("u = Relu (x) v = Unsqueeze (u, n1)", y="float[A,B,C] y"),
+        None,
     ),
     Stays(
         "steps backwards",
@@ -100,11 +130,16 @@ FIRES = [
     Fires(
         "rows and columns of one value",
         graph(
-            "a = Relu (x) b = Transpose (a) v = Add (a, b)", "y = Gather (v, i0)", "float[128,128] x", "float[128] y"
+            "a = Relu (x) b = Transpose (a) v = Add (a, b)",
+            "y = Gather (v, i0)",
+            "float[128,128] x",
+            "float[128] y",
         ),
         ["Relu", "Gather", "Transpose", "Gather", "Add", "Squeeze"],
     ),
-    Fires("the first token", graph(NORM, constants=GB), ["Gather", "LayerNormalization", "Squeeze"]),
+    Fires(
+        "the first token", graph(NORM, constants=GB), ["Gather", "LayerNormalization", "Squeeze"]
+    ),
     Fires(
         "the last token",
         graph(NORM, "y = Gather <axis = -2> (v, last)", constants=GB),
@@ -130,7 +165,13 @@ FIRES = [
     ),
     Fires(
         "tokens from outside",
-        graph(NORM, "y = Gather <axis = 1> (v, k)", x="float[N,16,128] x, int64[2] k", constants=GB, y=THREE),
+        graph(
+            NORM,
+            "y = Gather <axis = 1> (v, k)",
+            x="float[N,16,128] x, int64[2] k",
+            constants=GB,
+            y=THREE,
+        ),
         ["Gather", "LayerNormalization"],
         edge_values=False,
     ),
@@ -200,12 +241,22 @@ FIRES = [
     ),
     Fires(
         "heads joined, an open batch",
-        graph("r = Abs (x) v = Reshape (r, s)", x="float[N,16,8,32] x", constants="int64[3] s = {-1, 16, 256}"),
+        graph(
+            "r = Abs (x) v = Reshape (r, s)",
+            x="float[N,16,8,32] x",
+            constants="int64[3] s = {-1, 16, 256}",
+        ),
         ["Gather", "Abs", "Reshape", "Squeeze"],
     ),
     Fires(
         "heads joined, open rows",
-        graph("r = Abs (x) v = Reshape (r, s)", SLICE, "float[2,16,8,32] x", THREE, "int64[3] s = {2, -1, 256}"),
+        graph(
+            "r = Abs (x) v = Reshape (r, s)",
+            SLICE,
+            "float[2,16,8,32] x",
+            THREE,
+            "int64[3] s = {2, -1, 256}",
+        ),
         ["Slice", "Abs", "Reshape"],
     ),
     Fires(
@@ -222,7 +273,12 @@ FIRES = [
     ),
     Fires(
         "the rows of a Gemm",
-        graph("v = Gemm (x, W, C)", "y = Slice (v, n0, n1, n0)", "float[16,128] x", constants=W + ", float[64] C"),
+        graph(
+            "v = Gemm (x, W, C)",
+            "y = Slice (v, n0, n1, n0)",
+            "float[16,128] x",
+            constants=W + ", float[64] C",
+        ),
         ["Slice", "Gemm"],
         edge_values=False,
     ),
@@ -274,23 +330,33 @@ FIRES = [
     ),
     Fires(
         "channels of a convolution without a bias",
-        graph("v = Conv (x, W)", SLICE, "float[N,8,16,32] x", "float[A,B,C,D] y", "float[8,8,1,1] W"),
+        graph(
+            "v = Conv (x, W)", SLICE, "float[N,8,16,32] x", "float[A,B,C,D] y", "float[8,8,1,1] W"
+        ),
         ["Slice", "Conv"],
         edge_values=False,
     ),
     Fires(
         "embeddings",
-        graph("e = Gather (T, x) v = Add (e, P)", x="int64[N,16] x", constants="float[3,128] T, float[16,128] P"),
+        graph(
+            "e = Gather (T, x) v = Add (e, P)",
+            x="int64[N,16] x",
+            constants="float[3,128] T, float[16,128] P",
+        ),
         ["Gather", "Gather", "Gather", "Add", "Squeeze"],
     ),
     Fires(
         "mean over another axis",
-        graph("r = Relu (x) v = ReduceMean (r, n2)", SLICE, "float[N,16,8,16] x", "float[A,B,C,D] y"),
+        graph(
+            "r = Relu (x) v = ReduceMean (r, n2)", SLICE, "float[N,16,8,16] x", "float[A,B,C,D] y"
+        ),
         ["Slice", "Relu", "ReduceMean"],
     ),
     Fires(
         "sum that drops an axis",
-        graph("r = Relu (x) v = ReduceSum <keepdims = 0> (r, n1)", SLICE, "float[N,8,16,16] x", THREE),
+        graph(
+            "r = Relu (x) v = ReduceSum <keepdims = 0> (r, n1)", SLICE, "float[N,8,16,16] x", THREE
+        ),
         ["Slice", "Relu", "ReduceSum"],
     ),
     Fires(
@@ -306,7 +372,10 @@ FIRES = [
     Fires(
         "along another axis than it is joined",
         graph(
-            "r = Relu (x) c = Concat <axis = 2> (r, w) v = Tanh (c)", SLICE, "float[N,16,64] x, float[N,16,64] w", THREE
+            "r = Relu (x) c = Concat <axis = 2> (r, w) v = Tanh (c)",
+            SLICE,
+            "float[N,16,64] x, float[N,16,64] w",
+            THREE,
         ),
         ["Slice", "Relu", "Slice", "Concat", "Tanh"],
     ),
@@ -325,7 +394,10 @@ FIRES = [
     ),
     Fires(
         "what is used whole and row by row",
-        graph("t = Transpose <perm = [0, 2, 1]> (x) s = MatMul (x, t) v = Softmax (s)", x="float[N,16,128] x"),
+        graph(
+            "t = Transpose <perm = [0, 2, 1]> (x) s = MatMul (x, t) v = Softmax (s)",
+            x="float[N,16,128] x",
+        ),
         ["Transpose", "Gather", "MatMul", "Softmax", "Squeeze"],
         edge_values=False,
     ),

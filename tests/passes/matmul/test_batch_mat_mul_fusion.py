@@ -1,7 +1,9 @@
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 
-def graph(body: str, a: str = "float[3,M] a", b: str = "float[3,N] b", y: str = "float[M,N] y") -> str:
+def graph(
+    body: str, a: str = "float[3,M] a", b: str = "float[3,N] b", y: str = "float[M,N] y"
+) -> str:
     return f"agraph ({a}, {b}) => ({y}) {{ {body} }}"
 
 
@@ -10,9 +12,7 @@ SWAP = "<perm = [0, 2, 1]>"
 BATCH = {"a": "float[B,3,M] a", "b": "float[B,N,3] b", "y": "float[B,M,N] y"}
 OTHER = "agraph (float[3,M] a, float[3,N] b) => (float[M,N] y, float[M,3] z) { t = Transpose (a) y = Gemm (t, b) z = Neg (t) }"
 
-TURNED = (
-    "agraph (float[M,3] a, float[3,N] b{}) => (float[N,M] y) {} {{ g = Gemm {} y = Transpose <perm = [1, 0]> (g) }}"
-)
+TURNED = "agraph (float[M,3] a, float[3,N] b{}) => (float[N,M] y) {} {{ g = Gemm {} y = Transpose <perm = [1, 0]> (g) }}"
 
 STAYS = [
     *(
@@ -48,11 +48,15 @@ STAYS = [
         "the addend is not a constant that can be transposed",
     ),
     Stays(
-        "of a Gemm, no exchange", TURNED.format("", "", "(a, b)").replace("1, 0", "0, 1").replace("N,M", "M,N"), None
+        "of a Gemm, no exchange",
+        TURNED.format("", "", "(a, b)").replace("1, 0", "0, 1").replace("N,M", "M,N"),
+        None,
     ),
     Stays(
         "of a Gemm that is used elsewhere",
-        TURNED.format("", "", "(a, b)").replace("[N,M] y", "[N,M] y, float[M,N] z").replace("(g)", "(g) z = Neg (g)"),
+        TURNED.format("", "", "(a, b)")
+        .replace("[N,M] y", "[N,M] y, float[M,N] z")
+        .replace("(g)", "(g) z = Neg (g)"),
         "an interior value is used elsewhere",
     ),
     Stays(
@@ -74,7 +78,12 @@ STAYS = [
     ),
     Stays(
         "rank 3, one operand",
-        graph(f"t = Transpose {SWAP} (a) y = MatMul (t, b)", "float[B,3,M] a", "float[B,3,N] b", "float[B,M,N] y"),
+        graph(
+            f"t = Transpose {SWAP} (a) y = MatMul (t, b)",
+            "float[B,3,M] a",
+            "float[B,3,N] b",
+            "float[B,M,N] y",
+        ),
         None,
     ),
     Stays(
@@ -120,7 +129,11 @@ FIRES = [
         ["Transpose", "Gemm"],
     ),
     Fires("of a Gemm", TURNED.format("", "", "<alpha = 3.0> (a, b)"), ["Gemm"]),
-    Fires("of a Gemm, default perm", TURNED.format("", "", "(a, b)").replace("<perm = [1, 0]>", ""), ["Gemm"]),
+    Fires(
+        "of a Gemm, default perm",
+        TURNED.format("", "", "(a, b)").replace("<perm = [1, 0]>", ""),
+        ["Gemm"],
+    ),
     Fires(
         "of a Gemm, one operand transposed",
         TURNED.format("", "", "<transB = 1> (a, b)").replace("[3,N]", "[N,3]"),
@@ -128,7 +141,9 @@ FIRES = [
     ),
     Fires(
         "of a Gemm, both operands transposed",
-        TURNED.format("", "", "<transA = 1, transB = 1> (a, b)").replace("[3,N]", "[N,3]").replace("[M,3]", "[3,M]"),
+        TURNED.format("", "", "<transA = 1, transB = 1> (a, b)")
+        .replace("[3,N]", "[N,3]")
+        .replace("[M,3]", "[3,M]"),
         ["Gemm"],
     ),
     *(
@@ -150,10 +165,20 @@ FIRES = [
     Fires("the first operand of a Gemm", graph(T + " y = Gemm (t, b)"), ["Gemm"]),
     Fires("with perm", graph("t = Transpose <perm = [1, 0]> (a) y = Gemm (t, b)"), ["Gemm"]),
     Fires(
-        "that is transposed already", graph(T + " y = Gemm <transA = 1, alpha = 0.5> (t, b)", "float[M,3] a"), ["Gemm"]
+        "that is transposed already",
+        graph(T + " y = Gemm <transA = 1, alpha = 0.5> (t, b)", "float[M,3] a"),
+        ["Gemm"],
     ),
-    Fires("the second operand", graph("t = Transpose (b) y = Gemm (a, t)", "float[M,3] a", "float[N,3] b"), ["Gemm"]),
-    Fires("both operands", graph("t = Transpose (b) u = Transpose (a) y = Gemm (u, t)", b="float[N,3] b"), ["Gemm"]),
+    Fires(
+        "the second operand",
+        graph("t = Transpose (b) y = Gemm (a, t)", "float[M,3] a", "float[N,3] b"),
+        ["Gemm"],
+    ),
+    Fires(
+        "both operands",
+        graph("t = Transpose (b) u = Transpose (a) y = Gemm (u, t)", b="float[N,3] b"),
+        ["Gemm"],
+    ),
     Fires(
         "with an addend",
         "agraph (float[3,M] a, float[3,5] b) => (float[M,5] y) <float[5] c> { t = Transpose (a) y = Gemm <beta = 0.5> (t, b, c) }",
@@ -189,7 +214,9 @@ FIRES = [
         ["MatMul"],
     ),
     Fires(
-        "one value twice", "agraph (float[3,3] a) => (float[3,3] y) { t = Transpose (a) y = MatMul (a, t) }", ["Gemm"]
+        "one value twice",
+        "agraph (float[3,3] a) => (float[3,3] y) { t = Transpose (a) y = MatMul (a, t) }",
+        ["Gemm"],
     ),
     Fires("double", graph(T + " y = MatMul (t, b)").replace("float", "double"), ["Gemm"]),
     *[

@@ -44,7 +44,9 @@ STAYS = [
         "an interior value is used elsewhere",
     ),
     Stays(
-        "the rows are a graph output", graph(y="float[4,M,6] y, float[K,5] f"), "an interior value is a graph output"
+        "the rows are a graph output",
+        graph(y="float[4,M,6] y, float[K,5] f"),
+        "an interior value is a graph output",
     ),
     Stays(
         "a subgraph uses the product",
@@ -58,7 +60,11 @@ STAYS = [
         "there is nothing to multiply, and any number of rows",
     ),
     Stays("rows that are cut elsewhere", graph(x="float[4,M,10] x", y="float[4,K,6] y"), KEPT),
-    Stays("other leading dimensions", graph(x="float[4,6,5] x", y="float[6,4,6] y", shape="{6, -1, 6}"), KEPT),
+    Stays(
+        "other leading dimensions",
+        graph(x="float[4,6,5] x", y="float[6,4,6] y", shape="{6, -1, 6}"),
+        KEPT,
+    ),
     Stays("another rank", graph(y="float[2,2,M,6] y", shape="{2, 2, -1, 6}"), KEPT),
     Stays("columns that are cut", graph(y="float[4,M,3] y", shape="{4, -1, 3}"), KEPT),
     Stays(
@@ -78,9 +84,13 @@ STAYS = [
         "the bias is not one number for each column",
     ),
     Stays(
-        "integers", graph("p = MatMul (f, W)").replace("float", "int32"), "the elements are not floating-point numbers"
+        "integers",
+        graph("p = MatMul (f, W)").replace("float", "int32"),
+        "the elements are not floating-point numbers",
     ),
-    Stays("weights from outside", graph("p = Gemm (f, V, B)", x="float[4,M,5] x, float[5,6] V"), None),
+    Stays(
+        "weights from outside", graph("p = Gemm (f, V, B)", x="float[4,M,5] x, float[5,6] V"), None
+    ),
     Stays("an activation between", graph("q = Gemm (f, W, B) p = Relu (q)"), None),
     Stays(
         "two symbols that are exchanged",
@@ -98,7 +108,10 @@ FIRES = [
     Fires("Gemm without a bias", graph("p = Gemm (f, W)"), ["MatMul"]),
     Fires(
         "Gemm with all attributes",
-        graph("p = Gemm <alpha = 0.5, beta = 2.0, transB = 1> (f, W, B)", constants="float[6,5] W, float[6] B"),
+        graph(
+            "p = Gemm <alpha = 0.5, beta = 2.0, transB = 1> (f, W, B)",
+            constants="float[6,5] W, float[6] B",
+        ),
         ["MatMul", "Add"],
     ),
     Fires("a Gemm that leaves out its bias", graph("p = Gemm <beta = 0.0> (f, W, B)"), ["MatMul"]),
@@ -112,7 +125,9 @@ FIRES = [
         graph("p = Gemm <alpha = 0.5> (f, W, B)", constants="float[5,6] W, float[1,6] B"),
         ["MatMul", "Add"],
     ),
-    Fires("a bias of one number", graph(constants="float[5,6] W, float B = {0.5}"), ["MatMul", "Add"]),
+    Fires(
+        "a bias of one number", graph(constants="float[5,6] W, float B = {0.5}"), ["MatMul", "Add"]
+    ),
     Fires("MatMul", graph("p = MatMul (f, W)"), ["MatMul"]),
     Fires("MatMul and an addend", graph("q = MatMul (f, W) p = Add (B, q)"), ["MatMul", "Add"]),
     Fires(
@@ -120,7 +135,11 @@ FIRES = [
         graph(x="float[4,2,5] x", y="float[4,2,6] y", flat="{8, 5}", shape="{4, 2, 6}"),
         ["MatMul", "Add"],
     ),
-    Fires("rank 4", graph(x="float[2,M,3,5] x", y="float[2,M,3,6] y", shape="{2, -1, 3, 6}"), ["MatMul", "Add"]),
+    Fires(
+        "rank 4",
+        graph(x="float[2,M,3,5] x", y="float[2,M,3,6] y", shape="{2, -1, 3, 6}"),
+        ["MatMul", "Add"],
+    ),
     *[Fires(f"opset {opset}", graph(), ["MatMul", "Add"], opset=opset) for opset in (9, 11, 13)],
 ]
 

@@ -3,7 +3,9 @@ from dataclasses import replace
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 
-def graph(equation: str, a: str, b: str = "", constants: str = "", more: str = "", inputs: str = "") -> str:
+def graph(
+    equation: str, a: str, b: str = "", constants: str = "", more: str = "", inputs: str = ""
+) -> str:
     """Inputs given as their dimensions; a rank that the text cannot know comes from the equation."""
     result = equation.split("->")[1] if "->" in equation else "ik"
     y = ",".join(f"Y{i}" for i in range(len(result.replace(" ", "").replace("...", "z"))))
@@ -54,7 +56,9 @@ STAYS = [
 FIRES = [
     Fires("transposed", graph("ij->ji", "N,3"), ["Transpose"]),
     Fires(
-        "nothing", graph("ij->ij", "N,3").replace("y = Einsum", "z = Einsum").replace(" }", " y = Neg (z) }"), ["Neg"]
+        "nothing",
+        graph("ij->ij", "N,3").replace("y = Einsum", "z = Einsum").replace(" }", " y = Neg (z) }"),
+        ["Neg"],
     ),
     Fires("summed", graph("ij->i", "N,3"), ["ReduceSum"]),
     Fires("summed, opset 12", graph("ij->i", "N,3"), ["ReduceSum"], opset=12),
@@ -71,7 +75,11 @@ FIRES = [
         graph("bihd,bjhd->bhij", "N,M,2,4", "N,K,2,4"),
         ["Transpose", "Transpose", "MatMul"],
     ),
-    Fires("values", graph("bhij,bjhd->bihd", "N,2,M,K", "N,K,2,4"), ["Transpose", "MatMul", "Transpose"]),
+    Fires(
+        "values",
+        graph("bhij,bjhd->bihd", "N,2,M,K", "N,K,2,4"),
+        ["Transpose", "MatMul", "Transpose"],
+    ),
     Fires(
         "heads from weights",
         graph("btm,mhd->bthd", "N,M,6", constants="float[6,2,3] b"),
@@ -89,21 +97,41 @@ FIRES = [
     Fires("one inner product", graph("i,i->", "3", "3"), ["Mul", "ReduceSum"]),
     Fires("an outer product", graph("i,j->ij", "N", "3"), ["Unsqueeze", "Mul"]),
     Fires("an outer product, turned", graph("i,j->ji", "N", "3"), ["Unsqueeze", "Mul"]),
-    Fires("outer products", graph("bi,bj->bij", "N,3", "N,4"), ["Unsqueeze", "Unsqueeze", "MatMul"]),
-    Fires("outer products of matrices", graph("bij,bk->bijk", "N,3,M", "N,4"), ["Unsqueeze", "Unsqueeze", "Mul"]),
+    Fires(
+        "outer products", graph("bi,bj->bij", "N,3", "N,4"), ["Unsqueeze", "Unsqueeze", "MatMul"]
+    ),
+    Fires(
+        "outer products of matrices",
+        graph("bij,bk->bijk", "N,3,M", "N,4"),
+        ["Unsqueeze", "Unsqueeze", "Mul"],
+    ),
     Fires("a factor for each row", graph("bi,b->bi", "N,3", "N"), ["Unsqueeze", "Mul"]),
     Fires("vector and matrix", graph("j,jk->k", "3", "3,4"), ["MatMul"]),
     Fires("matrix and vector", graph("ij,j->i", "N,3", "3"), ["Unsqueeze", "MatMul", "Squeeze"]),
-    Fires("vectors and matrices", graph("bi,bio->bo", "N,3", "N,3,4"), ["Unsqueeze", "MatMul", "Squeeze"]),
+    Fires(
+        "vectors and matrices",
+        graph("bi,bio->bo", "N,3", "N,3,4"),
+        ["Unsqueeze", "MatMul", "Squeeze"],
+    ),
     Fires(
         "vectors and matrices, opset 12",
         graph("bi,bio->bo", "N,3", "N,3,4"),
         ["Unsqueeze", "MatMul", "Squeeze"],
         opset=12,
     ),
-    Fires("what one has alone is summed", graph("ijl,jk->ik", "N,3,2", "3,4"), ["ReduceSum", "MatMul"]),
-    Fires("what the other has alone is summed", graph("ij,jkl->ik", "N,3", "3,4,2"), ["ReduceSum", "MatMul"]),
-    Fires("two axes to sum", graph("iab,jab->ij", "N,2,3", "M,2,3"), ["Transpose", "Reshape", "Reshape", "MatMul"]),
+    Fires(
+        "what one has alone is summed", graph("ijl,jk->ik", "N,3,2", "3,4"), ["ReduceSum", "MatMul"]
+    ),
+    Fires(
+        "what the other has alone is summed",
+        graph("ij,jkl->ik", "N,3", "3,4,2"),
+        ["ReduceSum", "MatMul"],
+    ),
+    Fires(
+        "two axes to sum",
+        graph("iab,jab->ij", "N,2,3", "M,2,3"),
+        ["Transpose", "Reshape", "Reshape", "MatMul"],
+    ),
     Fires(
         "two axes in a batch",
         graph("bxyc,bkc->bxyk", "N,3,4,2", "N,5,2"),
@@ -114,9 +142,15 @@ FIRES = [
         graph("bxyc,bkc->bkxy", "2,N,4,2", "2,5,2"),
         ["Transpose", "Reshape", "MatMul", "Reshape"],
     ),
-    Fires("matrices and a vector", graph("bij,j->bi", "N,M,3", "3"), ["Unsqueeze", "MatMul", "Squeeze"]),
     Fires(
-        "matrix and vector of two axes", graph("ijk,jk->i", "N,2,3", "2,3"), ["Reshape", "Reshape", "MatMul", "Squeeze"]
+        "matrices and a vector",
+        graph("bij,j->bi", "N,M,3", "3"),
+        ["Unsqueeze", "MatMul", "Squeeze"],
+    ),
+    Fires(
+        "matrix and vector of two axes",
+        graph("ijk,jk->i", "N,2,3", "2,3"),
+        ["Reshape", "Reshape", "MatMul", "Squeeze"],
     ),
     Fires(
         "the smaller one is turned",
@@ -124,7 +158,11 @@ FIRES = [
         ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
     ),
     Fires("integers", graph("ij,jk->ik", "N,3", "3,4").replace("float[", "int32["), ["MatMul"]),
-    Fires("doubles", graph("ij,jk->ki", "N,3", "3,4").replace("float[", "double["), ["MatMul", "Transpose"]),
+    Fires(
+        "doubles",
+        graph("ij,jk->ki", "N,3", "3,4").replace("float[", "double["),
+        ["MatMul", "Transpose"],
+    ),
     Fires(
         "used by a subgraph",
         seen_by_subgraph(graph("ij,jk->ik", "2,3", "3,4"), "y", "float[2,4]"),

@@ -14,7 +14,11 @@ GEMM = "g = Gemm (x, W, B)"
 MATMUL = "p = MatMul (x, W)"
 BIASED = "p = MatMul (x, W) g = Add (p, B)"
 RANK_3 = {"x": "float[N,M,3] x", "y": "float[N,M,4] y"}
-HEADS = {"x": "float[N,M,3] x", "y": "float[N,2,M,2] y", "constants": "float[3,4] W, float[4] B, float s = {0.3}"}
+HEADS = {
+    "x": "float[N,M,3] x",
+    "y": "float[N,2,M,2] y",
+    "constants": "float[3,4] W, float[4] B, float s = {0.3}",
+}
 SPLIT = BIASED + " k = Constant <value = int64[4] {0, 0, 2, 2}> () r = Reshape (g, k)"
 STATISTICS = "float[3,4] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 COLUMN = "the constant is not one number for each column"
@@ -60,25 +64,37 @@ STAYS = [
     ),
     Stays(
         "several numbers behind a Reshape",
-        graph(SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}),
+        graph(
+            SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}
+        ),
         "not one number for all columns, behind what moves them",
     ),
     Stays(
         "a number behind a Reshape raises the rank",
         graph(
             SPLIT + " y = Mul (r, d)",
-            **{**HEADS, "y": "float[1,N,2,M,2] y", "constants": HEADS["constants"] + ", float[1,1,1,1,1] d"},
+            **{
+                **HEADS,
+                "y": "float[1,N,2,M,2] y",
+                "constants": HEADS["constants"] + ", float[1,1,1,1,1] d",
+            },
         ),
         "not one number for all columns, behind what moves them",
     ),
     Stays(
         "integers in front of the product",
-        graph("i = Mul (x, s) y = MatMul (i, W)", constants="float[3,4] W, float s = {2}").replace("float", "int32"),
+        graph("i = Mul (x, s) y = MatMul (i, W)", constants="float[3,4] W, float s = {2}").replace(
+            "float", "int32"
+        ),
         "the elements are not floating-point numbers",
     ),
     Stays(
         "a vector for weights, scaled before",
-        graph("i = Mul (x, s) y = MatMul (i, W)", y="float[M] y", constants="float[3] W, float s = {2}"),
+        graph(
+            "i = Mul (x, s) y = MatMul (i, W)",
+            y="float[M] y",
+            constants="float[3] W, float s = {2}",
+        ),
         "the weights are a vector",
     ),
     Stays(
@@ -96,8 +112,14 @@ STAYS = [
         graph(GEMM + " y = Mul (g, c)", y="float[M,4] y, float[M,4] g"),
         "an interior value is a graph output",
     ),
-    Stays("a factor from outside", graph(GEMM + " y = Mul (g, f)", x="float[M,3] x, float[4] f"), None),
-    Stays("weights from outside", graph("g = Gemm (x, V) y = Mul (g, c)", x="float[M,3] x, float[3,4] V"), None),
+    Stays(
+        "a factor from outside", graph(GEMM + " y = Mul (g, f)", x="float[M,3] x, float[4] f"), None
+    ),
+    Stays(
+        "weights from outside",
+        graph("g = Gemm (x, V) y = Mul (g, c)", x="float[M,3] x, float[3,4] V"),
+        None,
+    ),
     Stays(
         "a factor for each row",
         graph(
@@ -110,7 +132,11 @@ STAYS = [
     ),
     Stays(
         "a factor of another rank",
-        graph(GEMM + " y = Mul (g, d)", y="float[1,M,4] y", constants="float[3,4] W, float[4] B, float[1,1,4] d"),
+        graph(
+            GEMM + " y = Mul (g, d)",
+            y="float[1,M,4] y",
+            constants="float[3,4] W, float[4] B, float[1,1,4] d",
+        ),
         ENLARGES,
     ),
     Stays(
@@ -139,7 +165,9 @@ STAYS = [
     ),
     Stays(
         "weights too small for float16",
-        graph("p = MatMul (x, W) y = Mul (p, d)", constants="float[3,4] W, float d = {2}").replace("float", "float16"),
+        graph("p = MatMul (x, W) y = Mul (p, d)", constants="float[3,4] W, float d = {2}").replace(
+            "float", "float16"
+        ),
         "the scaled weights are too small for their type",
     ),
     Stays(
@@ -154,7 +182,11 @@ STAYS = [
     ),
     Stays(
         "weights that are a vector",
-        graph("p = MatMul (x, w) y = Mul (p, s)", y="float[M] y", constants="float[3] w, float s = {0.3}"),
+        graph(
+            "p = MatMul (x, w) y = Mul (p, s)",
+            y="float[M] y",
+            constants="float[3] w, float s = {0.3}",
+        ),
         "the weights are a vector",
     ),
     Stays(
@@ -170,13 +202,20 @@ STAYS = [
     Stays("another activation between", graph(GEMM + " a = Relu (g) y = Mul (a, c)"), None),
     Stays(
         "a column of x that is broadcast",
-        graph("z = Mul (x, d) y = MatMul (z, W)", x="float[M,1] x", constants="float[3,4] W, float[3] d"),
+        graph(
+            "z = Mul (x, d) y = MatMul (z, W)",
+            x="float[M,1] x",
+            constants="float[3,4] W, float[3] d",
+        ),
         "the constant is not one number for each row of the weights",
     ),
     Stays(
         "a factor that gives x its rank",
         graph(
-            "z = Mul (x, d) y = MatMul (z, W)", x="float[3] x", y="float[1,4] y", constants="float[3,4] W, float[1,3] d"
+            "z = Mul (x, d) y = MatMul (z, W)",
+            x="float[3] x",
+            y="float[1,4] y",
+            constants="float[3,4] W, float[1,3] d",
         ),
         ENLARGES,
     ),
@@ -212,12 +251,18 @@ STAYS = [
     ),
     Stays(
         "batch normalization in training mode",
-        graph(GEMM + " y, r, q = BatchNormalization <training_mode = 1> (g, s, o, m, v)", constants=STATISTICS),
+        graph(
+            GEMM + " y, r, q = BatchNormalization <training_mode = 1> (g, s, o, m, v)",
+            constants=STATISTICS,
+        ),
         "batch normalization in training mode",
     ),
     Stays(
         "a Gemm that leaves out its bias, normalized",
-        graph("g = Gemm <beta = 0.0> (x, W, B) y = BatchNormalization (g, s, o, m, v)", constants=STATISTICS),
+        graph(
+            "g = Gemm <beta = 0.0> (x, W, B) y = BatchNormalization (g, s, o, m, v)",
+            constants=STATISTICS,
+        ),
         "Gemm without its bias",
     ),
     Stays(
@@ -258,7 +303,11 @@ FIRES = [
     Fires("Gemm", graph(GEMM + " y = Mul (g, c)"), ["Gemm"]),
     Fires("commuted", graph(GEMM + " y = Mul (c, g)"), ["Gemm"]),
     Fires("a scalar", graph(GEMM + " y = Mul (g, s)"), ["Gemm"]),
-    Fires("a row", graph(GEMM + " y = Mul (g, d)", constants="float[3,4] W, float[4] B, float[1,4] d"), ["Gemm"]),
+    Fires(
+        "a row",
+        graph(GEMM + " y = Mul (g, d)", constants="float[3,4] W, float[4] B, float[1,4] d"),
+        ["Gemm"],
+    ),
     Fires("divided", graph(GEMM + " y = Div (g, c)"), ["Gemm"]),
     Fires(
         "Gemm with all attributes",
@@ -276,16 +325,27 @@ FIRES = [
         ["Gemm"],
     ),
     Fires("MatMul", graph(MATMUL + " y = Mul (p, c)", **RANK_3), ["MatMul"]),
-    Fires("MatMul of a vector", graph(MATMUL + " y = Mul (p, c)", x="float[3] x", y="float[4] y"), ["MatMul"]),
+    Fires(
+        "MatMul of a vector",
+        graph(MATMUL + " y = Mul (p, c)", x="float[3] x", y="float[4] y"),
+        ["MatMul"],
+    ),
     Fires(
         "a batch of weights",
         graph(
-            MATMUL + " y = Mul (p, c)", x="float[2,M,3] x", y="float[2,M,4] y", constants="float[2,3,4] W, float[4] c"
+            MATMUL + " y = Mul (p, c)",
+            x="float[2,M,3] x",
+            y="float[2,M,4] y",
+            constants="float[2,3,4] W, float[4] c",
         ),
         ["MatMul"],
     ),
     Fires("MatMul and a bias", graph(BIASED + " y = Mul (g, c)", **RANK_3), ["MatMul", "Add"]),
-    Fires("the bias first", graph("p = MatMul (x, W) g = Add (B, p) y = Div (g, s)", **RANK_3), ["MatMul", "Add"]),
+    Fires(
+        "the bias first",
+        graph("p = MatMul (x, W) g = Add (B, p) y = Div (g, s)", **RANK_3),
+        ["MatMul", "Add"],
+    ),
     Fires(
         "one number for each channel behind a Transpose",
         graph(
@@ -309,7 +369,8 @@ FIRES = [
     Fires(
         "behind Unsqueeze",
         graph(
-            BIASED + " k = Constant <value = int64[1] {1}> () u = Unsqueeze (g, k) y = Div (u, s)", y="float[M,1,4] y"
+            BIASED + " k = Constant <value = int64[1] {1}> () u = Unsqueeze (g, k) y = Div (u, s)",
+            y="float[M,1,4] y",
         ),
         ["Constant", "MatMul", "Add", "Unsqueeze"],
     ),
@@ -321,7 +382,10 @@ FIRES = [
     Fires("a scalar before a Gemm", graph("z = Mul (s, x) y = Gemm (z, W, B)"), ["Gemm"]),
     Fires(
         "before a Gemm that transposes",
-        graph("z = Mul (x, d) y = Gemm <transB = 1> (z, W, B)", constants="float[4,3] W, float[4] B, float[3] d"),
+        graph(
+            "z = Mul (x, d) y = Gemm <transB = 1> (z, W, B)",
+            constants="float[4,3] W, float[4] B, float[3] d",
+        ),
         ["Gemm"],
     ),
     Fires(
@@ -330,11 +394,16 @@ FIRES = [
         ["Gemm"],
     ),
     Fires(
-        "batch normalization", graph(GEMM + " y = BatchNormalization (g, s, o, m, v)", constants=STATISTICS), ["Gemm"]
+        "batch normalization",
+        graph(GEMM + " y = BatchNormalization (g, s, o, m, v)", constants=STATISTICS),
+        ["Gemm"],
     ),
     Fires(
         "batch normalization with a beta",
-        graph("g = Gemm <beta = 0.5> (x, W, B) y = BatchNormalization (g, s, o, m, v)", constants=STATISTICS),
+        graph(
+            "g = Gemm <beta = 0.5> (x, W, B) y = BatchNormalization (g, s, o, m, v)",
+            constants=STATISTICS,
+        ),
         ["Gemm"],
     ),
     Fires(
@@ -353,7 +422,10 @@ FIRES = [
         ["Mul", "MatMul"],
     ),
     Fires("double", graph(GEMM + " y = Mul (g, c)").replace("float", "double"), ["Gemm"]),
-    *[Fires(f"opset {opset}", graph(GEMM + " y = Mul (g, c)"), ["Gemm"], opset=opset) for opset in (7, 9, 11, 13)],
+    *[
+        Fires(f"opset {opset}", graph(GEMM + " y = Mul (g, c)"), ["Gemm"], opset=opset)
+        for opset in (7, 9, 11, 13)
+    ],
 ]
 
 test_stays, test_fires = tables("GemmScaleFusionPass", STAYS, FIRES)

@@ -16,14 +16,16 @@ def rows(body: str, pieces: int = 3) -> str:
     names = [f"a{i}" for i in range(pieces)]
     outputs = ", ".join(f"float[5,?] {name}" for name in names)
     values = f"float[4,12] W, float[12,4] T, float[12] B, float[5,12] E, int64[{pieces}] sizes = {{{', '.join(['1'] * (pieces - 1))}, {13 - pieces}}}"
-    return (
-        f"agraph (float[5,4] x) => ({outputs}) <{values}> {{ {body} {', '.join(names)} = Split <axis = 1> (p, sizes) }}"
-    )
+    return f"agraph (float[5,4] x) => ({outputs}) <{values}> {{ {body} {', '.join(names)} = Split <axis = 1> (p, sizes) }}"
 
 
 BIASED = "q = MatMul (x, W) p = Add (q, B) a, b = Split <axis = -1> (p, sizes)"
 STAYS = [
-    Stays("the product is a graph output", graph(y=", float[N,3,6] p"), "an interior value is a graph output"),
+    Stays(
+        "the product is a graph output",
+        graph(y=", float[N,3,6] p"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "a subgraph uses the product",
         seen_by_subgraph(graph(), "p", "float[N,3,6]"),
@@ -38,9 +40,9 @@ STAYS = [
     Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays(
         "a bias for each row",
-        graph("q = MatMul (x, W) p = Add (q, B) a, b = Split <axis = -1> (p, sizes)", ", float[4,6] B").replace(
-            "[N,3,", "[N,4,"
-        ),
+        graph(
+            "q = MatMul (x, W) p = Add (q, B) a, b = Split <axis = -1> (p, sizes)", ", float[4,6] B"
+        ).replace("[N,3,", "[N,4,"),
         None,
     ),
     Stays("one number as bias", graph(BIASED, ", float[1] B"), None),
@@ -81,7 +83,9 @@ STAYS = [
 FIRES = [
     Fires("two pieces", graph(), ["MatMul", "MatMul"]),
     Fires(
-        "the axis from the front", graph("p = MatMul (x, W) a, b = Split <axis = 2> (p, sizes)"), ["MatMul", "MatMul"]
+        "the axis from the front",
+        graph("p = MatMul (x, W) a, b = Split <axis = 2> (p, sizes)"),
+        ["MatMul", "MatMul"],
     ),
     Fires(
         "halves",
@@ -107,7 +111,11 @@ FIRES = [
     Fires("three pieces", rows("p = MatMul (x, W)"), ["MatMul"] * 3),
     Fires("twelve pieces", rows("p = MatMul (x, W)", 12), ["MatMul"] * 12),
     Fires("a bias", graph(BIASED, ", float[6] B"), ["MatMul", "Add"] * 2),
-    Fires("a bias, commuted", graph(BIASED.replace("(q, B)", "(B, q)"), ", float[6] B"), ["MatMul", "Add"] * 2),
+    Fires(
+        "a bias, commuted",
+        graph(BIASED.replace("(q, B)", "(B, q)"), ", float[6] B"),
+        ["MatMul", "Add"] * 2,
+    ),
     Fires("Gemm", rows("p = Gemm <alpha = 0.5, beta = 2.0> (x, W, B)"), ["Gemm"] * 3),
     Fires("Gemm without a bias", rows("p = Gemm (x, W)"), ["Gemm"] * 3),
     Fires("Gemm of transposed weights", rows("p = Gemm <transB = 1> (x, T, B)", 5), ["Gemm"] * 5),

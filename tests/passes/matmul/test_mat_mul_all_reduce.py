@@ -1,7 +1,11 @@
 from harness import Stays, pass_of, stays_table
 
 STAYS = [
-    Stays("a product", "agraph (float[M,4] x) => (float[M,5] y) <float[4,5] W> { y = MatMul (x, W) }", None),
+    Stays(
+        "a product",
+        "agraph (float[M,4] x) => (float[M,5] y) <float[4,5] W> { y = MatMul (x, W) }",
+        None,
+    ),
     Stays(
         "a product and somebody's AllReduce",
         "agraph (float[M,4] x) => (float[M,5] y) <float[4,5] W> { p = MatMul (x, W) y = own.AllReduce (p) }",

@@ -1,7 +1,12 @@
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 
-def graph(add: str = "Add (p, c)", inputs: str = "float[M,3] a", c: str = "float[5] c", y: str = "float[M,5] y") -> str:
+def graph(
+    add: str = "Add (p, c)",
+    inputs: str = "float[M,3] a",
+    c: str = "float[5] c",
+    y: str = "float[M,5] y",
+) -> str:
     return f"agraph ({inputs}) => ({y}) <float[3,5] B, {c}> {{ p = MatMul (a, B) y = {add} }}"
 
 
@@ -25,7 +30,11 @@ STAYS = [
         "agraph (float[1,3] a) => (float[4,5] y) <float[3,5] B, float[4,5] c> { p = MatMul (a, B) y = Add (p, c) }",
         UNFIT,
     ),
-    Stays("integers", graph().replace("float[", "int32["), "the elements are not floating-point numbers"),
+    Stays(
+        "integers",
+        graph().replace("float[", "int32["),
+        "the elements are not floating-point numbers",
+    ),
     Stays(
         "used elsewhere",
         "agraph (float[M,3] a) => (float[M,5] y, float[M,5] z) <float[3,5] B, float[5] c> "
@@ -49,8 +58,16 @@ STAYS = [
         seen_by_subgraph(graph(), "p", "float[M,5]"),
         "an interior value is used elsewhere",
     ),
-    Stays("a graph output", graph(y="float[M,5] y, float[M,5] p"), "an interior value is a graph output"),
-    Stays("the product twice", graph("Add (p, p)"), "the replacement would use a value that it removes"),
+    Stays(
+        "a graph output",
+        graph(y="float[M,5] y, float[M,5] p"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "the product twice",
+        graph("Add (p, p)"),
+        "the replacement would use a value that it removes",
+    ),
     Stays(
         "an addend made of the product",
         graph("Add (p, q)").replace("y = ", "q = Relu (p) y = "),
@@ -63,13 +80,22 @@ STAYS = [
         ),
         UNFIT,
     ),
-    Stays("an addend of another symbol", graph(inputs="float[M,3] a, float[K,5] c", c="float[1] d"), UNFIT),
+    Stays(
+        "an addend of another symbol",
+        graph(inputs="float[M,3] a, float[K,5] c", c="float[1] d"),
+        UNFIT,
+    ),
     Stays(
         "an addend with another symbol in the rows",
         "agraph (float[M,3] a, float[3,K] b, float[L] c) => (float[M,N] y) { p = MatMul (a, b) y = Add (p, c) }",
         UNFIT,
     ),
-    Stays("bfloat16", graph().replace("float[", "bfloat16["), "the elements are not floating-point numbers", opset=22),
+    Stays(
+        "bfloat16",
+        graph().replace("float[", "bfloat16["),
+        "the elements are not floating-point numbers",
+        opset=22,
+    ),
     Stays(
         "a batch of one matrix",
         "agraph (float[M,3] a) => (float[1,M,5] y) <float[1,3,5] B, float[5] c> { p = MatMul (a, B) y = Add (p, c) }",
@@ -105,8 +131,16 @@ FIRES = [
     Fires("a row", graph(c="float[1,5] c"), ["Gemm"]),
     Fires("a scalar", graph(c="float c = {0.5}"), ["Gemm"]),
     Fires("one element", graph(c="float[1] c = {0.5}"), ["Gemm"]),
-    Fires("a column from outside", graph(inputs="float[M,3] a, float[M,1] c", c="float[1] d"), ["Gemm"]),
-    Fires("a matrix from outside", graph(inputs="float[M,3] a, float[M,5] c", c="float[1] d"), ["Gemm"]),
+    Fires(
+        "a column from outside",
+        graph(inputs="float[M,3] a, float[M,1] c", c="float[1] d"),
+        ["Gemm"],
+    ),
+    Fires(
+        "a matrix from outside",
+        graph(inputs="float[M,3] a, float[M,5] c", c="float[1] d"),
+        ["Gemm"],
+    ),
     Fires(
         "both operands from outside",
         "agraph (float[M,3] a, float[3,K] b) => (float[M,K] y) <float[1,1] c = {2}> "
@@ -125,7 +159,11 @@ FIRES = [
         graph("Add (p, q)", c="float[3,5] c").replace("y = ", "q = MatMul (a, c) y = "),
         ["MatMul", "Gemm"],
     ),
-    Fires("a column for each row", graph(inputs="float[4,3] a", c="float[4,1] c", y="float[4,5] y"), ["Gemm"]),
+    Fires(
+        "a column for each row",
+        graph(inputs="float[4,3] a", c="float[4,1] c", y="float[4,5] y"),
+        ["Gemm"],
+    ),
     Fires("one row", graph(inputs="float[1,3] a", c="float[1,1] c", y="float[1,5] y"), ["Gemm"]),
     Fires(
         "nothing to sum",
@@ -139,7 +177,11 @@ FIRES = [
         "agraph (float[3,3] a) => (float[3,3] y) { p = MatMul (a, a) y = Add (a, p) }",
         ["Gemm"],
     ),
-    Fires("followed by another addend", graph("Add (q, c)").replace("y = ", "q = Add (p, c) y = "), ["Gemm", "Add"]),
+    Fires(
+        "followed by another addend",
+        graph("Add (q, c)").replace("y = ", "q = Add (p, c) y = "),
+        ["Gemm", "Add"],
+    ),
     Fires("opset 9, IR version 3", graph(), ["Gemm"], opset=9, ir_version=3),
     *[Fires(f"opset {opset}", graph(), ["Gemm"], opset=opset) for opset in (11, 13, 22)],
 ]

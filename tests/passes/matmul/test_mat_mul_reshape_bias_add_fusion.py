@@ -25,10 +25,16 @@ STAYS = [
         "an interior value is a graph output",
     ),
     Stays(
-        "a subgraph uses it", seen_by_subgraph(graph(), "r", "float[N,M,2,3]"), "an interior value is used elsewhere"
+        "a subgraph uses it",
+        seen_by_subgraph(graph(), "r", "float[N,M,2,3]"),
+        "an interior value is used elsewhere",
     ),
     Stays("subtracted", graph(add="Sub (r, B)"), None),
-    Stays("a bias for rows", graph("int64[2] s = {0, 6}", "float[4,1] B", "float[4,5] x", "float[4,6] y"), COLUMN),
+    Stays(
+        "a bias for rows",
+        graph("int64[2] s = {0, 6}", "float[4,1] B", "float[4,5] x", "float[4,6] y"),
+        COLUMN,
+    ),
     Stays(
         "a bias of a higher rank",
         graph("int64[2] s = {0, 6}", "float[1,1,6] B", "float[4,5] x", "float[1,4,6] y"),
@@ -44,7 +50,11 @@ STAYS = [
         graph("int64[2] s = {-1, 4}", "float[4] B", "float[4,5] x", "float[6,4] y"),
         KEEPS,
     ),
-    Stays("rows and columns in one", graph("int64[1] s = {-1}", "float B = {1}", "float[4,5] x", "float[24] y"), KEEPS),
+    Stays(
+        "rows and columns in one",
+        graph("int64[1] s = {-1}", "float B = {1}", "float[4,5] x", "float[24] y"),
+        KEEPS,
+    ),
     Stays(
         "an unknown shape",
         "agraph (float[M,5] x, int64[K] s) => (float[A,B] y) <float[5,6] W, float[6] B> { p = MatMul (x, W) r = Reshape (p, s) y = Add (r, B) }",
@@ -61,8 +71,14 @@ FIRES = [
     Fires("one number for each head", graph(bias="float[2,1] B"), LEFT),
     Fires("a leading one", graph(bias="float[1,1,2,3] B"), LEFT),
     Fires("one number", graph(bias="float B = {0.5}"), LEFT),
-    Fires("rows are flattened", graph("int64[2] s = {-1, 6}", "float[6] B", y="float[K,6] y"), LEFT),
-    Fires("a one at the end", graph("int64[3] s = {0, 6, 1}", "float[6,1] B", "float[4,5] x", "float[4,6,1] y"), LEFT),
+    Fires(
+        "rows are flattened", graph("int64[2] s = {-1, 6}", "float[6] B", y="float[K,6] y"), LEFT
+    ),
+    Fires(
+        "a one at the end",
+        graph("int64[3] s = {0, 6, 1}", "float[6,1] B", "float[4,5] x", "float[4,6,1] y"),
+        LEFT,
+    ),
     Fires("a vector", graph("int64[2] s = {2, 3}", x="float[5] x", y="float[2,3] y"), LEFT),
     Fires("integers", graph().replace("float", "int32"), LEFT),
     *[Fires(f"opset {opset}", graph(), LEFT, opset=opset) for opset in (9, 13, 22)],

@@ -43,19 +43,42 @@ STAYS = [
     ),
     Stays("the same weights twice", graph(QKV.replace("U", "V"), y=THREE), None),
     Stays("two without a bias", graph("a = MatMul (x, V) b = MatMul (x, W)"), None),
-    Stays("two of which one has a bias", graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)"), None),
     Stays(
-        "of different values", graph(QKV.replace("(x, W)", "(w, W)"), x="float[N,M,3] x, float[N,M,3] w", y=THREE), None
+        "two of which one has a bias",
+        graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)"),
+        None,
+    ),
+    Stays(
+        "of different values",
+        graph(QKV.replace("(x, W)", "(w, W)"), x="float[N,M,3] x, float[N,M,3] w", y=THREE),
+        None,
     ),
     Stays(
         "two biased, of which one is handed out without its bias",
-        graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)", y="float[N,M,4] a, float[N,M,4] p, float[N,M,2] b"),
+        graph(
+            "p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)",
+            y="float[N,M,4] a, float[N,M,4] p, float[N,M,2] b",
+        ),
         None,
     ),
-    Stays("integers", graph(QKV, y=THREE).replace("float", "int32"), "the elements are not floating-point numbers"),
-    Stays("many rows", graph(QKV, "float[128,3] x", "float[128,4] a, float[128,2] b, float[128,4] c"), MANY),
-    Stays("many rows in two dimensions", graph(QKV, "float[2,64,3] x", TALL.replace("N", "2")), MANY),
-    Stays("many rows of an unknown batch", graph(QKV, "float[N,128,3] x", TALL.replace("64", "128")), MANY),
+    Stays(
+        "integers",
+        graph(QKV, y=THREE).replace("float", "int32"),
+        "the elements are not floating-point numbers",
+    ),
+    Stays(
+        "many rows",
+        graph(QKV, "float[128,3] x", "float[128,4] a, float[128,2] b, float[128,4] c"),
+        MANY,
+    ),
+    Stays(
+        "many rows in two dimensions", graph(QKV, "float[2,64,3] x", TALL.replace("N", "2")), MANY
+    ),
+    Stays(
+        "many rows of an unknown batch",
+        graph(QKV, "float[N,128,3] x", TALL.replace("64", "128")),
+        MANY,
+    ),
     Stays(
         "many rows, transposed",
         graph(
@@ -65,20 +88,32 @@ STAYS = [
         ),
         MANY,
     ),
-    Stays("a vector", graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"), "the rank is 1"),
     Stays(
-        "weights from outside", graph(QKV.replace("(x, W)", "(x, T)"), x="float[N,M,3] x, float[3,2] T", y=THREE), None
+        "a vector",
+        graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"),
+        "the rank is 1",
+    ),
+    Stays(
+        "weights from outside",
+        graph(QKV.replace("(x, W)", "(x, T)"), x="float[N,M,3] x, float[3,2] T", y=THREE),
+        None,
     ),
     Stays(
         "a batch of weights",
         graph(
-            QKV, y=THREE.replace("[N", "[2"), x="float[2,M,3] x", constants="float[3,4] V, float[2,3,2] W, float[3,4] U"
+            QKV,
+            y=THREE.replace("[N", "[2"),
+            x="float[2,M,3] x",
+            constants="float[3,4] V, float[2,3,2] W, float[3,4] U",
         ),
         None,
     ),
     Stays(
         "two Gemms, different attributes",
-        graph("a = Gemm (x, V, B) b = Gemm <alpha = 0.5> (x, W, C) c = Gemm <beta = 0.5> (x, U, D)", **ROWS),
+        graph(
+            "a = Gemm (x, V, B) b = Gemm <alpha = 0.5> (x, W, C) c = Gemm <beta = 0.5> (x, U, D)",
+            **ROWS,
+        ),
         None,
     ),
     Stays(
@@ -117,7 +152,9 @@ FIRES = [
         ),
         ["MatMul", "Split", "Add", "Add", "Add"],
     ),
-    Fires("addends that are left out by empty names", graph(EMPTY_NAMES, **ROWS), ["Gemm", "Split"]),
+    Fires(
+        "addends that are left out by empty names", graph(EMPTY_NAMES, **ROWS), ["Gemm", "Split"]
+    ),
     Fires(
         "large weights that are used twice in the same way",
         graph(
@@ -132,7 +169,11 @@ FIRES = [
     ),
     Fires("two with a bias", graph(QK), ["MatMul", "Add", "Split"]),
     Fires("three", graph(QKV, y=THREE), ["MatMul", "Split"]),
-    Fires("three with a bias", graph(QK + " r = MatMul (x, U) c = Add (r, D)", y=THREE), ["MatMul", "Add", "Split"]),
+    Fires(
+        "three with a bias",
+        graph(QK + " r = MatMul (x, U) c = Add (r, D)", y=THREE),
+        ["MatMul", "Add", "Split"],
+    ),
     Fires(
         "three, one with a bias",
         graph("a = MatMul (x, V) b = MatMul (x, W) r = MatMul (x, U) c = Add (r, D)", y=THREE),
@@ -157,7 +198,10 @@ FIRES = [
         "Gemms with attributes",
         graph(
             GEMMS.replace("Gemm", "Gemm <alpha = 0.5, transB = 1>"),
-            **ROWS | {"constants": "float[4,3] V, float[2,3] W, float[4,3] U, float[4] B, float[2] C, float[4] D"},
+            **ROWS
+            | {
+                "constants": "float[4,3] V, float[2,3] W, float[4,3] U, float[4] B, float[2] C, float[4] D"
+            },
         ),
         ["Gemm", "Split"],
     ),
@@ -177,7 +221,10 @@ FIRES = [
         ["MatMul", "Split", "If"],
         inside_if=False,
     ),
-    *[Fires(f"opset {opset}", graph(QK), ["MatMul", "Add", "Split"], opset=opset) for opset in (9, 13)],
+    *[
+        Fires(f"opset {opset}", graph(QK), ["MatMul", "Add", "Split"], opset=opset)
+        for opset in (9, 13)
+    ],
 ]
 
 test_stays, test_fires = tables("SameInputMatMulPass", STAYS, FIRES)

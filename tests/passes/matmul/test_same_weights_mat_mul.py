@@ -72,14 +72,20 @@ STAYS = [
 ]  # fmt: skip
 FIRES = [
     Fires("a Split and Squeeze", graph(), recurrence("MatMul", "Add", "Split", *["Squeeze"] * 4)),
-    Fires("Slice and Squeeze", graph(SLICED), recurrence("MatMul", "Add", *["Slice", "Squeeze"] * 4)),
+    Fires(
+        "Slice and Squeeze", graph(SLICED), recurrence("MatMul", "Add", *["Slice", "Squeeze"] * 4)
+    ),
     Fires("Gather", graph(GATHERED), recurrence("MatMul", "Add", *["Gather"] * 4)),
     Fires(
         "the second axis",
         graph(GATHERED.replace("axis = 0", "axis = -2"), x="float[2,4,8] x"),
         recurrence("MatMul", "Add", *["Gather"] * 4),
     ),
-    Fires("no addend", graph(product="g{t} = MatMul (p{t}, W)"), recurrence("MatMul", "Split", *["Squeeze"] * 4)),
+    Fires(
+        "no addend",
+        graph(product="g{t} = MatMul (p{t}, W)"),
+        recurrence("MatMul", "Split", *["Squeeze"] * 4),
+    ),
     Fires(
         "transposed weights",
         graph(product="g{t} = Gemm <transB = 1> (p{t}, W, b)", weights="float[6,8] W, float[6] b"),
@@ -107,13 +113,17 @@ FIRES = [
     ),
     Fires(
         "pieces of several rows, of which one is used elsewhere",
-        graph("p0, p1, p2, p3 = Split <axis = 0, num_outputs = 4> (x) n = Neg (p0)", x="float[8,8] x").replace(
-            "y) <", "y, float[?,?] n) <"
-        ),
+        graph(
+            "p0, p1, p2, p3 = Split <axis = 0, num_outputs = 4> (x) n = Neg (p0)", x="float[8,8] x"
+        ).replace("y) <", "y, float[?,?] n) <"),
         ["Split", "Neg", "Gemm", "Split", *recurrence()],
     ),
     Fires("opset 11", graph(GATHERED), recurrence("MatMul", "Add", *["Gather"] * 4), opset=11),
-    Fires("float16", graph(GATHERED).replace("float", "float16"), recurrence("MatMul", "Add", *["Gather"] * 4)),
+    Fires(
+        "float16",
+        graph(GATHERED).replace("float", "float16"),
+        recurrence("MatMul", "Add", *["Gather"] * 4),
+    ),
 ]
 
 test_stays, test_fires = tables("SameWeightsMatMulPass", STAYS, FIRES)

@@ -38,18 +38,30 @@ STAYS = [
         "agraph (float[N,3] a, float[3,4] b, float c) => (float[N,4] y) { p = MatMul (a, b) y = Mul (p, c) }",
         None,
     ),
-    Stays("double, inexact", graph().replace("float", "double"), "alpha is stored in single precision"),
+    Stays(
+        "double, inexact", graph().replace("float", "double"), "alpha is stored in single precision"
+    ),
     Stays(
         "no kernel for float16",
         graph(c="float c").replace("float", "float16"),
         "no CPU kernel for FusedMatMul of float16",
     ),
-    Stays("integers", graph(c="int32 c = {3}").replace("float", "int32"), "no CPU kernel for FusedMatMul of int32"),
     Stays(
-        "another permutation", graph("t = Transpose <perm = [1, 0, 2]> (a) y = MatMul (t, b)", a="float[2,N,3] a"), None
+        "integers",
+        graph(c="int32 c = {3}").replace("float", "int32"),
+        "no CPU kernel for FusedMatMul of int32",
+    ),
+    Stays(
+        "another permutation",
+        graph("t = Transpose <perm = [1, 0, 2]> (a) y = MatMul (t, b)", a="float[2,N,3] a"),
+        None,
     ),
     Stays("all axes", graph("t = Transpose (a) y = MatMul (t, b)", a="float[3,2,N] a"), None),
-    Stays("no terms", graph(**{**RIGHT, "a": "float[N,2,K] a", "b": "float[N,4,K] b"}), "there may be no terms to sum"),
+    Stays(
+        "no terms",
+        graph(**{**RIGHT, "a": "float[N,2,K] a", "b": "float[N,4,K] b"}),
+        "there may be no terms to sum",
+    ),
     Stays(
         "no terms on the left",
         graph(**{**LEFT, "a": "float[N,0,2] a", "b": "float[N,0,4] b"}),
@@ -60,7 +72,11 @@ STAYS = [
         "agraph (float[3,N] a, float[3] b) => (float[N] y) { t = Transpose (a) y = MatMul (t, b) }",
         "an operand may be a vector",
     ),
-    Stays("before a Softmax", graph("p = MatMul (a, b) q = Mul (p, c) s = Add (q, c) y = Softmax (s)"), ATTENTION),
+    Stays(
+        "before a Softmax",
+        graph("p = MatMul (a, b) q = Mul (p, c) s = Add (q, c) y = Softmax (s)"),
+        ATTENTION,
+    ),
     Stays("behind a Softmax", graph("s = Softmax (a) p = MatMul (s, b) y = Mul (p, c)"), ATTENTION),
     Stays(
         "quantized",
@@ -110,22 +126,34 @@ FIRES = [
         "agraph (float[3,N] a, float[3,4] b) => (float[N,4] y) { t = Transpose (a) y = MatMul (t, b) }",
         FUSED,
     ),
-    Fires("one value twice", "agraph (float[N,3] a) => (float[N,N] y) { t = Transpose (a) y = MatMul (a, t) }", FUSED),
+    Fires(
+        "one value twice",
+        "agraph (float[N,3] a) => (float[N,N] y) { t = Transpose (a) y = MatMul (a, t) }",
+        FUSED,
+    ),
     Fires(
         "all of it",
         graph(
-            "t = Transpose <perm = [0, 2, 1]> (b) s = Mul (t, c) p = MatMul (a, s) y = Div (p, c)", b="float[N,4,3] b"
+            "t = Transpose <perm = [0, 2, 1]> (b) s = Mul (t, c) p = MatMul (a, s) y = Div (p, c)",
+            b="float[N,4,3] b",
         ),
         FUSED,
         3,
     ),
     Fires(
         "scaled below the transposition",
-        graph("s = Mul (b, c) t = Transpose <perm = [0, 2, 1]> (s) y = MatMul (a, t)", b="float[N,4,3] b"),
+        graph(
+            "s = Mul (b, c) t = Transpose <perm = [0, 2, 1]> (s) y = MatMul (a, t)",
+            b="float[N,4,3] b",
+        ),
         FUSED,
         2,
     ),
-    Fires("broadcast batches", graph(**{**RIGHT, "a": "float[2,N,5,3] a", "y": "float[2,N,5,4] y"}), FUSED),
+    Fires(
+        "broadcast batches",
+        graph(**{**RIGHT, "a": "float[2,N,5,3] a", "y": "float[2,N,5,4] y"}),
+        FUSED,
+    ),
     Fires("double", graph(c="float c = {0.25}").replace("float", "double"), FUSED),
     Fires("nothing to sum", graph(a="float[N,2,K] a", b="float[N,K,4] b"), FUSED, sizes={"K": 0}),
     Fires(
@@ -140,7 +168,10 @@ FIRES = [
     ),
     Fires(
         "of onnxruntime already",
-        graph("p = com.microsoft.FusedMatMul <alpha = 0.5, transB = 1> (a, b) y = Mul (p, c)", b="float[N,4,3] b"),
+        graph(
+            "p = com.microsoft.FusedMatMul <alpha = 0.5, transB = 1> (a, b) y = Mul (p, c)",
+            b="float[N,4,3] b",
+        ),
         FUSED,
     ),
     *[Fires(f"opset {opset}", graph(), FUSED, opset=opset) for opset in (7, 13, 22)],

@@ -1,6 +1,16 @@
 import numpy as np
 import pytest
-from harness import Fires, Stays, assert_same_numbers, optimize, parse, pass_of, seen_by_subgraph, session, tables
+from harness import (
+    Fires,
+    Stays,
+    assert_same_numbers,
+    optimize,
+    parse,
+    pass_of,
+    seen_by_subgraph,
+    session,
+    tables,
+)
 
 NORM = "y = LayerNormalization (s, g, o)"
 

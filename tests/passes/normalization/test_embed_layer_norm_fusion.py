@@ -5,7 +5,11 @@ SUM = "e = Add (a, c) h = Add (e, d)"
 NORM = "y = LayerNormalization (h, g, o)"
 IN = "int64[B,S] i, int64[B,S] s, int64[1,S] p"
 TABLES = "float[11,8] W, float[9,8] P, float[3,8] T, float[8] g, float[8] o"
-TWO = {"look": "a = Gather (W, i) d = Gather (P, p)", "add": "h = Add (a, d)", "inputs": "int64[B,S] i, int64[1,S] p"}
+TWO = {
+    "look": "a = Gather (W, i) d = Gather (P, p)",
+    "add": "h = Add (a, d)",
+    "inputs": "int64[B,S] i, int64[1,S] p",
+}
 
 
 def graph(

@@ -14,7 +14,9 @@ def graph(
     return f"agraph (float[N,4,{h},5] x) => (float[N,4,{h},5] y{y}) <{constants}> {{ r = Reshape (x, first) i = InstanceNormalization (r, ones, zeros) {second} z = Reshape (i, shape) m = Mul (z, g) y = Add (m, b) {tail} }}"
 
 
-OTHER = graph(second="shape = Identity (other)").replace("=> (float[N,4,3,5] y", "=> (float[N,4,5,3] y")
+OTHER = graph(second="shape = Identity (other)").replace(
+    "=> (float[N,4,3,5] y", "=> (float[N,4,5,3] y"
+)
 STAYS = [
     Stays(
         "it shifts",
@@ -35,10 +37,28 @@ STAYS = [
         opset=21,
         target="onnx",
     ),
-    Stays("groups of the batch", graph("{-1, 2, 15}"), "these are not groups of channels", opset=21, target="onnx"),
+    Stays(
+        "groups of the batch",
+        graph("{-1, 2, 15}"),
+        "these are not groups of channels",
+        opset=21,
+        target="onnx",
+    ),
     Stays("no kernel", graph(), "no CPU kernel for GroupNormalization of float", opset=21),
-    Stays("opset 20", graph(), "opset below 21: its GroupNormalization scales groups", opset=20, target="onnx"),
-    Stays("it scales", graph(ones="{1, 2}"), "the InstanceNormalization scales", opset=21, target="onnx"),
+    Stays(
+        "opset 20",
+        graph(),
+        "opset below 21: its GroupNormalization scales groups",
+        opset=20,
+        target="onnx",
+    ),
+    Stays(
+        "it scales",
+        graph(ones="{1, 2}"),
+        "the InstanceNormalization scales",
+        opset=21,
+        target="onnx",
+    ),
     Stays(
         "one number for each row",
         graph(g="float[3,1]"),
@@ -71,7 +91,13 @@ FIRES = [
         opset=21,
         target="onnx",
     ),
-    Fires("rank 4 constants", graph(g="float[1,4,1,1]"), ["GroupNormalization"], opset=22, target="onnx"),
+    Fires(
+        "rank 4 constants",
+        graph(g="float[1,4,1,1]"),
+        ["GroupNormalization"],
+        opset=22,
+        target="onnx",
+    ),
 ]
 
 test_stays, test_fires = tables("GroupNormFusionPass", STAYS, FIRES)

@@ -16,7 +16,9 @@ def graph(
 
 
 STAYS = [
-    Stays("an image of unknown size", graph(x="float[N,3,H,W]"), "the size of the image is unknown"),
+    Stays(
+        "an image of unknown size", graph(x="float[N,3,H,W]"), "the size of the image is unknown"
+    ),
     Stays(
         "one number for each row",
         graph(x="float[2,3,3,4]", g="float[3,1]", b="float[3,1]"),
@@ -24,11 +26,17 @@ STAYS = [
     ),
     Stays(
         "layer normalization of rank 3",
-        graph(x="float[2,3,4]", g="float[4]", b="float[4]").replace("int64[2] ax = {2, 3}", "int64[1] ax = {-1}"),
+        graph(x="float[2,3,4]", g="float[4]", b="float[4]").replace(
+            "int64[2] ax = {2, 3}", "int64[1] ax = {-1}"
+        ),
         "the constant is not one number for each channel",
     ),
     Stays("the channels too", graph(ax="{1, 3}"), "not all axes behind the channels are reduced"),
-    Stays("unknown channels", graph(x="float[N,C,4,5]", g="float", b="float"), "the number of channels is unknown"),
+    Stays(
+        "unknown channels",
+        graph(x="float[N,C,4,5]", g="float", b="float"),
+        "the number of channels is unknown",
+    ),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays(
         "the deviation is used elsewhere",
@@ -50,7 +58,10 @@ FIRES = [
     Fires("times the reciprocal", graph(n="r = Sqrt (e) q = Reciprocal (r) n = Mul (d, q)"), IN),
     Fires(
         "opset 17",
-        graph().replace("(x, ax)", "<AX> (x)").replace("(s, ax)", "<AX> (s)").replace("<AX>", "<axes = [2, 3]>"),
+        graph()
+        .replace("(x, ax)", "<AX> (x)")
+        .replace("(s, ax)", "<AX> (s)")
+        .replace("<AX>", "<axes = [2, 3]>"),
         IN,
         opset=17,
     ),

@@ -13,7 +13,9 @@ STAYS = [
     ),
     Stays(
         "the sum of cubes",
-        graph("s = Pow (x, two) r = ReduceSum (s, ax) n = Sqrt (r)").replace("two = {2}", "two = {3}"),
+        graph("s = Pow (x, two) r = ReduceSum (s, ax) n = Sqrt (r)").replace(
+            "two = {2}", "two = {3}"
+        ),
         None,
     ),
     Stays("the norm of something else", graph("w = Exp (x) n = ReduceL2 (w, ax)"), None),
@@ -23,10 +25,27 @@ LP = ["LpNormalization"]
 FIRES = [
     Fires("ReduceL2", graph("n = ReduceL2 (x, ax)"), LP, edge_values=False),
     Fires("limited", graph("m = ReduceL2 (x, ax) n = Clip (m, least)"), LP, edge_values=False),
-    Fires("limited by Max", graph("m = ReduceL2 (x, ax) n = Max (m, least)", ax="{1}"), LP, edge_values=False),
-    Fires("written out", graph("s = Mul (x, x) r = ReduceSum (s, ax) n = Sqrt (r)"), LP, edge_values=False),
-    Fires("sum of squares", graph("r = ReduceSumSquare (x, ax) n = Sqrt (r)"), LP, edge_values=False),
-    Fires("a power", graph("s = Pow (x, two) r = ReduceSum (s, ax) n = Sqrt (r)"), LP, edge_values=False),
+    Fires(
+        "limited by Max",
+        graph("m = ReduceL2 (x, ax) n = Max (m, least)", ax="{1}"),
+        LP,
+        edge_values=False,
+    ),
+    Fires(
+        "written out",
+        graph("s = Mul (x, x) r = ReduceSum (s, ax) n = Sqrt (r)"),
+        LP,
+        edge_values=False,
+    ),
+    Fires(
+        "sum of squares", graph("r = ReduceSumSquare (x, ax) n = Sqrt (r)"), LP, edge_values=False
+    ),
+    Fires(
+        "a power",
+        graph("s = Pow (x, two) r = ReduceSum (s, ax) n = Sqrt (r)"),
+        LP,
+        edge_values=False,
+    ),
 ]
 
 test_stays, test_fires = tables("L2NormFusionPass", STAYS, FIRES)

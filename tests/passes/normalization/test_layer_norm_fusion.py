@@ -21,7 +21,9 @@ def graph(
 ) -> str:
     constants = f"{g}, {b}, {ax}, float two = {{2}}, float eps = {{0.00001}}"
     out = ",".join("pqrs"[: x.count(",") + 1])
-    text = f"agraph ({x}) => (float[{out}] y{y}) <{constants}> {{ {centred} {square} {form} {tail} }}"
+    text = (
+        f"agraph ({x}) => (float[{out}] y{y}) <{constants}> {{ {centred} {square} {form} {tail} }}"
+    )
     return text
 
 
@@ -52,7 +54,11 @@ STAYS = [
         .replace("float two", "int64[2] two_axes = {1, 2}, float two"),
         "not the same axes are reduced",
     ),
-    Stays("to a power that is almost 2", graph().replace("two = {2}", "two = {2.0000002384185791}"), None),
+    Stays(
+        "to a power that is almost 2",
+        graph().replace("two = {2}", "two = {2.0000002384185791}"),
+        None,
+    ),
     Stays(
         "a scale for each row",
         graph(x="float[2,3,4] x", g="float[3,4] g"),
@@ -86,7 +92,11 @@ STAYS = [
         graph(tail=f"{TAIL} z = Neg (r)", y=", float[N,S,1] z"),
         "an interior value is used elsewhere",
     ),
-    Stays("the mean of something else", graph(centred="w = Abs (x) u = ReduceMean (w, ax) d = Sub (x, u)"), None),
+    Stays(
+        "the mean of something else",
+        graph(centred="w = Abs (x) u = ReduceMean (w, ax) d = Sub (x, u)"),
+        None,
+    ),
 ]
 
 LN = ["LayerNormalization"]
@@ -95,7 +105,10 @@ FIRES = [
     Fires("the square as a product", graph("s = Mul (d, d)"), LN),
     Fires(
         "centred twice",
-        graph(centred="u = ReduceMean (x, ax) d0 = Sub (x, u) d = Sub (x, u)", square="s = Pow (d0, two)"),
+        graph(
+            centred="u = ReduceMean (x, ax) d0 = Sub (x, u) d = Sub (x, u)",
+            square="s = Pow (d0, two)",
+        ),
         LN,
     ),
     Fires(
@@ -109,7 +122,11 @@ FIRES = [
     Fires("commuted", graph(tail="a = Mul (g, n) y = Add (b, a)"), LN),
     Fires("without an offset", graph(tail="y = Mul (n, g)"), LN),
     Fires("without both", graph(tail="y = Identity (n)"), [*LN, "Identity"]),
-    Fires("two axes", graph(x="float[N,3,4] x", g="float[3,4] g", b="float[3,4] b", ax="int64[2] ax = {-1, 1}"), LN),
+    Fires(
+        "two axes",
+        graph(x="float[N,3,4] x", g="float[3,4] g", b="float[3,4] b", ax="int64[2] ax = {-1, 1}"),
+        LN,
+    ),
     Fires("from the front", graph(ax="int64[1] ax = {2}"), LN),
     Fires("opset 17", old(graph()), LN, opset=17),
     Fires("epsilon of one element", graph().replace("float eps", "float[1] eps"), LN),

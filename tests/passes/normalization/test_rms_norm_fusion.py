@@ -36,7 +36,12 @@ STAYS = [
     Stays("another axis", graph(ax="{1}"), "not the last axes are reduced", opset=23),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None, opset=23),
     Stays("the mean of something else", graph(square="w = Neg (x) s = Mul (w, w)"), None, opset=23),
-    Stays("double", graph().replace("float", "double"), "the elements are neither float32 nor float16", opset=23),
+    Stays(
+        "double",
+        graph().replace("float", "double"),
+        "the elements are neither float32 nor float16",
+        opset=23,
+    ),
     Stays(
         "the root is used elsewhere",
         graph(tail="y = Mul (n, g) z = Neg (r)", y=", float[N,S,1] z"),
@@ -53,11 +58,19 @@ FIRES = [
     Fires("plain", graph(tail="y = Identity (n)"), [*RMS, "Identity"], opset=23),
     Fires(
         "two axes",
-        graph(x="float[N,3,4]", g="float[3,4]").replace("int64[1] ax = {-1}", "int64[2] ax = {-1, 1}"),
+        graph(x="float[N,3,4]", g="float[3,4]").replace(
+            "int64[1] ax = {-1}", "int64[2] ax = {-1, 1}"
+        ),
         RMS,
         opset=23,
     ),
-    Fires("float16 by way of float32", HALF.replace("TAIL", "y = Mul (g, c)"), RMS, opset=23, edge_values=False),
+    Fires(
+        "float16 by way of float32",
+        HALF.replace("TAIL", "y = Mul (g, c)"),
+        RMS,
+        opset=23,
+        edge_values=False,
+    ),
     Fires(
         "float16 by way of float32, plain",
         HALF.replace("TAIL", "y = Neg (c)"),

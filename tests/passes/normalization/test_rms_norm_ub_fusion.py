@@ -26,9 +26,7 @@ def graph(
     more: str = "",
 ) -> str:
     constants = f"{g} g, int64[1] ax = {ax}, float two = {{2}}, float one = {{1}}, float minus = {{-0.5}}, float eps = {{0.00001}}"
-    return (
-        f"agraph ({x} x) => ({x} y{more}) <{constants}> {{ {square} v = ReduceMean (s, ax) e = Add (v, eps) {form} }}"
-    )
+    return f"agraph ({x} x) => ({x} y{more}) <{constants}> {{ {square} v = ReduceMean (s, ax) e = Add (v, eps) {form} }}"
 
 
 NO_SCALE = "the scale is not one number for each element of the last axis"
@@ -42,10 +40,16 @@ STAYS = [
     Stays("one scale", graph(g="float[1]"), NO_SCALE),
     Stays(
         "two axes",
-        graph(x="float[N,3,4]", g="float[3,4]").replace("int64[1] ax = {-1}", "int64[2] ax = {-1, 1}"),
+        graph(x="float[N,3,4]", g="float[3,4]").replace(
+            "int64[1] ax = {-1}", "int64[2] ax = {-1, 1}"
+        ),
         "more than the last axis is normalized",
     ),
-    Stays("without a scale", graph(FORMS["times the reciprocal"].replace("y = Mul (n, g)", "y = Neg (n)")), None),
+    Stays(
+        "without a scale",
+        graph(FORMS["times the reciprocal"].replace("y = Mul (n, g)", "y = Neg (n)")),
+        None,
+    ),
     Stays(
         "the root is used elsewhere",
         graph(FORMS["times the reciprocal"] + " z = Neg (r)", more=", float[N,S,1] z"),
@@ -66,8 +70,14 @@ test_stays, test_fires = tables("RmsNormUbFusionPass", STAYS, FIRES)
 
 @pytest.mark.parametrize("case", FIRES, ids=[case.name for case in FIRES])
 def test_onnxruntime_makes_one_operator_of_it(case: Fires, tmp_path: Path) -> None:
-    result, _ = optimize(parse(case.graph, case.opset, case.ir_version), [pass_of("RmsNormUbFusionPass")])
+    result, _ = optimize(
+        parse(case.graph, case.opset, case.ir_version), [pass_of("RmsNormUbFusionPass")]
+    )
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "run.onnx"), 4
-    onnxruntime.InferenceSession(result.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    assert [node.op_type for node in onnx.load(tmp_path / "run.onnx").graph.node] == ["SimplifiedLayerNormalization"]
+    onnxruntime.InferenceSession(
+        result.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    assert [node.op_type for node in onnx.load(tmp_path / "run.onnx").graph.node] == [
+        "SimplifiedLayerNormalization"
+    ]

@@ -25,7 +25,10 @@ def graph(
 
 SHAPE = "the scale has another shape than the largest elements"
 KEPT = "q = Div (m, c) w = Max (q, least)"
-NORMED = {"before": "b = Add (x, x) n = RMSNormalization (b, g) h = Mul (n, t)", "y": "int8[a,b,c] y"}
+NORMED = {
+    "before": "b = Add (x, x) n = RMSNormalization (b, g) h = Mul (n, t)",
+    "y": "int8[a,b,c] y",
+}
 OTHER = "the scale is that of another value"
 STAYS = [
     Stays("opset 13", graph(reduce="a = Abs (x) m = ReduceMax <axes = [-1]> (a)"), "opset below 14: no shape with zeros for Reshape", opset=13),
@@ -75,7 +78,9 @@ TORCHAIR = {
 }
 
 
-def torchair(form: str, *, with_sum: bool, epsilon: str = "", dims: str = "B,S", written: bool = False) -> str:
+def torchair(
+    form: str, *, with_sum: bool, epsilon: str = "", dims: str = "B,S", written: bool = False
+) -> str:
     """A sum, its normalization and the quantization of that; "cast" is of float16, to float32."""
     is_half, is_flat = "cast" in form, "flattened" in form
     if is_half:
@@ -92,9 +97,15 @@ def torchair(form: str, *, with_sum: bool, epsilon: str = "", dims: str = "B,S",
     outputs = "int8[i,j] y, float[l,o] w" if is_flat else "int8[i,j,q] y, float[l,o,r] w"
     outputs += f", {kind}[z1,z2,z3] s" if with_sum else ""
     text = graph(
-        before=f"{norm} {before}", reduce=reduce, end=end, x=f"{kind}[{dims},4] u, {kind}[{dims},4] k", y=outputs
+        before=f"{norm} {before}",
+        reduce=reduce,
+        end=end,
+        x=f"{kind}[{dims},4] u, {kind}[{dims},4] k",
+        y=outputs,
     )
-    return text.replace("float[4] t>", "float[4] t, float16[4] h, float two = {2}, float eps = {0.00001}>")
+    return text.replace(
+        "float[4] t>", "float[4] t, float16[4] h, float two = {2}, float eps = {0.00001}>"
+    )
 
 
 def left(form: str, ends: list[str]) -> list[str]:

@@ -36,7 +36,11 @@ OUTSIDE_EMPTY = "agraph (uint8[N,K] a, uint8[K,5] W, float as, float ws) => (flo
 INTEGERS = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, float as, float ws> { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 COLUMN = "a scale or zero point is not one number for each column"
 STAYS = [
-    Stays("signed elements", static(a="int8", w="int8", W=SMALL, wz="{1}"), "the elements are not uint8"),
+    Stays(
+        "signed elements",
+        static(a="int8", w="int8", W=SMALL, wz="{1}"),
+        "the elements are not uint8",
+    ),
     Stays(
         "a sum that needs more than 32 bits",
         """agraph (uint8[N,33026] a) => (float[N,1] y) <uint8[33026,1] W, float as = {0.01}, float ws = {0.01}, float[1] B = {0}> {
@@ -45,14 +49,21 @@ STAYS = [
     ),
     Stays("an addend of one element", static(bias="float[1] B = {1}"), ROW),
     Stays(
-        "an addend that enlarges", static(bias="float[1,1,5] B", y="").replace("(float[N,5] y", "(float[1,N,5] y"), ROW
+        "an addend that enlarges",
+        static(bias="float[1,1,5] B", y="").replace("(float[N,5] y", "(float[1,N,5] y"),
+        ROW,
     ),
-    Stays("no addend", static(STATIC.replace("r = MatMul", "y = MatMul").replace(" y = Add (r, B)", "")), None),
+    Stays(
+        "no addend",
+        static(STATIC.replace("r = MatMul", "y = MatMul").replace(" y = Add (r, B)", "")),
+        None,
+    ),
     Stays(
         "the result is quantized",
         static(
             STATIC.replace(
-                "y = Add (r, B)", "t = Add (r, B) u = QuantizeLinear (t, as, az) y = DequantizeLinear (u, as, az)"
+                "y = Add (r, B)",
+                "t = Add (r, B) u = QuantizeLinear (t, as, az) y = DequantizeLinear (u, as, az)",
             )
         ),
         "the result is quantized",
@@ -60,7 +71,9 @@ STAYS = [
     Stays(
         "a scale for each row",
         static(
-            STATIC.replace("(W,", "<axis = 0> (W,"), ws="float[4] ws = {0.1, 0.2, 0.3, 0.4}", wz="{1,2,3,4}"
+            STATIC.replace("(W,", "<axis = 0> (W,"),
+            ws="float[4] ws = {0.1, 0.2, 0.3, 0.4}",
+            wz="{1,2,3,4}",
         ).replace("uint8[5] wz", "uint8[4] wz"),
         COLUMN,
     ),
@@ -84,29 +97,39 @@ STAYS = [
         + " }",
         "the weights are not constant",
     ),
-    Stays("weights that may have no rows", OUTSIDE_EMPTY, "the second operand is not a matrix of a known shape"),
+    Stays(
+        "weights that may have no rows",
+        OUTSIDE_EMPTY,
+        "the second operand is not a matrix of a known shape",
+    ),
     Stays(
         "a batch of weights",
-        OUTSIDE_EMPTY.replace("[K,5]", "[2,4,5]").replace("[N,K]", "[N,4]").replace("[N,5]", "[2,N,5]"),
+        OUTSIDE_EMPTY.replace("[K,5]", "[2,4,5]")
+        .replace("[N,K]", "[N,4]")
+        .replace("[N,5]", "[2,N,5]"),
         "the second operand is not a matrix of a known shape",
     ),
     Stays("weights of 16 bits", static(w="uint16"), "the elements are not uint8", opset=21),
     Stays(
         "scales of float16",
-        static(scale="float16 as", ws="float16 ws", bias="float16[5] B").replace("float[N,5] y", "float16[N,5] y"),
+        static(scale="float16 as", ws="float16 ws", bias="float16[5] B").replace(
+            "float[N,5] y", "float16[N,5] y"
+        ),
         "the scales are not constants of float32",
         opset=21,
     ),
     Stays(
         "a scale for each column of the left operand",
-        static(scale="float[4] as = {0.1, 0.2, 0.3, 0.4}").replace("uint8 az = {3}", "uint8[4] az = {3, 3, 3, 3}"),
+        static(scale="float[4] as = {0.1, 0.2, 0.3, 0.4}").replace(
+            "uint8 az = {3}", "uint8[4] az = {3, 3, 3, 3}"
+        ),
         "the left operand has several scales",
     ),
     Stays(
         "a product in float16",
-        static(STATIC.replace("Linear (", "Linear <output_dtype = 10> ("), bias="float16[5] B").replace(
-            "float[N,5] y", "float16[N,5] y"
-        ),
+        static(
+            STATIC.replace("Linear (", "Linear <output_dtype = 10> ("), bias="float16[5] B"
+        ).replace("float[N,5] y", "float16[N,5] y"),
         "the left operand has several scales",
         opset=23,
     ),
@@ -126,7 +149,9 @@ STAYS = [
     Stays("scales that are no vector", INTEGERS.replace("float ws", "float[1,5] ws"), COLUMN),
     Stays(
         "a zero point for each row of the left operand",
-        INTEGERS.replace("[N,", "[3,").replace("(a, W)", "(a, W, az)").replace("float ws", "uint8[3] az, float ws"),
+        INTEGERS.replace("[N,", "[3,")
+        .replace("(a, W)", "(a, W, az)")
+        .replace("float ws", "uint8[3] az, float ws"),
         "a zero point of the left operand has several elements",
     ),
     Stays(
@@ -134,8 +159,16 @@ STAYS = [
         INTEGERS.replace("uint8[N,4] a", "int8[N,4] a"),
         "no kernel for signed elements and unsigned weights",
     ),
-    Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are not constants of float32"),
-    Stays("the product is a graph output", static(y=", float[N,5] r"), "an interior value is a graph output"),
+    Stays(
+        "an infinite scale",
+        static(scale="float as = {inf}"),
+        "the scales are not constants of float32",
+    ),
+    Stays(
+        "the product is a graph output",
+        static(y=", float[N,5] r"),
+        "an interior value is a graph output",
+    ),
     Stays(
         "a subgraph uses the product",
         seen_by_subgraph(static(), "r", "float[N,5]"),
@@ -159,14 +192,19 @@ STAYS = [
     ),
     Stays(
         "integers as they are",
-        dynamic("q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) y = Cast <to = 1> (p)"),
+        dynamic(
+            "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) y = Cast <to = 1> (p)"
+        ),
         None,
     ),
     Stays(
         "a cast to double",
         dynamic(f"{DYNAMIC} y = Add (r, B)")
         .replace("to = 1", "to = 11")
-        .replace("k = Mul (s, ws) r = Mul (c, k)", "k = Mul (s, ws) k2 = Cast <to = 11> (k) r = Mul (c, k2)")
+        .replace(
+            "k = Mul (s, ws) r = Mul (c, k)",
+            "k = Mul (s, ws) k2 = Cast <to = 11> (k) r = Mul (c, k2)",
+        )
         .replace("y = Add (r, B)", "r2 = Cast <to = 1> (r) y = Add (r2, B)"),
         None,
     ),
@@ -183,15 +221,23 @@ FIRES = [
     Fires("without zero points", static(STATIC.replace(", az", "").replace(", wz", "")), FLOATED),
     Fires("signed weights", static(w="int8", W=SMALL, wz="{1}"), FLOATED),
     Fires(
-        "large signed weights for each column", static(w="int8", W=LARGE, ws=COLUMNS, wz="{0,1,-128,127,5}"), FLOATED
+        "large signed weights for each column",
+        static(w="int8", W=LARGE, ws=COLUMNS, wz="{0,1,-128,127,5}"),
+        FLOATED,
     ),
     Fires(
         "signed weights without a zero point",
         static(STATIC.replace(", wz", ""), w="int8", W=LARGE, ws=COLUMNS),
         FLOATED,
     ),
-    Fires("the last axis", static(STATIC.replace("(W,", "<axis = -1> (W,"), ws=COLUMNS, wz="{1,2,3,4,5}"), FLOATED),
-    Fires("a batch", static().replace("[N,4] a", "[N,2,4] a").replace("[N,5] y", "[N,2,5] y"), FLOATED),
+    Fires(
+        "the last axis",
+        static(STATIC.replace("(W,", "<axis = -1> (W,"), ws=COLUMNS, wz="{1,2,3,4,5}"),
+        FLOATED,
+    ),
+    Fires(
+        "a batch", static().replace("[N,4] a", "[N,2,4] a").replace("[N,5] y", "[N,2,5] y"), FLOATED
+    ),
     Fires(
         "an addend from outside",
         static(bias="float unused").replace("uint8[N,4] a)", "uint8[N,4] a, float[5] B)"),
@@ -207,13 +253,17 @@ FIRES = [
     Fires("integers, weights from outside", OUTSIDE_INTEGERS, FLOATED),
     Fires(
         "dynamic, without addend",
-        dynamic(f"{DYNAMIC} y = Mul (r, one)", bias="float one = {1}").replace("y = Mul (r, one)", "y = Neg (r)"),
+        dynamic(f"{DYNAMIC} y = Mul (r, one)", bias="float one = {1}").replace(
+            "y = Mul (r, one)", "y = Neg (r)"
+        ),
         ["DynamicQuantizeMatMul", "Neg"],
     ),
     Fires(
         "dynamic, scales one by one",
         dynamic(
-            f"{DYNAMIC} y = Add (B, r)".replace("k = Mul (s, ws) r = Mul (c, k)", "k = Mul (c, s) r = Mul (ws, k)")
+            f"{DYNAMIC} y = Add (B, r)".replace(
+                "k = Mul (s, ws) r = Mul (c, k)", "k = Mul (c, s) r = Mul (ws, k)"
+            )
         ),
         DYNAMIC_PRODUCT,
     ),
@@ -224,7 +274,9 @@ FIRES = [
         dynamic(f"{DYNAMIC} y = Add (r, B)".replace(", wz", "")),
         DYNAMIC_PRODUCT,
     ),
-    Fires("an addend that is no row", dynamic(bias="float B = {3}"), ["DynamicQuantizeMatMul", "Add"]),
+    Fires(
+        "an addend that is no row", dynamic(bias="float B = {3}"), ["DynamicQuantizeMatMul", "Add"]
+    ),
     Fires(
         "quantized once for several",
         dynamic(SHARED, y=", float[N,4] e"),

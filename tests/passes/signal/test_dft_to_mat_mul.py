@@ -13,7 +13,13 @@ def dft(node: str, signal: str = "B,8,1", result: str = "B,K,2", axis: int = 1) 
 def fires(name: str, graph: str, opset: int = 17) -> Fires:
     # An infinity makes only the bins infinite that it goes into.
     return Fires(
-        name, graph, ["Reshape", "MatMul", "Reshape"], opset=opset, sizes={"B": 3}, edge_values=False, zero_sizes=False
+        name,
+        graph,
+        ["Reshape", "MatMul", "Reshape"],
+        opset=opset,
+        sizes={"B": 3},
+        edge_values=False,
+        zero_sizes=False,
     )
 
 
@@ -46,10 +52,23 @@ STAYS = [
         "the axis is not the last one before the parts of the numbers",
         20,
     ),
-    Stays("a length that is unknown", dft("y = DFT (x)", "B,N,1"), "the length of the signal is unknown", 17),
-    Stays("real or complex", dft("y = DFT (x)", "B,8,P"), "whether the signal is real or complex is unknown", 17),
     Stays(
-        "a length that is an input", "agraph (float[B,8,1] x, int64 n) => (float[B,K,2] y) { y = DFT (x, n) }", None, 17
+        "a length that is unknown",
+        dft("y = DFT (x)", "B,N,1"),
+        "the length of the signal is unknown",
+        17,
+    ),
+    Stays(
+        "real or complex",
+        dft("y = DFT (x)", "B,8,P"),
+        "whether the signal is real or complex is unknown",
+        17,
+    ),
+    Stays(
+        "a length that is an input",
+        "agraph (float[B,8,1] x, int64 n) => (float[B,K,2] y) { y = DFT (x, n) }",
+        None,
+        17,
     ),
     Stays(
         "one side of complex numbers",
@@ -60,7 +79,13 @@ STAYS = [
     ),
     Stays("a power of two, and long", dft("y = DFT <onesided = 1> (x)", "B,1024,1"), SLOWER, 17),
     Stays("a large matrix", dft("y = DFT <onesided = 1> (x)", "B,1200,1"), SLOWER, 17),
-    Stays("another target", dft("y = DFT (x)"), "for target onnx nothing is known to be gained", 17, target="onnx"),
+    Stays(
+        "another target",
+        dft("y = DFT (x)"),
+        "for target onnx nothing is known to be gained",
+        17,
+        target="onnx",
+    ),
 ]
 
 FIRES = [

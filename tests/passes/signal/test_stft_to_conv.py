@@ -12,17 +12,27 @@ STFT = "agraph (float[B,{},{}] x) => (float[B,F,K,2] y) <int64 s = {{{}}}, float
 ALL = "y = STFT (x, s, w, n)"
 
 
-NO_LAST_AXIS = "agraph (float[B,L] x) => (float[B,F,K,2] y) <int64 s = {4}, float[8] w> { y = STFT (x, s, w) }"
+NO_LAST_AXIS = (
+    "agraph (float[B,L] x) => (float[B,F,K,2] y) <int64 s = {4}, float[8] w> { y = STFT (x, s, w) }"
+)
 
 
-def stft(node: str = ALL, signal: str = "32", parts: int = 1, step: int = 4, length: int = 8) -> str:
+def stft(
+    node: str = ALL, signal: str = "32", parts: int = 1, step: int = 4, length: int = 8
+) -> str:
     return STFT.format(signal, parts, step, length, node)
 
 
 def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **more: int) -> Fires:
     operators = [first, "Conv", "Transpose", "Reshape"]
     return Fires(
-        name, graph, operators, opset=opset, sizes={"B": 2, "L": 40, **more}, edge_values=False, zero_sizes=False
+        name,
+        graph,
+        operators,
+        opset=opset,
+        sizes={"B": 2, "L": 40, **more},
+        edge_values=False,
+        zero_sizes=False,
     )
 
 
@@ -70,7 +80,12 @@ STAYS = [
         "the signal has an unknown rank",
         valid=False,
     ),
-    Stays("a window of another length", stft(length=6), "the window has another length than a frame", valid=False),
+    Stays(
+        "a window of another length",
+        stft(length=6),
+        "the window has another length than a frame",
+        valid=False,
+    ),
     Stays(
         "a power of two, and long",
         "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[512] w> { y = STFT (x, s, w) }",
@@ -90,7 +105,11 @@ STAYS = [
         }.items()
     ],
     Stays("another target", stft(), "for target onnx nothing is known to be gained", target="onnx"),
-    Stays("elements without a kernel", stft().replace("float", "double"), "no CPU kernel for Conv of double"),
+    Stays(
+        "elements without a kernel",
+        stft().replace("float", "double"),
+        "no CPU kernel for Conv of double",
+    ),
 ]
 
 FIRES = [
@@ -110,8 +129,22 @@ FIRES = [
 FIRES.append(
     Fires(
         "magnitudes behind it",
-        PHASE.format("r2 = Mul (re, re) i2 = Mul (im, im) s = Add (r2, i2) q = Sqrt (s) y = Squeeze (q)"),
-        ["Transpose", "Conv", "Transpose", "Reshape", "Gather", "Gather", "Mul", "Mul", "Add", "Sqrt", "Squeeze"],
+        PHASE.format(
+            "r2 = Mul (re, re) i2 = Mul (im, im) s = Add (r2, i2) q = Sqrt (s) y = Squeeze (q)"
+        ),
+        [
+            "Transpose",
+            "Conv",
+            "Transpose",
+            "Reshape",
+            "Gather",
+            "Gather",
+            "Mul",
+            "Mul",
+            "Add",
+            "Sqrt",
+            "Squeeze",
+        ],
         opset=17,
         sizes={"B": 2, "L": 200},
         edge_values=False,
@@ -134,7 +167,9 @@ def test_the_sum_is_nearer_to_the_truth_than_the_transform(length: int, largest:
     exact = np.fft.rfft(frames)
     exact = np.stack([exact.real, exact.imag], -1)[None]
     errors = [
-        np.abs(onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] - exact).max()
+        np.abs(
+            onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] - exact
+        ).max()
         for m in (model, result)
     ]
     assert errors[1] <= 2 * errors[0] and errors[1] <= largest * np.abs(exact).max()
@@ -144,7 +179,9 @@ def test_a_phase_stays_as_it_is() -> None:
     """At the first and the last frequency the sum has imaginary parts of 0: there the angle would turn by 2π."""
     body = """g = Greater (im, zero) q = Div (im, re) a = Atan (q) u = Add (a, pi) d = Sub (a, pi) o = Where (g, u, d)
         l = Less (re, zero) p = Where (l, o, a) y = Identity (p)"""
-    model = parse(PHASE.format(body).replace("zero = {0}", "zero = {0}, float pi = {3.1415927}"), 17)
+    model = parse(
+        PHASE.format(body).replace("zero = {0}", "zero = {0}, float pi = {3.1415927}"), 17
+    )
     result, _ = optimize(model, [p for p in PASSES if p.default != "off"])
     x = np.random.default_rng(0).normal(size=(2, 200, 1)).astype(np.float32)
     before, after = (session(m).run(None, {"x": x})[0] for m in (model, result))

@@ -1,4 +1,6 @@
-"""Inputs that are axes, sizes or scales get values with which the model runs, and not only trivial ones."""
+"""Inputs that are axes, sizes or scales get values with which the model runs, and not only trivial
+ones.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,14 @@ CASES = {
     "axes of Unsqueeze": (f"({X}, int64[2] a) => (float[A,B,C,D,E] y) {{ y = Unsqueeze (x, a) }}", [0, 1]),
     "axes of Squeeze": ("(float[1,3,1] x, int64[2] a) => (float[A] y) { y = Squeeze (x, a) }", [0, 2]),
     "axes of Slice": (
-        f"({X}, int64[2] a, int64[2] s, int64[2] e) => (float[A,B,C] y) {{ y = Slice (x, s, e, a) }}",
+        (f"({X}, int64[2] a, int64[2] s, int64[2] e) => (float[A,B,C] y) {{ y = Slice (x, s, "
+            f"e, a) }}"),
         [0, 1],
     ),
     "axes of ReduceSum": (f"({X}, int64[2] a) => (float[A,B,C] y) {{ y = ReduceSum (x, a) }}", [0, 1]),
     "axes of Pad": (
-        f"({X}, int64[2] a, int64[4] p) => (float[A,B,C] y) <float v = {{0}}> {{ y = Pad (x, p, v, a) }}",
+        (f"({X}, int64[2] a, int64[4] p) => (float[A,B,C] y) <float v = {{0}}> {{ y = Pad (x, "
+            f"p, v, a) }}"),
         [0, 1],
     ),
     "parts": (
@@ -65,8 +69,10 @@ CASES = {
         None,
     ),
     "a shape that is read in parts": (
-        "(float[2,2,3] x, int64[4] n) => (float[A,B,C] y) <int64[1] z = {0}, int64[1] one = {1}, int64[2] r = {2,3}> "
-        "{ b = Slice (n, z, one) c = ConstantOfShape (n) s = Concat <axis = 0> (b, r) y = Expand (x, s) }",
+        "(float[2,2,3] x, int64[4] n) => (float[A,B,C] y) <int64[1] z = {0}, int64[1] one = {1}, "
+        "int64[2] r = {2,3}> "
+        "{ b = Slice (n, z, one) c = ConstantOfShape (n) s = Concat <axis = 0> (b, r) y = Expand "
+        "(x, s) }",
         None,
     ),
 }  # fmt: skip
@@ -84,11 +90,15 @@ def test_the_model_runs(name: str, tmp_path: Path) -> None:
     if wanted is not None:
         ports = required_inputs(model)
         values = make_feeds(ports, value_ranges(model, ports), {}, Style(), 0)[ports[1].name]
-        assert all(value == want for value, want in zip(values, wanted, strict=True) if want is not None)
+        assert all(
+            value == want for value, want in zip(values, wanted, strict=True) if want is not None
+        )
 
 
 def test_scales_are_not_all_one() -> None:
     model = parse(f"agraph {CASES['scales'][0]}", 20)
     ports = required_inputs(model)
-    drawn = [make_feeds(ports, value_ranges(model, ports), {}, Style(), seed)["k"] for seed in range(8)]
+    drawn = [
+        make_feeds(ports, value_ranges(model, ports), {}, Style(), seed)["k"] for seed in range(8)
+    ]
     assert len(np.unique(drawn)) >= 3

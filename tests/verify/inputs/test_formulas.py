@@ -33,7 +33,22 @@ def test_as_in_python(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "", "+", "a +", "* a", "a b", "2a + 1", "f(a + 1)", "(a + 1", "a + 1)", "a ** 2", "a + 1.5", "a + ()", "-a"],
+    [
+        "a",
+        "",
+        "+",
+        "a +",
+        "* a",
+        "a b",
+        "2a + 1",
+        "f(a + 1)",
+        "(a + 1",
+        "a + 1)",
+        "a ** 2",
+        "a + 1.5",
+        "a + ()",
+        "-a",
+    ],
 )
 def test_what_is_no_formula(text: str) -> None:
     assert formula_of(text) is None

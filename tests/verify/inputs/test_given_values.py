@@ -1,4 +1,6 @@
-"""Values of inputs that users give: every form that is documented, and what is said of each mistake."""
+"""Values of inputs that users give: every form that is documented, and what is said of each
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ from fusionc.verify.inputs.given_values import GivenSample, GivenValues
 from fusionc.verify.reference import MOST_KEPT
 
 ROOT = Path(__file__).parents[3]
-MODEL = parse("agraph (float[N,3] x, int64[3] ids) => (float[N,3] y) { f = Cast <to = 1> (ids) y = Mul (x, f) }")
+MODEL = parse(
+    "agraph (float[N,3] x, int64[3] ids) => (float[N,3] y) { f = Cast <to = 1> (ids) y = Mul "
+    "(x, "
+    "f) }"
+)
 X, IDS = np.float32([[1, 2, 3]]), np.array([4, 5, 6])
 
 
@@ -38,7 +44,11 @@ def protos(folder: Path, **values: Any) -> Path:
     """A test set of ONNX: input_0="x" is the value of that file, under no name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, value in values.items():
-        proto = value if isinstance(value, bytes) else numpy_helper.from_array(np.asarray(value)).SerializeToString()
+        proto = (
+            value
+            if isinstance(value, bytes)
+            else numpy_helper.from_array(np.asarray(value)).SerializeToString()
+        )
         (folder / f"{name}.pb").write_bytes(proto)
     return folder
 
@@ -98,12 +108,18 @@ def test_several_samples_are_in_the_order_of_their_numbers(tmp_path: Path) -> No
     (tmp_path / "model.onnx").touch()
     (tmp_path / "empty").mkdir()
     found = samples(tmp_path)
-    assert [sample.label for sample in found] == ["other", *(f"test_data_set_{k}" for k in (1, 9, 10)), "zz.npz"]
+    assert [sample.label for sample in found] == [
+        "other",
+        *(f"test_data_set_{k}" for k in (1, 9, 10)),
+        "zz.npz",
+    ]
     assert found[3].feeds["x"].tolist() == (10 * X).tolist()
 
 
 def test_outputs_are_recorded_by_number_or_by_name(tmp_path: Path) -> None:
-    assert samples(protos(tmp_path / "a", input_0=X, input_1=IDS, output_0=X * IDS))[0].recorded.keys() == {"y"}
+    assert samples(protos(tmp_path / "a", input_0=X, input_1=IDS, output_0=X * IDS))[
+        0
+    ].recorded.keys() == {"y"}
     assert samples(archive(tmp_path / "b.npz", x=X, ids=IDS, y=X * IDS))[0].recorded.keys() == {"y"}
 
 
@@ -116,14 +132,19 @@ def test_names_in_a_test_set_beat_numbers(tmp_path: Path) -> None:
     assert sample.feeds["x"].dtype == np.float32 and sample.feeds["ids"].dtype == np.int64
 
 
-@pytest.mark.parametrize(("kind", "values"), [("bfloat16", np.ones(2, ml_dtypes.bfloat16)), ("string", ["a", "bc"])])
+@pytest.mark.parametrize(
+    ("kind", "values"), [("bfloat16", np.ones(2, ml_dtypes.bfloat16)), ("string", ["a", "bc"])]
+)
 def test_types_that_files_of_numpy_do_not_know(tmp_path: Path, kind: str, values: Any) -> None:
     model = parse(f"agraph ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}")
     path = archive(tmp_path / "data.npz", x=values)
     (sample,) = samples(path, model)
     assert sample.feeds["x"].tolist() == list(values)
     onnx.save(model, tmp_path / "a.onnx")
-    assert "1 of them on the given inputs" in verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=path).summary
+    assert (
+        "1 of them on the given inputs"
+        in verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=path).summary
+    )
 
 
 def test_sequences_and_optionals(tmp_path: Path) -> None:
@@ -137,14 +158,21 @@ def test_sequences_and_optionals(tmp_path: Path) -> None:
     protos(tmp_path / "inputs/1", input_0=sequence, input_1=nothing)
     protos(tmp_path / "inputs/2", input_0=sequence, input_1=something)
     protos(tmp_path / "inputs/3", input_0=sequence)
-    assert [np.shape(sample.feeds.get("o")) for sample in samples(tmp_path / "inputs", model)] == [(), (3,), ()]
+    assert [np.shape(sample.feeds.get("o")) for sample in samples(tmp_path / "inputs", model)] == [
+        (),
+        (3,),
+        (),
+    ]
 
 
 def test_an_overridable_initializer_may_be_given(tmp_path: Path) -> None:
     model = parse("agraph (float[3] x, float[3] w) => (float[3] y) { y = Mul (x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(X[0], "w"))
     assert samples(archive(tmp_path / "one.npz", x=X[0]), model)[0].feeds.keys() == {"x"}
-    assert samples(archive(tmp_path / "two.npz", x=X[0], w=X[0]), model)[0].feeds.keys() == {"x", "w"}
+    assert samples(archive(tmp_path / "two.npz", x=X[0], w=X[0]), model)[0].feeds.keys() == {
+        "x",
+        "w",
+    }
 
 
 MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
@@ -216,12 +244,17 @@ def test_what_is_wrong_where_and_what_to_do(tmp_path: Path, mistake: str) -> Non
 
 
 def test_a_sequence_is_no_tensor(tmp_path: Path) -> None:
-    model = parse("agraph (seq(float[N]) s) => (float[M] y) { y = ConcatFromSequence <axis = 0> (s) }")
-    with pytest.raises(UsageError, match="the input s is a sequence, which this file does not hold"):
+    model = parse(
+        "agraph (seq(float[N]) s) => (float[M] y) { y = ConcatFromSequence <axis = 0> (s) }"
+    )
+    with pytest.raises(
+        UsageError, match="the input s is a sequence, which this file does not hold"
+    ):
         samples(archive(tmp_path / "a.npz", s=X[0]), model)
 
 
-# -- verification on them ----------------------------------------------------------------------------------------------
+# -- verification on them
+# ----------------------------------------------------------------------------------------------
 
 PLAIN = "agraph (float[N,3] x) => (float[N,3] y) { y = Identity (x) }"
 CLIPPED = """agraph (float[N,3] x) => (float[N,3] y) {
@@ -237,7 +270,10 @@ def judged(folder: Path, candidate: str, inputs: Path) -> Verification:
 
 def test_a_difference_that_only_the_users_data_show(tmp_path: Path) -> None:
     archive(tmp_path / "data/usual.npz", x=X)
-    assert judged(tmp_path, CLIPPED, tmp_path / "data").summary == "equal in 8 runs; 1 of them on the given inputs"
+    assert (
+        judged(tmp_path, CLIPPED, tmp_path / "data").summary
+        == "equal in 8 runs; 1 of them on the given inputs"
+    )
     archive(tmp_path / "data/large.npz", x=X * 1e5)
     found = judged(tmp_path, CLIPPED, tmp_path / "data")
     assert found.status == "different" and found.differences[0].run == "large.npz"
@@ -252,18 +288,26 @@ def test_inputs_on_which_the_reference_decides_nothing(tmp_path: Path) -> None:
     for name, factor in (("large", 7), ("small", 0.1)):
         archive(tmp_path / f"data/{name}.npz", x=X * np.float32(factor))
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx", inputs=tmp_path / "data", levels=())
-    assert found.status == "equal" and "; 1 of them on the given inputs; on 1 of the given inputs the" in found.summary
+    assert (
+        found.status == "equal"
+        and "; 1 of them on the given inputs; on 1 of the given inputs the" in found.summary
+    )
 
 
 def test_recorded_outputs_are_compared_with_the_model(tmp_path: Path) -> None:
     for number in range(2):
         protos(tmp_path / f"data/test_data_set_{number}", input_0=X, output_0=X)
     found = judged(tmp_path, PLAIN, tmp_path / "data")
-    assert found.summary.endswith("2 of them on the given inputs; the recorded outputs of 2 are those of the model")
+    assert found.summary.endswith(
+        "2 of them on the given inputs; the recorded outputs of 2 are those of the model"
+    )
     protos(tmp_path / "data/test_data_set_1", output_0=X + 1)
     found = judged(tmp_path, PLAIN, tmp_path / "data")
     assert found.status == "equal" and re.search(
-        "those of the model; the model itself does not give the recorded outputs of 1: test_data_set_1, y 3 of 3",
+        (
+            "those of the model; the model itself does not give the recorded outputs of 1: "
+            "test_data_set_1, y 3 of 3"
+        ),
         found.summary,
     )
 
@@ -272,7 +316,9 @@ def test_inputs_that_the_model_does_not_take(tmp_path: Path) -> None:
     model = parse("agraph (float[A] a, float[B] b) => (float[C] y) { y = Add (a, b) }")
     onnx.save(model, tmp_path / "a.onnx")
     archive(tmp_path / "data.npz", a=X[0], b=X[0, :2])
-    with pytest.raises(UsageError, match="onnxruntime cannot run the model on these inputs") as caught:
+    with pytest.raises(
+        UsageError, match="onnxruntime cannot run the model on these inputs"
+    ) as caught:
         verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=tmp_path / "data.npz")
     assert caught.value.where == "data.npz"
 
@@ -287,10 +333,15 @@ def test_samples_that_are_large_together_are_in_memory_one_at_a_time(tmp_path: P
     assert found.summary.startswith("equal in 35 runs") and peak < MOST_KEPT + 12 * (3 << 20)
 
 
-def test_a_model_that_is_too_large_for_drawn_inputs_runs_on_those_that_are_given(tmp_path: Path) -> None:
-    """No values are drawn for an input of more elements than memory has; an empty one fits into any."""
+def test_a_model_that_is_too_large_for_drawn_inputs_runs_on_those_that_are_given(
+    tmp_path: Path,
+) -> None:
+    """No values are drawn for an input of more elements than memory has; an empty one fits into
+    any.
+    """
     onnx.save(
-        parse("agraph (float[0,70000,70000] x) => (float[A] y) { y = ReduceSum <keepdims=0> (x) }"), tmp_path / "a.onnx"
+        parse("agraph (float[0,70000,70000] x) => (float[A] y) { y = ReduceSum <keepdims=0> (x) }"),
+        tmp_path / "a.onnx",
     )
     inputs = archive(tmp_path / "data.npz", x=np.zeros((0, 70000, 70000), np.float32))
     assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=inputs).status == "equal"
@@ -321,11 +372,17 @@ def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     onnx.save(parse(PLAIN), "model.onnx")
     protos(tmp_path / "samples/test_data_set_0", input_0=X, output_0=X)
     archive(tmp_path / "data.npz", x=X)
-    commands = re.findall("^fusionc ((?:convert|verify) .*--inputs.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    commands = re.findall(
+        "^fusionc ((?:convert|verify) .*--inputs.*)$",
+        (ROOT / "README.md").read_text(),
+        re.MULTILINE,
+    )
     assert len(commands) == 2
     for command in commands:
         result = CliRunner().invoke(main, command.split())
-        assert result.exit_code == 0 and "1 of them on the given inputs" in result.stdout, result.output
+        assert result.exit_code == 0 and "1 of them on the given inputs" in result.stdout, (
+            result.output
+        )
 
 
 def test_a_conversion_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
-"""Inputs at ties: half steps of each Quantize and Round, computed back to the inputs, and all numbers of 8 bits."""
+"""Inputs at ties: half steps of each Quantize and Round, computed back to the inputs, and all
+numbers of 8 bits.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def model(body: str, types: str = "(float[N,8] x) => (float y)") -> onnx.ModelPr
     return parse_model(f"{HEAD} g {types} <{CONSTANTS}> {{ {body} }}")
 
 
-def judged(right: str, wrong: str, tmp_path: Path, types: str = "(float[N,8] x) => (float y)") -> Verification:
+def judged(
+    right: str, wrong: str, tmp_path: Path, types: str = "(float[N,8] x) => (float y)"
+) -> Verification:
     for name, body in (("a", right), ("b", wrong)):
         onnx.save(model(body, types), tmp_path / f"{name}.onnx")
     return verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
@@ -54,11 +58,19 @@ def test_most_numbers_lie_at_half_steps(way: str) -> None:
     (steps,) = ReferenceEvaluator(made).run(None, {"x": x})
     apart = np.abs(steps - np.floor(steps) - 0.5)
     inside = np.abs(steps * 0.3) < 19.9 if way == "turned" else np.full(steps.shape, True)
-    assert (apart[inside] < 1e-4).all() and 0.1 < (apart[inside] == 0).mean() < 1 and len(np.unique(x)) > 50
+    assert (
+        (apart[inside] < 1e-4).all()
+        and 0.1 < (apart[inside] == 0).mean() < 1
+        and len(np.unique(x)) > 50
+    )
 
 
 def test_limits_of_floors_and_comparisons() -> None:
-    x = drawn(model("a = Div (x, s) f = Floor (a) c = Greater (x, b) d = Cast <to = 1> (c) y = Add (f, d)"))
+    x = drawn(
+        model(
+            "a = Div (x, s) f = Floor (a) c = Greater (x, b) d = Cast <to = 1> (c) y = Add (f, d)"
+        )
+    )
     whole, equal = np.abs(x / 0.3 - np.rint(x / 0.3)) < 1e-4, np.abs(x - 1.25) < 1e-6
     assert (whole | equal).all() and whole.mean() > 0.3 and equal.mean() > 0.3
 
@@ -78,19 +90,26 @@ def test_images_have_all_numbers_of_8_bits(kind: str) -> None:
 PAIRS = [
     ("a = Div (x, s) y = Round (a)", "a = Mul (x, r) y = Round (a)"),
     ("a = Div (x, s) f = Floor (a) y = Mul (f, m)", "a = Mul (x, r) f = Floor (a) y = Mul (f, m)"),
-    ("c = Clip (x, low, high) a = Div (c, s) y = Round (a)", "c = Clip (x, low, high) a = Mul (c, r) y = Round (a)"),
+    (
+        "c = Clip (x, low, high) a = Div (c, s) y = Round (a)",
+        "c = Clip (x, low, high) a = Mul (c, r) y = Round (a)",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("right", "wrong"), PAIRS)
-def test_a_reciprocal_in_front_of_a_grid_is_a_difference(right: str, wrong: str, tmp_path: Path) -> None:
+def test_a_reciprocal_in_front_of_a_grid_is_a_difference(
+    right: str, wrong: str, tmp_path: Path
+) -> None:
     assert judged(right, right, tmp_path).status == "equal"
     found = judged(right, wrong, tmp_path)
     assert found.status == "different" and found.differences[0].run.startswith("at ties"), found
 
 
 def test_what_is_further_away_is_not_asked_to_be_exact(tmp_path: Path) -> None:
-    """Behind Exp the grid is met by chance: that rounding is another one there decides single elements."""
+    """Behind Exp the grid is met by chance: that rounding is another one there decides single
+    elements.
+    """
     right = "e = Exp (x) a = Div (e, s) y = Round (a)"
     assert judged(right, right.replace("Div (e, s)", "Mul (e, r)"), tmp_path).status == "equal"
 

@@ -42,17 +42,21 @@ LIMITS = {
         {7},
     ),
     "out of a loop": (
-        "agraph (int64[N] ids) => (float[N,3] y) <int64 two = {2}, bool yes = {1}, float[7,3] table> {"
-        " state = Loop (two, yes, ids) <body = g (int64 i, bool on, int64[N] s) => (bool on2, int64[N] s2)"
+        "agraph (int64[N] ids) => (float[N,3] y) <int64 two = {2}, bool yes = {1}, float[7,3] "
+        "table> {"
+        " state = Loop (two, yes, ids) <body = g (int64 i, bool on, int64[N] s) => (bool on2, "
+        "int64[N] s2)"
         " { on2 = Identity (on) s2 = Identity (s) }> y = Gather (table, state) }",
         {7},
     ),
     "positions along a dynamic dimension": (
-        "agraph (float[B,S,4] x, int64[P] ids) => (float[B,P,4] y) { y = Gather <axis = 1> (x, ids) }",
+        ("agraph (float[B,S,4] x, int64[P] ids) => (float[B,P,4] y) { y = Gather <axis = 1> "
+            "(x, ids) }"),
         {"S"},
     ),
     "floats that become indices": (
-        "agraph (float[N] ids) => (float[N,3] y) <float[7,3] table> { i = Cast <to = 7> (ids) y = Gather (table, i) }",
+        ("agraph (float[N] ids) => (float[N,3] y) <float[7,3] table> { i = Cast <to = 7> "
+            "(ids) y = Gather (table, i) }"),
         {7},
     ),
 }  # fmt: skip
@@ -64,13 +68,17 @@ def test_indices_stay_below_what_they_index(graph: str, limits: set[int | str]) 
     allowed = value_ranges(model, required_inputs(model))["ids"]
     assert allowed.limits == limits and allowed.whole
     sizes = {"N": 50, "S": 3, "B": 2, "P": 50}
-    drawn = make_feeds(required_inputs(model), value_ranges(model, required_inputs(model)), sizes, Style(), 0)["ids"]
+    drawn = make_feeds(
+        required_inputs(model), value_ranges(model, required_inputs(model)), sizes, Style(), 0
+    )["ids"]
     lowest = min(3 if limit == "S" else int(limit) for limit in limits)
     assert drawn.min() == 0 and drawn.max() == lowest - 1
 
 
 def test_indices_inside_a_local_function() -> None:
-    model = parse("agraph (int64[N] ids) => (float[N,3] y) <float[7,3] table> { y = my.Lookup (table, ids) }")
+    model = parse(
+        "agraph (int64[N] ids) => (float[N,3] y) <float[7,3] table> { y = my.Lookup (table, ids) }"
+    )
     body = onnx.parser.parse_function(
         '<domain: "my", opset_import: ["" : 18]> Lookup (data, at) => (found) { found = Gather (data, at) }'
     )
@@ -82,8 +90,16 @@ OPERANDS = {
     "Gather, the last axis": ("float[4,5] x, int64[3] i", "Gather <axis = -1> (x, i)", {5}),
     "GatherElements": ("float[4,5] x, int64[4,2] i", "GatherElements <axis = 1> (x, i)", {5}),
     "GatherND": ("float[4,5,6] x, int64[3,2] i", "GatherND (x, i)", {4, 5, 6}),
-    "GatherND of a batch": ("float[4,5,6] x, int64[4,1] i", "GatherND <batch_dims = 1> (x, i)", {5, 6}),
-    "ScatterElements": ("float[4,5] x, int64[4,2] i, float[4,2] u", "ScatterElements <axis = 1> (x, i, u)", {5}),
+    "GatherND of a batch": (
+        "float[4,5,6] x, int64[4,1] i",
+        "GatherND <batch_dims = 1> (x, i)",
+        {5, 6},
+    ),
+    "ScatterElements": (
+        "float[4,5] x, int64[4,2] i, float[4,2] u",
+        "ScatterElements <axis = 1> (x, i, u)",
+        {5},
+    ),
     "ScatterND": ("float[4,5] x, int64[3,1] i, float[3,5] u", "ScatterND (x, i, u)", {4, 5}),
     "RoiAlign": ("float[2,3,8,9] x, float[4,4] r, int64[4] i", "RoiAlign (x, r, i)", {2}),
     "ReverseSequence": ("float[5,4] x, int64[4] i", "ReverseSequence (x, i)", {5}),
@@ -100,16 +116,26 @@ OPERANDS = {
         )
         for op, n in (("LSTM", 16), ("GRU", 12), ("RNN", 4))
     },
-    "NegativeLogLikelihoodLoss": ("float[4,5] x, int64[4] i", "NegativeLogLikelihoodLoss (x, i)", {5}),
+    "NegativeLogLikelihoodLoss": (
+        "float[4,5] x, int64[4] i",
+        "NegativeLogLikelihoodLoss (x, i)",
+        {5},
+    ),
     "SoftmaxCrossEntropyLoss": ("float[4,5] x, int64[4] i", "SoftmaxCrossEntropyLoss (x, i)", {5}),
     "TopK": ("float[4,5] x, int64[1] i", "TopK (x, i)", {5}),
     "TopK of the first axis": ("float[4,5] x, int64[1] i", "TopK <axis = 0> (x, i)", {4}),
-    "TensorScatter": ("float[2,3,6,4] x, float[2,3,1,4] u, int64[2] i", "TensorScatter (x, u, i)", {6}),
+    "TensorScatter": (
+        "float[2,3,6,4] x, float[2,3,1,4] u, int64[2] i",
+        "TensorScatter (x, u, i)",
+        {6},
+    ),
     **{
         f"EmbedLayerNormalization, {what}": (
-            f"int32[1,2] {'i' if at == 0 else 'o'}, int32[1,2] {'i' if at == 1 else 's'}, float[7,4] w, float[5,4] p,"
+            f"int32[1,2] {'i' if at == 0 else 'o'}, int32[1,2] {'i' if at == 1 else 's'}, "
+            "float[7,4] w, float[5,4] p,"
             f" float[3,4] t, float[4] g, float[4] b, int32[1,2] {'i' if at == 7 else 'n'}",
-            f"com.microsoft.EmbedLayerNormalization ({'i' if at == 0 else 'o'}, {'i' if at == 1 else 's'}, w, p, t, g,"
+            f"com.microsoft.EmbedLayerNormalization ({'i' if at == 0 else 'o'}, "
+            f"{'i' if at == 1 else 's'}, w, p, t, g,"
             f" b, , {'i' if at == 7 else 'n'})",
             {rows},
         )
@@ -125,7 +151,9 @@ OPERANDS = {
 
 @pytest.mark.parametrize(("inputs", "call", "limits"), OPERANDS.values(), ids=OPERANDS)
 def test_what_each_operator_indexes(inputs: str, call: str, limits: set[int]) -> None:
-    model = parse(f"agraph ({inputs}) => (float y) {{ y{', z' * call.startswith('TopK')} = {call} }}", 24)
+    model = parse(
+        f"agraph ({inputs}) => (float y) {{ y{', z' * call.startswith('TopK')} = {call} }}", 24
+    )
     found = value_ranges(model, required_inputs(model))["i"]
     are_counts = call.startswith(("TopK", "Reverse", "LSTM", "GRU", "RNN"))
     assert found.limits == limits and found.whole and found.least == int(are_counts)
@@ -142,13 +170,17 @@ def test_masks_sizes_and_variances() -> None:
     assert found["variance"].positive and not found["x"].positive
 
 
-def sizes_of(*declared: tuple[str, list[int | str]], fixed: dict[str, int] | None = None) -> SizeChoices:
+def sizes_of(
+    *declared: tuple[str, list[int | str]], fixed: dict[str, int] | None = None
+) -> SizeChoices:
     ports = [Port(name, "tensor", 1, tuple(dims)) for name, dims in declared]
     return SizeChoices(ports, fixed or {})
 
 
 def test_a_mask_spans_past_and_new_tokens() -> None:
-    choices = sizes_of(("ids", ["batch", "seq"]), ("mask", ["batch", "total"]), ("past_k", ["batch", 2, "past", 4]))
+    choices = sizes_of(
+        ("ids", ["batch", "seq"]), ("mask", ["batch", "total"]), ("past_k", ["batch", 2, "past", 4])
+    )
     first = next(choices.first())
     assert first["total"] == first["past"] + first["seq"]
     second = next(choices.second(first))
@@ -172,7 +204,9 @@ def test_different_symbols_have_different_sizes_and_fixed_ones_stay() -> None:
 
 
 def test_batches_images_and_many_axes_keep_their_sizes() -> None:
-    """Two names of a batch are mostly one size; images have sizes of their own, and large tensors small ones."""
+    """Two names of a batch are mostly one size; images have sizes of their own, and large tensors
+    small ones.
+    """
     batches = next(sizes_of(("a", ["batch_a", "K"]), ("b", ["batch_b", "L"])).first())
     assert batches["batch_a"] == batches["batch_b"] and batches["K"] != batches["L"]
     images = next(sizes_of(("a", ["b", 3, "height", "h"]), ("c", ["width", "w"])).first())
@@ -205,14 +239,19 @@ def test_a_mask_shows_the_first_of_every_row() -> None:
         Port("mask", "tensor", onnx.TensorProto.BOOL, (1, 40, 3)),
         Port("gate", "tensor", onnx.TensorProto.BOOL, (40, 1)),
     ]
-    model = parse("agraph (bool[1,40,3] mask, bool[40,1] gate) => (bool[1,40,3] y) { y = And (mask, gate) }")
+    model = parse(
+        "agraph (bool[1,40,3] mask, bool[40,1] gate) => (bool[1,40,3] y) { y = And (mask, gate) }"
+    )
     for seed in range(3):
         drawn = make_feeds(ports, value_ranges(model, ports), {}, Style(), seed)
         assert drawn["mask"][..., 0].all() and not drawn["mask"].all() and not drawn["gate"].all()
 
 
 def test_a_switch_is_on_and_off() -> None:
-    ports = [Port("a", "tensor", onnx.TensorProto.BOOL, ()), Port("b", "tensor", onnx.TensorProto.BOOL, (1,))]
+    ports = [
+        Port("a", "tensor", onnx.TensorProto.BOOL, ()),
+        Port("b", "tensor", onnx.TensorProto.BOOL, (1,)),
+    ]
     model = parse("agraph (bool a, bool[1] b) => (bool y) { y = And (a, b) }")
     drawn = [make_feeds(ports, value_ranges(model, ports), {}, Style(), seed) for seed in (0, 1)]
     assert [(bool(d["a"]), bool(d["b"])) for d in drawn] == [(True, False), (False, True)]
@@ -244,19 +283,28 @@ def test_random_nodes_in_bodies_and_functions_are_found() -> None:
     model = parse("""agraph (bool c, float[N] x) => (float[N] y) {
         y = If (c) <then_branch = g1 () => (float[N] p) { p = RandomNormalLike (x) },
                     else_branch = g2 () => (float[N] q) { q = Identity (x) }> }""")
-    model.functions.add(name="F", domain="my").node.append(helper.make_node("Bernoulli", ["a"], ["b"]))
+    model.functions.add(name="F", domain="my").node.append(
+        helper.make_node("Bernoulli", ["a"], ["b"])
+    )
     assert [node.op_type for node in random_nodes(model)] == ["RandomNormalLike", "Bernoulli"]
 
 
-def test_large_inputs_are_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference fails on all of them, and drawing them takes longer than the rest of a conversion."""
+def test_large_inputs_are_not_tried_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference fails on all of them, and drawing them takes longer than the rest of a
+    conversion.
+    """
     monkeypatch.setattr(search, "_MOST_REFUSED", 50_000)
     model = parse(
-        "agraph (float[N,1000] x) => (float[N,M] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { y = MatMul (x, w) }"
+        "agraph (float[N,1000] x) => (float[N,M] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { y "
+        "= MatMul (x, w) }"
     )
     onnx.save(model, tmp_path / "a.onnx")
     drawn = []
-    monkeypatch.setattr(search, "make_feeds", lambda *given: drawn.append(given) or make_feeds(*given))
+    monkeypatch.setattr(
+        search, "make_feeds", lambda *given: drawn.append(given) or make_feeds(*given)
+    )
     assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx").status == "impossible"
     assert len(drawn) < 50
 
@@ -272,7 +320,9 @@ def test_an_input_that_is_a_shape_may_be_of_any_rank(rank: int, values: object) 
 
 
 def test_sizes_that_leave_something_come_first(tmp_path: Path) -> None:
-    """With H = 1, b is empty, and onnxruntime's Concat takes it, and leaves half of its result as it finds it."""
+    """With H = 1, b is empty, and onnxruntime's Concat takes it, and leaves half of its result as
+    it finds it.
+    """
     model = parse("""agraph (float[1,H,W] x) => (float[A,H2,W2] y)
         <int64[1] n0 = {0}, int64[1] n1 = {1}, int64[1] n2 = {2}, int64[1] n8 = {8}, int64[1] far = {9999}> {
         a = Slice (x, n0, far, n1, n2) b = Slice (x, n1, n8, n1, n2) y = Concat <axis = 0> (a, b) }""")

@@ -1,4 +1,6 @@
-"""Regions: groups of operators of one cluster, at first one for each operator, and what leads from one to another."""
+"""Regions: groups of operators of one cluster, at first one for each operator, and what leads from
+one to another.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ from fusionc.shapes.equality import same_shape
 class Region:
     """Operators that become one kernel, `dominant` being the one of the highest kind.
 
-    `inputs` are the regions that this one reads, each with whether every element of it is read where it lies
-    (INJECTIVE) or may be read several times (a broadcast). `rows` are what its reductions go over. `reason` is why no
-    kernel can contain the operator; such a region is never fused. `is_composite` where the region is worth a kernel of
-    its own by MindSpore's rules. `place` is a topological order: higher than that of every region that this one reads.
+    `inputs` are the regions that this one reads, each with whether every element of it is read
+    where it lies (INJECTIVE) or may be read several times (a broadcast). `rows` are what its
+    reductions go over. `reason` is why no kernel can contain the operator; such a region is never
+    fused. `is_composite` where the region is worth a kernel of its own by MindSpore's rules.
+    `place` is a topological order: higher than that of every region that this one reads.
     """
 
     nodes: list[Node]
@@ -51,10 +54,15 @@ class Regions:
             is_output = any(value is not None and value.is_output for value in node.outputs)
             rows = frozenset(row for row in (row_of(node),) if row is not None)
             reason = why_unsupported(node)
-            region = Region([node], node, kind, is_output, kind != OperatorKind.RESHAPE, reason, place, rows)
+            region = Region(
+                [node], node, kind, is_output, kind != OperatorKind.RESHAPE, reason, place, rows
+            )
             self._regions[region] = None
             by_node[node] = region
-            makers = [None if v is None or v.producer is None else by_node.get(v.producer) for v in node.inputs]
+            makers = [
+                None if v is None or v.producer is None else by_node.get(v.producer)
+                for v in node.inputs
+            ]
             _connect(region, node, makers)
 
     def __iter__(self) -> Iterator[Region]:
@@ -65,7 +73,9 @@ class Regions:
         return region in self._regions
 
     def fuse(self, a: Region, b: Region) -> Region:
-        """Put two regions into one, and return it. One of them reads the other, without a detour."""
+        """Put two regions into one, and return it. One of them reads the other, without a
+        detour.
+        """
         maker, user = (a, b) if b in a.users else (b, a)
         place = _make_room(maker, user)
         kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
@@ -87,7 +97,9 @@ class Regions:
         return kept
 
     def has_detour(self, maker: Region, user: Region) -> bool:
-        """Whether something leads from one region to the other by way of a third: fused, they would form a cycle."""
+        """Whether something leads from one region to the other by way of a third: fused, they would
+        form a cycle.
+        """
         if len(maker.users) > len(user.inputs):  # fewer ways to follow back
             return maker in _leading_to(user, maker)
         return user in _following(maker, user)
@@ -103,8 +115,12 @@ def _leading_to(user: Region, maker: Region) -> set[Region]:
     return _between(user, maker, lambda region: region.inputs)
 
 
-def _between(start: Region, end: Region, following: Callable[[Region], Iterable[Region]]) -> set[Region]:
-    """What can be reached from `start` by way of others than `end` itself, between the places of the two."""
+def _between(
+    start: Region, end: Region, following: Callable[[Region], Iterable[Region]]
+) -> set[Region]:
+    """What can be reached from `start` by way of others than `end` itself, between the places of
+    the two.
+    """
     low, high = sorted((start.place, end.place))
     found: set[Region] = set()
     stack = [region for region in following(start) if region is not end]
@@ -117,7 +133,9 @@ def _between(start: Region, end: Region, following: Callable[[Region], Iterable[
 
 
 def _make_room(maker: Region, user: Region) -> int:
-    """A place for both in one: what `user` needs is moved before it, what needs `maker` behind it."""
+    """A place for both in one: what `user` needs is moved before it, what needs `maker` behind
+    it.
+    """
     before = sorted(_leading_to(user, maker), key=_place)
     behind = sorted(_following(maker, user), key=_place)
     places = sorted([maker.place, user.place, *map(_place, (*before, *behind))])
@@ -135,13 +153,17 @@ def _place(region: Region) -> int:
 def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
     """Draw the edges to one new operator, and correct its kind where they broadcast."""
     output = node.outputs[0]
-    is_scalar_apart = sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
+    is_scalar_apart = (
+        sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
+    )
     for value, maker in zip(node.inputs, makers, strict=True):
         if value is None or maker is None:
             continue
         is_injective = region.kind != OperatorKind.BROADCAST
         if region.kind == OperatorKind.ELEMWISE and len(node.inputs) > 1 and not is_scalar_apart:
-            is_injective = output is not None and same_shape(_aligned(value.shape), _aligned(output.shape))
+            is_injective = output is not None and same_shape(
+                _aligned(value.shape), _aligned(output.shape)
+            )
         _add_edge(maker, region, is_injective)
     if region.kind == OperatorKind.ELEMWISE and not all(region.inputs.values()):
         region.kind = OperatorKind.BROADCAST
@@ -165,7 +187,9 @@ def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
     """What one region reads of another, with the operator that reads it."""
     makers = set(maker.nodes)
     for node in user.nodes:
-        yield from ((value, node) for value in node.inputs if value is not None and value.producer in makers)
+        yield from (
+            (value, node) for value in node.inputs if value is not None and value.producer in makers
+        )
 
 
 def same_size(a: Region, b: Region) -> bool:

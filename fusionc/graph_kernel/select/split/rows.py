@@ -12,7 +12,9 @@ _ROWS_OF_SOFTMAX = 13  # before this opset, Softmax took all axes behind the fir
 
 
 def row_of(node: Node) -> Row | None:
-    """The row that this operator goes over; None where it goes over none, or not over the last axes."""
+    """The row that this operator goes over; None where it goes over none, or not over the last
+    axes.
+    """
     x = node.inputs[0] if node.inputs else None
     if x is None or x.shape is None or node.domain != "":
         return None

@@ -1,7 +1,7 @@
 """The patterns of split, with MindSpore's limits for a CPU: which neighbours a region may take.
 
-Forward patterns take regions that it reads, backward patterns regions that read it. A depth pattern is for regions
-that are joined one to one, a width pattern for any number.
+Forward patterns take regions that it reads, backward patterns regions that read it. A depth pattern
+is for regions that are joined one to one, a width pattern for any number.
 """
 
 from __future__ import annotations
@@ -42,16 +42,32 @@ def _reshape(region: Region, regions: Regions) -> list[Region]:
     """The neighbour of the lowest kind; of equal ones a user."""
     if region.kind != OperatorKind.RESHAPE:
         return []
-    users = [u for u in region.users if _may_join(u, OperatorKind.BROADCAST) and not regions.has_detour(region, u)]
-    makers = [m for m in region.inputs if _may_join(m, OperatorKind.BROADCAST) and not regions.has_detour(m, region)]
+    users = [
+        u
+        for u in region.users
+        if _may_join(u, OperatorKind.BROADCAST) and not regions.has_detour(region, u)
+    ]
+    makers = [
+        m
+        for m in region.inputs
+        if _may_join(m, OperatorKind.BROADCAST) and not regions.has_detour(m, region)
+    ]
     return sorted([*users, *makers], key=lambda neighbour: neighbour.kind)[:1]
 
 
 def _isolate_reshape(region: Region, regions: Regions) -> list[Region]:
     if region.kind != OperatorKind.RESHAPE or not region.is_lone:
         return []
-    users = [u for u in region.users if _may_join(u) and u.is_composite and not regions.has_detour(region, u)]
-    makers = [m for m in region.inputs if _may_join(m) and m.is_composite and not regions.has_detour(m, region)]
+    users = [
+        u
+        for u in region.users
+        if _may_join(u) and u.is_composite and not regions.has_detour(region, u)
+    ]
+    makers = [
+        m
+        for m in region.inputs
+        if _may_join(m) and m.is_composite and not regions.has_detour(m, region)
+    ]
     return [*users, *makers][:1]
 
 
@@ -65,11 +81,15 @@ def _elemwise_fwd_depth(region: Region, regions: Regions) -> list[Region]:
 def _elemwise_fwd_width(region: Region, regions: Regions) -> list[Region]:
     if not _is_plain(region):
         return []
-    return [m for m in region.inputs if _goes_along(m, region) and not regions.has_detour(m, region)]
+    return [
+        m for m in region.inputs if _goes_along(m, region) and not regions.has_detour(m, region)
+    ]
 
 
 def _goes_along(maker: Region, user: Region) -> bool:
-    return _may_join(maker, OperatorKind.BROADCAST) and user.inputs[maker] and same_size(maker, user)
+    return (
+        _may_join(maker, OperatorKind.BROADCAST) and user.inputs[maker] and same_size(maker, user)
+    )
 
 
 def _reduce_fwd_depth(region: Region, regions: Regions) -> list[Region]:
@@ -86,7 +106,11 @@ def _reduce_fwd_width(region: Region, regions: Regions) -> list[Region]:
 
 
 def _goes_into(maker: Region, reduction: Region) -> bool:
-    return _may_join(maker, OperatorKind.ELEMWISE) and reduction.inputs[maker] and len(maker.nodes) <= _MOST_OF_REDUCE
+    return (
+        _may_join(maker, OperatorKind.ELEMWISE)
+        and reduction.inputs[maker]
+        and len(maker.nodes) <= _MOST_OF_REDUCE
+    )
 
 
 def _elemwise_bwd_depth(region: Region, regions: Regions) -> list[Region]:
@@ -99,7 +123,11 @@ def _elemwise_bwd_width(region: Region, regions: Regions) -> list[Region]:
     users = list(region.users)
     if not all(same_size(users[0], user) for user in users[1:]):
         return []
-    return [] if any(regions.has_detour(region, user) for user in users) else _pulled_behind(region, regions)
+    return (
+        []
+        if any(regions.has_detour(region, user) for user in users)
+        else _pulled_behind(region, regions)
+    )
 
 
 def _pulled_behind(region: Region, regions: Regions) -> list[Region]:
@@ -121,17 +149,25 @@ def _slice(region: Region, regions: Regions) -> list[Region]:
     return [
         u
         for u in region.users
-        if _may_join(u, OperatorKind.ELEMWISE) and u.inputs[region] and not regions.has_detour(region, u)
+        if _may_join(u, OperatorKind.ELEMWISE)
+        and u.inputs[region]
+        and not regions.has_detour(region, u)
     ]
 
 
 def _elemany_addn(region: Region, regions: Regions) -> list[Region]:
     """A ReduceMax of IsInf or IsNaN: whether any element is not finite."""
     maker = _only(region.inputs)
-    if region.dominant.op != "ReduceMax" or maker is None or maker.dominant.op not in ("IsInf", "IsNaN", "Cast"):
+    if (
+        region.dominant.op != "ReduceMax"
+        or maker is None
+        or maker.dominant.op not in ("IsInf", "IsNaN", "Cast")
+    ):
         return []
     is_taken = (
-        _may_join(maker, OperatorKind.BROADCAST) and region.inputs[maker] and not regions.has_detour(maker, region)
+        _may_join(maker, OperatorKind.BROADCAST)
+        and region.inputs[maker]
+        and not regions.has_detour(maker, region)
     )
     return [maker] if is_taken else []
 
@@ -144,7 +180,8 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
     users = [
         u
         for u in region.users
-        if _may_join(u, OperatorKind.BROADCAST) and not (u.is_lone and u.kind == OperatorKind.RESHAPE)
+        if _may_join(u, OperatorKind.BROADCAST)
+        and not (u.is_lone and u.kind == OperatorKind.RESHAPE)
     ]
     fitting = [u for u in users if same_size(region, u) and not regions.has_detour(region, u)]
     taken, outputs = [], 1 if region.is_output else 0

@@ -1,4 +1,6 @@
-"""Runs the patterns of split over the regions of a cluster: each once over all of them, in topological order."""
+"""Runs the patterns of split over the regions of a cluster: each once over all of them, in
+topological order.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,20 @@ def split(
     most: int,
     graph_id: int = 0,
 ) -> tuple[list[Region], list[PatternCount]]:
-    """The regions of a cluster, and what each pattern did. `most` is the number of operators that one may have."""
+    """The regions of a cluster, and what each pattern did. `most` is the number of operators that
+    one may have.
+    """
     regions = Regions(graph, why_unsupported)
     counts = [PatternCount(graph_id, "GraphKernel", SPLITTER, pattern.name) for pattern in patterns]
     for pattern, count in zip(patterns, counts, strict=True):
         start = perf_counter()
         for region in regions:
             current = region
-            while current in regions and current.reason is None and (found := pattern.find(current, regions)):
+            while (
+                current in regions
+                and current.reason is None
+                and (found := pattern.find(current, regions))
+            ):
                 fitting = _fitting(current, found, most)
                 if not fitting:
                     count.refused[_TOO_LARGE] = count.refused.get(_TOO_LARGE, 0) + 1

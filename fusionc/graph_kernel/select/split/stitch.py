@@ -1,7 +1,9 @@
-"""The pattern that MindSpore has for chips alone: a reduction and what needs its result are one kernel, row by row.
+"""The pattern that MindSpore has for chips alone: a reduction and what needs its result are one
+kernel, row by row.
 
-The kernels here go over a row as often as they have to, while it is in the cache, and take moved elements from where
-they lie. So regions join whose reductions go over the same row, as long as nothing is computed more than once.
+The kernels here go over a row as often as they have to, while it is in the cache, and take moved
+elements from where they lie. So regions join whose reductions go over the same row, as long as
+nothing is computed more than once.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ def _may_join(maker: Region, user: Region) -> bool:
     if maker.reason is not None or len(rows) > 1:
         return False
     length = len(next(iter(rows), ()))
-    is_stitched = all(_is_stitched(node, length) for region in (maker, user) for node in region.nodes)
-    return is_stitched and all(_is_read_once(value, node, length) for value, node in reads_between(maker, user))
+    is_stitched = all(
+        _is_stitched(node, length) for region in (maker, user) for node in region.nodes
+    )
+    return is_stitched and all(
+        _is_read_once(value, node, length) for value, node in reads_between(maker, user)
+    )
 
 
 def _is_stitched(node: Node, length: int) -> bool:
@@ -38,7 +44,8 @@ def _is_stitched(node: Node, length: int) -> bool:
     if node.op not in MOVES_DATA:
         return kind_of(node.op) == OperatorKind.ELEMWISE
     before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
-    if node.op == "Transpose":  # those that take elements apart are better made by onnxruntime, in blocks
+    # those that take elements apart are better made by onnxruntime, in blocks
+    if node.op == "Transpose":
         kept = max(length, 1)
         perm = node.attr("perm")
         return bool(perm) and perm[-kept:] == list(range(len(perm) - kept, len(perm)))

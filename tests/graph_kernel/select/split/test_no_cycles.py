@@ -40,12 +40,24 @@ def random_graph(seed: int) -> Graph:
     graph = onnx.GraphProto(name="random")
     graph.input.append(onnx.helper.make_tensor_value_info("v0", 1, [4, 4]))
     for i in range(1, count):
-        op = draw.choice(["MatMul", "Add", "Sub", "Exp", "Softmax", "Transpose", "Reshape", "ReduceSum"])
-        inputs = [f"v{draw.randrange(max(0, i - far), i)}" for _ in range(1 + (op in ("MatMul", "Add", "Sub")))]
-        graph.node.add(op_type=op, input=[*inputs, *["shape"] * (op == "Reshape")], output=[f"v{i}"])
+        op = draw.choice(
+            ["MatMul", "Add", "Sub", "Exp", "Softmax", "Transpose", "Reshape", "ReduceSum"]
+        )
+        inputs = [
+            f"v{draw.randrange(max(0, i - far), i)}"
+            for _ in range(1 + (op in ("MatMul", "Add", "Sub")))
+        ]
+        graph.node.add(
+            op_type=op, input=[*inputs, *["shape"] * (op == "Reshape")], output=[f"v{i}"]
+        )
     graph.initializer.append(onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [4, 4]))
-    graph.output.extend(onnx.helper.make_tensor_value_info(f"v{i}", 1, [None, None]) for i in range(count - 3, count))
-    return typed_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), "").main
+    graph.output.extend(
+        onnx.helper.make_tensor_value_info(f"v{i}", 1, [None, None])
+        for i in range(count - 3, count)
+    )
+    return typed_model(
+        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), ""
+    ).main
 
 
 @pytest.mark.parametrize("patterns", WAYS)

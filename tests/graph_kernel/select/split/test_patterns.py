@@ -26,7 +26,10 @@ CASES = [
         ["s y"],
     ),
     (  # scalar constants do not broadcast
-        "agraph (float[N,M] a) => (float[N,M] y) <float[1] c = {2.0}> { s = Exp (a)  y = Mul (c, s) }",
+        (
+            "agraph (float[N,M] a) => (float[N,M] y) <float[1] c = {2.0}> { s = Exp (a)  y = Mul "
+            "(c, s) }"
+        ),
         "elemwise_broadcast_fwd_depth",
         ["s y"],
     ),
@@ -48,7 +51,10 @@ CASES = [
         ["s", "y", "z"],
     ),
     (  # a broadcast, even where it makes nothing larger
-        "agraph (float[8,4] a) => (float[8,4] y) <int64[2] shape = {8, 4}> { s = Exp (a)  y = Expand (s, shape) }",
+        (
+            "agraph (float[8,4] a) => (float[8,4] y) <int64[2] shape = {8, 4}> { s = Exp (a)  y "
+            "= Expand (s, shape) }"
+        ),
         "elemwise_broadcast_fwd_depth",
         ["s", "y"],
     ),
@@ -71,7 +77,10 @@ CASES = [
         ["s", "y", "z"],
     ),
     (
-        "agraph (float[4,4] a) => (float[4,4] y) { s = Exp (a)  n = Neg (s)  m = MatMul (n, n)  y = Add (s, m) }",
+        (
+            "agraph (float[4,4] a) => (float[4,4] y) { s = Exp (a)  n = Neg (s)  m = MatMul (n, "
+            "n)  y = Add (s, m) }"
+        ),
         "elemwise_broadcast_bwd_width",
         ["s", "n", "m", "y"],
     ),
@@ -82,19 +91,22 @@ CASES = [
         ["p s", "y"],
     ),
     (
-        "agraph (float[N,8] a) => (float[N,4] y) <int64[1] f = {0}, int64[1] t = {4}, int64[1] x = {1}>"
+        "agraph (float[N,8] a) => (float[N,4] y) <int64[1] f = {0}, int64[1] t = {4}, int64[1] x "
+        "= {1}>"
         "{ s = Slice (a, f, t, x)  y = Exp (s) }",
         "slice",
         ["s y"],
     ),
     (
-        "agraph (float[N,8] a, float[4] b) => (float[N,4] y) <int64[1] f = {0}, int64[1] t = {4}, int64[1] x = {1}>"
+        "agraph (float[N,8] a, float[4] b) => (float[N,4] y) <int64[1] f = {0}, int64[1] t = "
+        "{4}, int64[1] x = {1}>"
         "{ s = Slice (a, f, t, x)  q = Neg (b)  y = Add (s, q) }",
         "slice",
         ["s", "q", "y"],
     ),
     (
-        "agraph (float[4,8] a) => (float[4,4] y) <int64[1] f = {0}, int64[1] t = {4}, int64[1] x = {1}>"
+        "agraph (float[4,8] a) => (float[4,4] y) <int64[1] f = {0}, int64[1] t = {4}, int64[1] x "
+        "= {1}>"
         "{ s = Slice (a, f, t, x)  m = MatMul (s, s)  y = Add (s, m) }",
         "slice",
         ["s", "m", "y"],
@@ -117,7 +129,10 @@ CASES = [
         ["p", "y"],
     ),
     (
-        "agraph (float[8,4] a) => (float y) { n = IsNaN (a)  f = Cast <to = 1> (n)y = ReduceMax <keepdims = 0> (f) }",
+        (
+            "agraph (float[8,4] a) => (float y) { n = IsNaN (a)  f = Cast <to = 1> (n)y = "
+            "ReduceMax <keepdims = 0> (f) }"
+        ),
         "elemany_addn",
         ["n f y"],
     ),
@@ -139,7 +154,10 @@ CASES = [
         ["r", "s y"],
     ),
     (  # fused, the two would need each other
-        "agraph (float[8,4] a, float[4,4] w) => (float[8,4] y) { e = Exp (a)  m = MatMul (e, w)  y = Add (e, m) }",
+        (
+            "agraph (float[8,4] a, float[4,4] w) => (float[8,4] y) { e = Exp (a)  m = MatMul (e, "
+            "w)  y = Add (e, m) }"
+        ),
         "elemwise_broadcast_fwd_width",
         ["e", "m", "y"],
     ),
@@ -149,13 +167,19 @@ CASES = [
 @pytest.mark.parametrize(("graph", "pattern", "expected"), CASES)
 def test_pattern(graph: str, pattern: str, expected: list[str]) -> None:
     main = typed_model(parse(graph), "").main
-    regions, (count,) = split(main, [p for p in PATTERNS if p.name == pattern], lambda node: None, 200)
-    names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
+    regions, (count,) = split(
+        main, [p for p in PATTERNS if p.name == pattern], lambda node: None, 200
+    )
+    names = [
+        [n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions
+    ]
     assert [" ".join(group) for group in names] == expected
     assert (count.effected > 0) == (max(map(len, names)) > 1)
 
 
 def test_what_no_kernel_can_contain_is_not_fused() -> None:
-    main = typed_model(parse("agraph (float[8] a) => (float[8] y) { b = Exp (a)  c = Neg (b)  y = Abs (c) }"), "").main
+    main = typed_model(
+        parse("agraph (float[8] a) => (float[8] y) { b = Exp (a)  c = Neg (b)  y = Abs (c) }"), ""
+    ).main
     regions, _ = split(main, PATTERNS, lambda node: "no" if node.op == "Neg" else None, 200)
     assert [len(region.nodes) for region in regions] == [1, 1, 1]

@@ -13,7 +13,8 @@ from fusionc.shapes.inference import typed_model
 CASES = [
     (
         "softmax, written out",
-        "agraph (float[N,8] x) => (float[N,8] y) <int64[1] axes = {-1}> { m = ReduceMax (x, axes)  s = Sub (x, m)"
+        "agraph (float[N,8] x) => (float[N,8] y) <int64[1] axes = {-1}> { m = ReduceMax (x, "
+        "axes)  s = Sub (x, m)"
         "e = Exp (s)  t = ReduceSum (e, axes)  y = Div (e, t) }",
         ["m s e t y"],
     ),
@@ -45,13 +46,16 @@ CASES = [
     ),
     (
         "a normalization that would be computed for each head",
-        "agraph (float[N,S,8] x, float[8] g) => (float[N,2,S,4] y) <int64[4] shape = {0, 0, 2, 4}> {"
-        "n = LayerNormalization (x, g)  r = Reshape (n, shape)  y = Transpose <perm = [0, 2, 1, 3]> (r) }",
+        "agraph (float[N,S,8] x, float[8] g) => (float[N,2,S,4] y) <int64[4] shape = {0, 0, 2, "
+        "4}> {"
+        "n = LayerNormalization (x, g)  r = Reshape (n, shape)  y = Transpose <perm = [0, 2, 1, "
+        "3]> (r) }",
         ["n", "r y"],
     ),
     (
         "a reduction across rows",
-        "agraph (float[N,8,4] x) => (float[N,1,4] y) <int64[1] axes = {1}> { e = LayerNormalization (x, x)"
+        "agraph (float[N,8,4] x) => (float[N,1,4] y) <int64[1] axes = {1}> { e = "
+        "LayerNormalization (x, x)"
         "y = ReduceMean (e, axes) }",
         ["e", "y"],
     ),
@@ -75,29 +79,46 @@ CASES = [
     ),
     (
         "a reduction over nothing",
-        "agraph (float[N,8] x) => (float[N,8] y) { r = ReduceSum <noop_with_empty_axes = 1> (x)  y = Neg (r) }",
+        (
+            "agraph (float[N,8] x) => (float[N,8] y) { r = ReduceSum <noop_with_empty_axes = 1> "
+            "(x)  y = Neg (r) }"
+        ),
         ["r", "y"],
     ),
     (
         "a transposition that takes elements apart",
-        "agraph (float[N,M] x) => (float[M,N] y) { e = Exp (x)  y = Transpose <perm = [1, 0]> (e) }",
+        (
+            "agraph (float[N,M] x) => (float[M,N] y) { e = Exp (x)  y = Transpose <perm = [1, "
+            "0]> (e) }"
+        ),
         ["e", "y"],
     ),
 ]
 
 
-@pytest.mark.parametrize(("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_stitch(graph: str, expected: list[str]) -> None:
-    regions, _ = split(typed_model(parse(graph), "").main, [*PATTERNS, STITCH], lambda node: None, 200)
-    names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
+    regions, _ = split(
+        typed_model(parse(graph), "").main, [*PATTERNS, STITCH], lambda node: None, 200
+    )
+    names = [
+        [n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions
+    ]
     assert [" ".join(group) for group in names] == expected
 
 
 @pytest.mark.parametrize(("opset", "expected"), [(12, ["p", "y"]), (13, ["p y"])])
 def test_the_row_of_an_older_softmax_has_all_axes(opset: int, expected: list[str]) -> None:
     text = (
-        "agraph (float[N,8,4] x) => (float[N,8,1] y) { p = Softmax <axis = AXIS> (x)  y = ReduceMax <axes = [2]> (p) }"
+        "agraph (float[N,8,4] x) => (float[N,8,1] y) { p = Softmax <axis = AXIS> (x)  y = "
+        "ReduceMax <axes = [2]> (p) }"
     )
-    main = typed_model(parse(text.replace("AXIS", "1" if opset < 13 else "2"), opset=opset), "").main
+    main = typed_model(
+        parse(text.replace("AXIS", "1" if opset < 13 else "2"), opset=opset), ""
+    ).main
     regions, _ = split(main, [STITCH], lambda node: None, 200)
-    assert [" ".join(n.outputs[0].name for n in region.nodes[::-1]) for region in regions] == expected
+    assert [
+        " ".join(n.outputs[0].name for n in region.nodes[::-1]) for region in regions
+    ] == expected

@@ -1,4 +1,6 @@
-"""What MindSpore's rules for a CPU make of known networks, as its expanders write them: x is [8, 64]."""
+"""What MindSpore's rules for a CPU make of known networks, as its expanders write them: x is [8,
+64].
+"""
 
 from __future__ import annotations
 
@@ -59,11 +61,15 @@ def areas(graph: str, flags: Flags | None = None, most: int = 200) -> list[str]:
     patterns = [p for p in PATTERNS if (flags or Flags()).has_pattern(p.name)]
     regions, counts = split(main, patterns, lambda node: None, most)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
-    names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
+    names = [
+        [n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions
+    ]
     return [" ".join(group) for group in names]
 
 
-@pytest.mark.parametrize(("graph", "expected"), [e[1:] for e in EXAMPLES], ids=[e[0] for e in EXAMPLES])
+@pytest.mark.parametrize(
+    ("graph", "expected"), [e[1:] for e in EXAMPLES], ids=[e[0] for e in EXAMPLES]
+)
 def test_worked_examples(graph: str, expected: list[str]) -> None:
     assert areas(graph) == expected
 
@@ -92,7 +98,9 @@ def test_the_number_of_operators_is_limited() -> None:
 
 @pytest.mark.parametrize("switched_off", ["bwd", "reduce"])
 @pytest.mark.parametrize(("count", "expected"), [(20, 1), (21, 2)])
-def test_at_most_20_operators_are_in_front_of_a_reduction(switched_off: str, count: int, expected: int) -> None:
+def test_at_most_20_operators_are_in_front_of_a_reduction(
+    switched_off: str, count: int, expected: int
+) -> None:
     lines = [f"v{i + 1} = {('Exp', 'Neg')[i % 2]} (v{i})" for i in range(count)]
     graph = f"agraph (float[8,4] v0) => (float y) {{ {' '.join(lines)}  y = ReduceSum <keepdims = 0> (v{count}) }}"
     assert len(areas(graph, Flags(disable_fusion_pattern=(switched_off,)))) == expected
