@@ -52,8 +52,11 @@ _INEXACT = frozenset({
 
 def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model of float16 that computes in float, and rounds what it casts and puts out."""
-    graph, half, full = model.graph, TensorProto.FLOAT16, TensorProto.FLOAT
-    nodes, renamed = list[onnx.NodeProto](), dict[str, str]()
+    graph = model.graph
+    half = TensorProto.FLOAT16
+    full = TensorProto.FLOAT
+    nodes = list[onnx.NodeProto]()
+    renamed = dict[str, str]()
     for value in graph.input:
         if value.type.tensor_type.elem_type == half:
             renamed[value.name] = f"{value.name}.full"
@@ -66,7 +69,8 @@ def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         nodes.append(node)
         if node.op_type == "Cast" and node.attribute[0].i == half:
-            rounded, node.output[0] = node.output[0], f"{node.output[0]}.half"
+            rounded = node.output[0]
+            node.output[0] = f"{node.output[0]}.half"
             nodes.append(helper.make_node("Cast", [node.output[0]], [rounded], to=full))
     for value in graph.output:
         if value.type.tensor_type.elem_type == half:
@@ -91,7 +95,8 @@ def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[
         [("", "Gelu"), ("", "Mish")],
         inline_schema_functions=True,
     )
-    count, exact = len(noisy.graph.output), dict[str, str]()
+    count = len(noisy.graph.output)
+    exact = dict[str, str]()
     typed = onnx.shape_inference.infer_shapes(noisy).graph
     types = {v.name: v.type.tensor_type.elem_type for v in (*typed.value_info, *typed.output)}
     for place in reversed(
@@ -133,7 +138,9 @@ def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[
 
 def exact_run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """Outputs of a model as ONNX's reference implementation computes them in double."""
-    exact, single, double = onnx.ModelProto(), TensorProto.FLOAT, TensorProto.DOUBLE
+    exact = onnx.ModelProto()
+    single = TensorProto.FLOAT
+    double = TensorProto.DOUBLE
     exact.CopyFrom(model)
     for value in (*exact.graph.input, *exact.graph.output):
         if value.type.tensor_type.elem_type == single:
@@ -147,7 +154,9 @@ def exact_run(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[n
             node.attribute[0].i = double
     for place in reversed([k for k, node in enumerate(exact.graph.node) if node.op_type == "Mean"]):
         node = exact.graph.node[place]  # the one of the reference implementation does not broadcast
-        node.op_type, name, node.output[0] = "Sum", node.output[0], f"{node.output[0]}.sum"
+        node.op_type = "Sum"
+        name = node.output[0]
+        node.output[0] = f"{node.output[0]}.sum"
         exact.graph.initializer.append(
             numpy_helper.from_array(np.array(float(len(node.input))), f"{name}.count")
         )
@@ -189,7 +198,8 @@ def finding(
         return ""
     moved = noisy_runs(model, feeds)
     pairs = settled_by(model, feeds, wanted, got)
-    wanted, got = [one for one, _ in pairs], [other for _, other in pairs]
+    wanted = [one for one, _ in pairs]
+    got = [other for _, other in pairs]
     rest = []
     for one, *others in zip(wanted, *moved, strict=True):
         with np.errstate(all="ignore"):

@@ -12,8 +12,12 @@ from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area
 
-F32, F16, F64 = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
-I32, I64, BOOL = TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL
+F32 = TensorProto.FLOAT
+F16 = TensorProto.FLOAT16
+F64 = TensorProto.DOUBLE
+I32 = TensorProto.INT32
+I64 = TensorProto.INT64
+BOOL = TensorProto.BOOL
 _SIZES = [0, 1, 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100]
 _LARGEST = 60_000  # elements
 _UNARY = [
@@ -191,7 +195,8 @@ class Maker:
             self._add("Cast", [x.name], [(to, x.shape)], x.exact, to=to)
         elif x.dtype == BOOL:
             if kind == "where":
-                one, two = self._operand(self.float, x.shape), self._operand(self.float, x.shape)
+                one = self._operand(self.float, x.shape)
+                two = self._operand(self.float, x.shape)
                 self._add(
                     "Where", [x.name, one[0], two[0]], [(self.float, x.shape)], one[1] and two[1]
                 )
@@ -226,7 +231,8 @@ class Maker:
                 op = rng.choice(["Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Equal"])
                 self._add(op, [x.name, other], [(BOOL, x.shape)], True)
         elif kind == "where":
-            condition, other = self._operand(BOOL, x.shape), self._operand(x.dtype, x.shape)
+            condition = self._operand(BOOL, x.shape)
+            other = self._operand(x.dtype, x.shape)
             self._add(
                 "Where",
                 [condition[0], x.name, other[0]],
@@ -303,7 +309,8 @@ class Maker:
         )
 
     def _move(self, x: _Value) -> None:
-        rng, rank = self.rng, len(x.shape)
+        rng = self.rng
+        rank = len(x.shape)
         op = rng.choice(_MOVES)
         axis = rng.randrange(rank) if rank else 0
         out = [(x.dtype, x.shape)]
@@ -330,7 +337,8 @@ class Maker:
                 x.exact,
             )
         elif op == "Slice" and rank:
-            start, step = rng.randint(-3, 3), rng.choice([1, 1, 1, 2, -1])
+            start = rng.randint(-3, 3)
+            step = rng.choice([1, 1, 1, 2, -1])
             start = max(start, -x.shape[axis]) if step < 0 else start  # where ONNX and Python agree
             end = rng.choice([2**63 - 1, -1, 4]) if step > 0 else -(2**63)
             length = len(

@@ -57,7 +57,8 @@ def make_models(folder: Path, count: int, also: Path | None) -> None:
         place = folder / "also" / path.relative_to(also or folder)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, place)
-    samples, random = sorted(SAMPLES.glob("*.onnx")), np.random.default_rng(0)
+    samples = sorted(SAMPLES.glob("*.onnx"))
+    random = np.random.default_rng(0)
     for number in range(count - len(found[: count // 2])):
         round_, which = divmod(number, len(samples))
         model = onnx.load(samples[which])
@@ -88,7 +89,8 @@ def command(models: Path, output: Path, *words: str) -> list[str]:
 
 def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
     """Seconds on these cores, and processor seconds of all its processes."""
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = perf_counter()
     own = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)  # which a process has from the one that starts it
     try:
@@ -110,7 +112,9 @@ def share_out(models: Path, folders: Sequence[Path]) -> None:
 
 def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int]) -> float:
     """Seconds of a command for each share of the models, each on a core of its own."""
-    started, running, own = perf_counter(), list[subprocess.Popen[bytes]](), os.sched_getaffinity(0)
+    started = perf_counter()
+    running = list[subprocess.Popen[bytes]]()
+    own = os.sched_getaffinity(0)
     try:
         for models, core in zip(shares, cores, strict=True):
             words = command(models, output / models.name, "--jobs=1")
@@ -167,7 +171,8 @@ def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, int]]:
     """The address of a scheduler with two workers, and the process of one of these."""
-    file, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
+    file = folder / "scheduler.json"
+    started = list[subprocess.Popen[bytes]]()
     programs = (
         "dask_scheduler --host=127.0.0.1 --port=0",
         *["dask_worker --nthreads=1 --no-nanny"] * 2,
@@ -220,13 +225,16 @@ def main() -> int:
         help="on a cluster, too; needs pip install 'fusionc[cluster]'",
     )
     options = parser.parse_args()
-    console, cores, count = Console(width=120), os.sched_getaffinity(0), options.models
+    console = Console(width=120)
+    cores = os.sched_getaffinity(0)
+    count = options.models
     jobs = len(cores)
     times: dict[tuple[int, int], list[float]] = {}
     at_most: list[float] = []  # what the cores allow
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        models, outputs = folder / "models", [folder / "resumed"]
+        models = folder / "models"
+        outputs = [folder / "resumed"]
         shares = [folder / f"share-{number}" for number in range(min(jobs, count))]
         make_models(models, count, options.also)
         share_out(models, shares)

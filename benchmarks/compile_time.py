@@ -39,17 +39,16 @@ _UNARY = (
     "Tanh",
 )
 _BINARY = ("Add", "Max", "Min", "Mul", "Sub")
-_CHANNELS, _ROWS = 64, 128
+_CHANNELS = 64
+_ROWS = 128
 
 
 def model(areas: int, kinds: int, seed: int) -> onnx.ModelProto:
     """So many areas of so many kinds, one behind the other."""
-    nodes, constants, last, chains = (
-        list[onnx.NodeProto](),
-        list[onnx.TensorProto](),
-        "x",
-        set[tuple[str, ...]](),
-    )
+    nodes = list[onnx.NodeProto]()
+    constants = list[onnx.TensorProto]()
+    last = "x"
+    chains = set[tuple[str, ...]]()
     numbers = random.Random(seed)
     while len(chains) < kinds:
         chains.add(tuple(numbers.choices((*_UNARY, *_BINARY, "Softmax"), k=numbers.randint(5, 9))))

@@ -36,7 +36,10 @@ from pathlib import Path
 
 from whole_process import cost_of
 
-FUSIONC, VERIFIED, ONNXSIM, ONNXSLIM = "fusionc", "verified", "onnxsim", "onnxslim"
+FUSIONC = "fusionc"
+VERIFIED = "verified"
+ONNXSIM = "onnxsim"
+ONNXSLIM = "onnxslim"
 COMMANDS = {
     FUSIONC: ["fusionc", "convert", "--no-verify", "--log", "null", "--model"],
     VERIFIED: ["fusionc", "convert", "--log", "null", "--model"],

@@ -195,7 +195,8 @@ def main() -> int:
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    shared, bad = arguments.shared.resolve(), 0
+    shared = arguments.shared.resolve()
+    bad = 0
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["FUSIONC_PROCESS_LOG_PATH"] = folder

@@ -28,7 +28,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
 
-LAYERS, CHANNELS, SIZE = 6, 64, 56
+LAYERS = 6
+CHANNELS = 64
+SIZE = 56
 SMALLEST = np.finfo(np.float32).smallest_normal
 
 
@@ -36,7 +38,10 @@ def network(dead: float, value: float) -> onnx.ModelProto:
     """Convolutions with BatchNormalization; a part of their filters holds nothing but numbers of
     this size.
     """
-    rng, nodes, weights, x = np.random.default_rng(0), [], [], "x"
+    rng = np.random.default_rng(0)
+    nodes = []
+    weights = []
+    x = "x"
     for layer in range(LAYERS):
         filters = rng.standard_normal((CHANNELS, CHANNELS, 3, 3)).astype(np.float32) / 24
         is_dead = rng.random(CHANNELS) < dead

@@ -92,11 +92,13 @@ def environment(python: str, folder: Path, *packages: str | Path) -> Path:
 def check_installed(python: str, distribution: Path, source: Path, folder: Path) -> str:
     """Install a distribution, and use it in an empty folder. A sentence on what was seen."""
     folder.mkdir()
-    binaries, work = environment(python, folder / "venv", distribution, "mypy"), folder / "work"
+    binaries = environment(python, folder / "venv", distribution, "mypy")
+    work = folder / "work"
     work.mkdir()
     fusionc = partial(run, binaries / "fusionc", cwd=work)
     version = fusionc("--version", expect=r"^fusionc \d+\.\d+").strip()
-    model, output = source / "sample_models" / "transformer_block.onnx", "out.onnx"
+    model = source / "sample_models" / "transformer_block.onnx"
+    output = "out.onnx"
     expect = "with generated kernels and without: equal"
     fusionc("convert", "--model", model, "--output", output, "--enable_graph_kernel", expect=expect)
     run(binaries / "python", "-c", USE_KERNELS, cwd=work)
@@ -141,9 +143,11 @@ def told(check: Callable[[], str]) -> bool:
     """Whether a check holds; a line says so, and how long it took."""
     start = time.monotonic()
     try:
-        text, is_right = check(), True
+        text = check()
+        is_right = True
     except Failed as error:
-        text, is_right = str(error), False
+        text = str(error)
+        is_right = False
     print(f"{'ok' if is_right else 'FAILED'} ({time.monotonic() - start:.0f} s) {text}", flush=True)
     return is_right
 

@@ -415,7 +415,9 @@ def _least(atom: Any, sizes: Mapping[str, int]) -> int | None:
 
 def examined(some: Sequence[Call]) -> Found:
     """All calls of one operator, in processes of their own: some sizes end or stop onnxruntime."""
-    total, at, begin = Found(), 0, 0
+    total = Found()
+    at = 0
+    begin = 0
     while at < len(some):
         mine, theirs = multiprocessing.Pipe(duplex=False)
         child = multiprocessing.Process(target=_child, args=(some[at:], begin, theirs))

@@ -400,7 +400,8 @@ def shared_bytes(model: ModelProto) -> int:
 
 
 def _off(want: np.ndarray, got: np.ndarray) -> float:
-    a, b = want.astype(np.float64), got.astype(np.float64)
+    a = want.astype(np.float64)
+    b = got.astype(np.float64)
     finite = np.isfinite(a)
     if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(
         a[~finite], b[~finite], equal_nan=True
@@ -470,7 +471,8 @@ def reduced(
         for candidate in _candidates(model):
             tries -= 1
             if is_wrong(candidate):
-                model, busy = candidate, True
+                model = candidate
+                busy = True
                 break
             if tries <= 0:
                 break
@@ -581,7 +583,8 @@ def outcome(plan: Plan, folder: Path) -> Counter[str]:
         plan.target_opset = None
     complaint = plan.examine()
     if complaint:
-        path, guilty = folder / f"{plan.seed}-{plan.number}.txt", plan.guilty()
+        path = folder / f"{plan.seed}-{plan.number}.txt"
+        guilty = plan.guilty()
         print(
             f"run {plan.number}: {complaint[:300]}\n    at fault: {guilty}\n    see {path}",
             flush=True,
@@ -616,7 +619,8 @@ def outcomes(
         child = context.Process(target=work, args=(theirs, left[:50]))
         child.start()
         theirs.close()
-        part, left = left[:50], left[50:]
+        part = left[:50]
+        left = left[50:]
         while part:
             try:
                 yield ours.recv()
@@ -676,7 +680,8 @@ def main() -> int:
     parser.add_argument("--here", action="store_true", help="in this process, for a debugger")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     options = parser.parse_args()
-    stock, started = snippets(), time.perf_counter()
+    stock = snippets()
+    started = time.perf_counter()
     numbers = numbers_of(options)
     if options.here:
         results = (outcome(Plan(options.seed, number, stock), options.folder) for number in numbers)

@@ -113,7 +113,8 @@ def snippets() -> dict[str, list[Snippet]]:
     """Those of each pass, those that it must leave alone, and the sample models."""
     found: dict[str, list[Snippet]] = {}
     for pass_ in PASSES:
-        fires, stays = found.setdefault(pass_.name, []), found.setdefault(f"{pass_.name} stays", [])
+        fires = found.setdefault(pass_.name, [])
+        stays = found.setdefault(f"{pass_.name} stays", [])
         for case in load_fires(pass_):
             if _usable(model := parse(case.graph, case.opset, 10)):
                 name = f"{pass_.name}: {case.name}"
@@ -188,7 +189,9 @@ class Glued:
     """
 
     def __init__(self, rng: random.Random, opset: int, sharp_anywhere: bool) -> None:
-        self.rng, self.opset, self.sharp_anywhere = rng, opset, sharp_anywhere
+        self.rng = rng
+        self.opset = opset
+        self.sharp_anywhere = sharp_anywhere
         self.model = ModelProto(ir_version=10, graph=GraphProto(name="glued"))
         self.model.opset_import.append(helper.make_opsetid("", opset))
         self.values: list[Value] = []
@@ -209,7 +212,9 @@ class Glued:
             Exception
         ):  # onnx and onnxruntime raise many types; the snippet does not fit, that is all
             return False
-        self.model, self.sizes, self.values = attachment.model, attachment.sizes, values
+        self.model = attachment.model
+        self.sizes = attachment.sizes
+        self.values = values
         self.used |= attachment.used
         self.parts.append(attachment.label)
         self.edge_values &= snippet.edge_values
@@ -218,7 +223,8 @@ class Glued:
 
     def finish(self) -> ModelProto:
         """The model with its outputs: what nobody uses, some of the rest, some inner values."""
-        model, rng = copy_of(self.model), self.rng
+        model = copy_of(self.model)
+        rng = self.rng
         outputs = {value.name: value for value in model.graph.output}
         del model.graph.output[:]
         kept = [o for name, o in outputs.items() if name not in self.used or rng.random() < 0.25]
@@ -244,7 +250,10 @@ class _Attachment:
     """One snippet on its way into a copy of the model."""
 
     def __init__(self, glued: Glued, snippet: Snippet, prefix: str) -> None:
-        self.glued, self.snippet, self.prefix, self.rng = glued, snippet, prefix, glued.rng
+        self.glued = glued
+        self.snippet = snippet
+        self.prefix = prefix
+        self.rng = glued.rng
         self.model = copy_of(glued.model)
         self.sizes = dict(glued.sizes)
         self.binding: dict[str, Dim] = {}
@@ -277,7 +286,8 @@ class _Attachment:
     def run(self) -> list[Value]:
         """Run it once, to know what the values look like."""
         feeds = make_feeds(self.model, {"": 2, **self.sizes}, 0)
-        runner, names = session(self.model), [output.name for output in self.model.graph.output]
+        runner = session(self.model)
+        names = [output.name for output in self.model.graph.output]
         arrays, again = (dict(zip(names, runner.run(None, feeds), strict=True)) for _ in range(2))
         if any(
             not np.array_equal(arrays[n], again[n], equal_nan=arrays[n].dtype.kind == "f")
@@ -301,13 +311,17 @@ class _Attachment:
         if self.rng.random() < 0.2:
             part = constants_as_nodes(part)
         if chance < 0.15:
-            part, self.label = wrap_in_if(part), f"{self.label} [If]"
+            part = wrap_in_if(part)
+            self.label = f"{self.label} [If]"
         elif chance < 0.27:
-            part, self.label = in_a_loop(part, self.rng), f"{self.label} [Loop]"
+            part = in_a_loop(part, self.rng)
+            self.label = f"{self.label} [Loop]"
         elif chance < 0.31:
-            part, self.label = wrap_in_if(in_a_loop(part, self.rng)), f"{self.label} [Loop in If]"
+            part = wrap_in_if(in_a_loop(part, self.rng))
+            self.label = f"{self.label} [Loop in If]"
         elif chance < 0.38:
-            part, self.label = inside_function(part), f"{self.label} [function]"
+            part = inside_function(part)
+            self.label = f"{self.label} [function]"
             part.graph.node[0].op_type = f"{self.prefix}{part.graph.node[0].op_type}"
         return part
 
@@ -382,7 +396,8 @@ class _Attachment:
 
     def decorated(self, value: Value) -> str:
         """The value behind operators that keep its type and shape."""
-        one, perm = np.ones((), value.array.dtype), list(range(len(value.dims)))[::-1]
+        one = np.ones((), value.array.dtype)
+        perm = list(range(len(value.dims)))[::-1]
         ways: list[Callable[[str], str]] = [
             lambda x: self.op("Identity", x),
             lambda x: self.op("Transpose", self.op("Transpose", x, perm=perm), perm=perm),
@@ -489,7 +504,8 @@ def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
     are stacked.
     """
     result = copy_of(model)
-    graph, body = result.graph, GraphProto(name="body")
+    graph = result.graph
+    body = GraphProto(name="body")
     pairs = [(x, y) for x in graph.input for y in graph.output if x.type == y.type]
     carried = rng.choice(pairs) if pairs and rng.random() < 0.8 else None
     body.node.extend(graph.node)
@@ -498,7 +514,8 @@ def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
     body.input.append(helper.make_tensor_value_info("go_on", TensorProto.BOOL, []))
     body.node.append(helper.make_node("Identity", ["go_on"], ["goes_on"]))
     body.output.append(helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []))
-    inputs, outputs = ["trips", ""], []
+    inputs = ["trips", ""]
+    outputs = []
     if carried is not None:
         start, end = carried
         inputs.append(start.name)

@@ -329,7 +329,8 @@ def _quantized(made: Chain, x: str) -> Grid:
 
 
 def _by_hand(made: Chain, x: str) -> Grid:
-    step, zero = made.const(made.rng.choice(STEPS)), made.const(made.rng.choice([0, 3, 128]))
+    step = made.const(made.rng.choice(STEPS))
+    zero = made.const(made.rng.choice([0, 3, 128]))
     moved = made.add("Add", made.add("Round", made.add("Div", x, step)), zero)
     inside = made.add("Clip", moved, made.const(0), made.const(255))
     return made.add("Mul", made.add("Sub", inside, zero), step), False
@@ -385,7 +386,8 @@ def session(model: ModelProto) -> onnxruntime.InferenceSession:
 
 def difference(model: ModelProto, result: ModelProto) -> str:
     """What differs; "" for nothing."""
-    before, after = session(model), session(result)
+    before = session(model)
+    after = session(result)
     for feeds in feeds_of(model):
         for value, want, got in zip(
             model.graph.output, before.run(None, feeds), after.run(None, feeds), strict=True
@@ -431,7 +433,8 @@ def converted(model: ModelProto) -> ModelProto:
     than 0.
     """
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "in.onnx", Path(folder) / "out.onnx"
+        source = Path(folder) / "in.onnx"
+        target = Path(folder) / "out.onnx"
         onnx.save(model, source)
         fusionc.convert(source, output=target)
         return onnx.load(target)

@@ -219,7 +219,8 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
     rng = random.Random(f"{seed} {number}")
     stock = models(more)
     kind = rng.choice(("model", "model", "model", "model", "model", "model", "switches", "options"))
-    data, words = rng.choice(stock), ["convert", "--model", "m.onnx", "--output", "o.onnx"]
+    data = rng.choice(stock)
+    words = ["convert", "--model", "m.onnx", "--output", "o.onnx"]
     if kind == "model":
         data = damaged(data, stock, rng) if rng.random() < 0.5 else twisted(data, rng)
         words += rng.choice(_WAYS)
@@ -233,7 +234,8 @@ def run(seed: int, number: int, folder: Path, more: Path | None = None) -> tuple
         words += [option, spoilt(value, rng)]
     if "--timeout" not in words:
         words += ["--timeout", "5"]
-    before, started = contents(folder), time.monotonic()
+    before = contents(folder)
+    started = time.monotonic()
     result = CliRunner().invoke(fusionc, words, prog_name="fusionc")
     took = time.monotonic() - started
     if result.exit_code == 3 and _differs_from_itself():
@@ -264,10 +266,12 @@ def one(seed: int, number: int, more: Path | None = None) -> tuple[str, str]:
     """A run in a folder of its own."""
     back = Path.cwd()
     with tempfile.TemporaryDirectory() as parent:
-        folder, temporary = Path(parent, "folder"), Path(parent, "temporary")
+        folder = Path(parent, "folder")
+        temporary = Path(parent, "temporary")
         folder.mkdir()
         temporary.mkdir()
-        before, tempfile.tempdir = tempfile.tempdir, str(temporary)
+        before = tempfile.tempdir
+        tempfile.tempdir = str(temporary)
         os.chdir(folder)
         try:
             kind, complaint = run(seed, number, folder, more)
@@ -288,10 +292,12 @@ def results(seed: int, numbers: Sequence[int], more: Path | None) -> Iterator[tu
     """Number, outcome and complaint of each run. A process that dies or hangs is a finding; a new
     one goes on.
     """
-    context, left = multiprocessing.get_context("fork"), list(numbers)
+    context = multiprocessing.get_context("fork")
+    left = list(numbers)
     while left:
         ours, theirs = context.Pipe()
-        part, left = left[:_CHUNK], left[_CHUNK:]
+        part = left[:_CHUNK]
+        left = left[_CHUNK:]
         child = context.Process(target=_work, args=(theirs, seed, part, more))
         child.start()
         theirs.close()
@@ -329,7 +335,9 @@ def main() -> int:
     models(options.more)
     numbers = range(options.first, options.first + options.runs)
     parts = [numbers[i :: options.processes] for i in range(options.processes)]
-    total, findings, started = Counter[str](), 0, time.perf_counter()
+    total = Counter[str]()
+    findings = 0
+    started = time.perf_counter()
 
     def follow(part: Sequence[int]) -> None:
         nonlocal findings

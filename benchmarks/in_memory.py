@@ -52,7 +52,8 @@ def main() -> int:
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
     options = parser.parse_args()
-    console, wrong = Console(width=120), 0
+    console = Console(width=120)
+    wrong = 0
     paths = sorted(
         path for path in (options.shared / "models").glob("*.onnx") if options.only in path.name
     )

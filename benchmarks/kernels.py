@@ -111,11 +111,9 @@ def measured(area: Area, sizes: dict[str, int], library: Path | None) -> tuple[f
         value = area.values[name]
         shape = [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in value.shape]
         feeds[name] = random_array(rng, value.dtype, shape, edges=False)
-    plain, again, kernel = (
-        _session(plain_model(area)),
-        _session(plain_model(area)),
-        _session(kernel_model(area), library),
-    )
+    plain = _session(plain_model(area))
+    again = _session(plain_model(area))
+    kernel = _session(kernel_model(area), library)
     if found := differences(plain.run(None, feeds), kernel.run(None, feeds), 1e-3):
         sys.exit(f"{area.name}: {found}")
     bound = [_bound(session, area, feeds) for session in (plain, again, kernel)]

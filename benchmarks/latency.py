@@ -58,7 +58,9 @@ def main() -> int:
     )
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
-    console, ratios, slower = Console(width=120), [], 0
+    console = Console(width=120)
+    ratios = []
+    slower = 0
     console.print(f"{'model':28}{'ms':>9}{'after/before':>14}{'lowest':>9}{'highest':>9}{'A/A':>8}")
     with tempfile.TemporaryDirectory() as folder:
         switches = Path(folder, "portable.json")
@@ -66,15 +68,14 @@ def main() -> int:
         for path in sorted(
             p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name
         ):
-            before, after = hydrated(path, Path(folder)), Path(folder, f"{path.stem}-fused.onnx")
+            before = hydrated(path, Path(folder))
+            after = Path(folder, f"{path.stem}-fused.onnx")
             fusionc.convert(
                 before, output=after, fusion_switch_file=switches if options.portable else None, verify=False,
                 export_compile_stat=0,
             )  # fmt: skip
-            forms, inputs = (
-                {"original": before, "again": before, "result": after},
-                Path(folder, "inputs.npz"),
-            )
+            forms = {"original": before, "again": before, "result": after}
+            inputs = Path(folder, "inputs.npz")
             np.savez(inputs, **inputs_of(options.shared, path.stem))
             runs = in_fresh_processes(
                 forms, inputs, options.seconds / len(forms), options.processes

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-LIMIT, SLOWER = 0.6, 1.02
+LIMIT = 0.6
+SLOWER = 1.02
 WIDTH = 1024
 SIZES = {"B": 2, "S": 32}  # of what is open
 
@@ -56,7 +57,8 @@ class Network:
 
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
-        self.bytes, self.random = 0, np.random.default_rng(0)
+        self.bytes = 0
+        self.random = np.random.default_rng(0)
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
         from onnx import helper
@@ -82,10 +84,8 @@ class Network:
     def norm(self, value: str) -> str:
         import numpy as np
 
-        scale, bias = (
-            self.constant(np.ones(WIDTH, np.float32)),
-            self.constant(np.zeros(WIDTH, np.float32)),
-        )
+        scale = self.constant(np.ones(WIDTH, np.float32))
+        bias = self.constant(np.zeros(WIDTH, np.float32))
         return self.node("LayerNormalization", value, scale, bias)
 
     def product(self, value: str, *shape: int) -> str:
@@ -217,7 +217,8 @@ def session_of(kind: str, path: Path) -> Any:
 def feeds_of(session: Any) -> dict[str, Any]:
     import numpy as np
 
-    random, feeds = np.random.default_rng(0), {}
+    random = np.random.default_rng(0)
+    feeds = {}
     for port in session.get_inputs():
         shape = [SIZES.get(size, size) for size in port.shape]
         is_float = port.type == "tensor(float)"
@@ -234,8 +235,10 @@ def load(kind: str, path: Path) -> None:
     import_module("onnxruntime")
     begin = time.perf_counter()
     session = session_of(kind, path)
-    loaded, peak = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    feeds, begin = feeds_of(session), time.perf_counter()
+    loaded = time.perf_counter() - begin
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    feeds = feeds_of(session)
+    begin = time.perf_counter()
     session.run(None, feeds)
     ran = time.perf_counter() - begin
     highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -296,7 +299,8 @@ def compare(name: str, options: argparse.Namespace) -> bool:
     size = int(gigabytes * 2e6 * options.megabytes)
     with tempfile.TemporaryDirectory(dir=options.folder) as made:
         folder = Path(made)
-        source, output = folder / "in.onnx", folder / "out.onnx"
+        source = folder / "in.onnx"
+        output = folder / "out.onnx"
         child("make", name, size, source)
         child("convert", source, output)
         found: dict[str, list[list[float]]] = {"original": [], "result": [], "ready": []}

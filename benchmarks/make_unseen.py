@@ -72,7 +72,8 @@ def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
     groups = defaultdict(set)
     for network in networks:
         groups[network.group].add(family_name(network))
-    found, turn = {}, 0
+    found = {}
+    turn = 0
     for group, names in sorted(groups.items()):
         drawn = sorted(names)
         random.Random(f"{seed} {group}").shuffle(drawn)
@@ -101,7 +102,8 @@ class Borders(nn.Module):
 
 def prepared(network: Network, size: int) -> tuple[nn.Module, Inputs]:
     torch.manual_seed(zlib.crc32(network.name.encode()))
-    module, inputs = network.module(), network.inputs(size)
+    module = network.module()
+    inputs = network.inputs(size)
     settle(module, inputs)
     if network.dtype is torch.bfloat16:
         return Borders(module.to(network.dtype)).eval(), inputs
@@ -219,7 +221,9 @@ def main() -> int:
     logging.disable(logging.WARNING)
     onnxruntime.set_default_logger_severity(4)
     torch.set_num_threads(1)
-    half, made, wrong = halves(NETWORKS, options.seed), 0, 0
+    half = halves(NETWORKS, options.seed)
+    made = 0
+    wrong = 0
     for number, network in enumerate(NETWORKS):
         if options.only in network.name:
             folder = options.folder / half[family_name(network)] / network.kind
@@ -235,7 +239,8 @@ def main() -> int:
                 print(
                     f"{folder.parent.name}/{network.kind}/{name}: {problem or 'made'}", flush=True
                 )
-                made, wrong = made + (not problem), wrong + bool(problem)
+                made = made + (not problem)
+                wrong = wrong + bool(problem)
     print(f"{made} models, {wrong} left out")
     return 1 if wrong or not made else 0
 

@@ -75,7 +75,8 @@ Change = tuple[str, int]  # an operator of cosmic-ray, and which of its occurren
 def places_of(path: Path) -> dict[Place, list[Change]]:
     """What can be changed in a file, by place."""
     source = path.read_text()
-    tree, skipped = get_ast(source), annotations(source)
+    tree = get_ast(source)
+    skipped = annotations(source)
     found: dict[Place, list[Change]] = defaultdict(list)
     for name in operator_names():
         if any(part in name for part in LEFT_OUT):
@@ -135,7 +136,8 @@ def verdict(tree: Path, tests: list[str], limit: float) -> str:
             (c for name in tests if (c := pytest.main(["-xq", "-p", "no:cacheprovider", name]))), 0
         )
         os._exit(int(code != 0))
-    end, done = time.monotonic() + limit, 0
+    end = time.monotonic() + limit
+    done = 0
     try:
         while time.monotonic() < end:
             done, status = os.waitpid(child, os.WNOHANG)

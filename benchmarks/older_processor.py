@@ -87,7 +87,8 @@ def environment(name: str, folder: Path) -> Mapping[str, str]:
     ]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "places.h").write_text(_places())
-    library, source = folder / "older_processor.so", Path(__file__).with_suffix(".c")
+    library = folder / "older_processor.so"
+    source = Path(__file__).with_suffix(".c")
     flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{folder}", *macros]
     subprocess.run(["gcc", *flags, "-o", library, source], check=True)
     lacks = [

@@ -103,7 +103,9 @@ _ROMANIZER = {
 }  # fmt: skip
 _SPINDLES = {"raw_signal": (sound, (1, 1, 7500)), "spectrogram": (features, (1, 15, 7500))}
 _FUNCNET = {"logit": (features, (4, 32)), "Z": (features, (4, 32, 128)), "act": (ones, (4,))}
-_MOLECULE, _RESIDUES, _EDGES = (200,), 20, (1200,)
+_MOLECULE = (200,)
+_RESIDUES = 20
+_EDGES = (1200,)
 INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
     # how the path of a model ends: what each of its inputs takes, in which shape
     "arabic_name_romanizer/resources/encoder.onnx": _ROMANIZER["encoder"],

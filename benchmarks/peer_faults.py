@@ -32,8 +32,12 @@ Run = Callable[[Feeds], list[Any]]
 SPECIAL = (1e-9, 0.99999, -1e-9, 0.0, 1.0, 1e-30, 7e4, -2.0, np.nan, np.inf)
 SIZE = 2  # of what is dynamic
 TOGETHER = (1e3, -1e5)  # of all inputs, of up to three
-LARGE_SIZE, ROUNDS = 32, 40  # of what is dynamic where time is taken, and how often
-FEW_NODES, FEW_ELEMENTS = 64, 100_000  # of what onnx's slow evaluator runs
+# of what is dynamic where time is taken, and how often
+LARGE_SIZE = 32
+ROUNDS = 40
+# of what onnx's slow evaluator runs
+FEW_NODES = 64
+FEW_ELEMENTS = 100_000
 MOST_CONSTANTS = 16
 STRINGS = {"O", "U"}
 TRAINING_MODE = 14  # the opset from which BatchNormalization says whether it is training
@@ -133,7 +137,8 @@ def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, re
     has_signs = not (operators & SUMS_AND_MAXIMA and operators <= SUMS_AND_MAXIMA | BESIDE)
     size = max((array.size for _, feeds in samples for array in feeds.values()), default=0)
     standard = None if size > FEW_ELEMENTS else _evaluators(model, made, names)
-    first, second = Runner(reference), Runner(result)
+    first = Runner(reference)
+    second = Runner(result)
     found = _compared("onnxruntime", first.run, second.run, samples, names, has_signs)
     if found and not (standard and _is_standard(found.feeds, second.run, standard[0])):
         return found.why
@@ -150,7 +155,8 @@ def _evaluators(model: ModelProto, made: ModelProto, names: list[str]) -> tuple[
     if mixes_statistics or drops_nan or len(operators) > FEW_NODES:
         return None
     try:
-        ours, theirs = ReferenceEvaluator(_in_order(model)), ReferenceEvaluator(_in_order(made))
+        ours = ReferenceEvaluator(_in_order(model))
+        theirs = ReferenceEvaluator(_in_order(made))
     except Exception:  # an operator that it does not know
         return None
     return (lambda feeds: ours.run(names, feeds)), (lambda feeds: theirs.run(names, feeds))
@@ -176,7 +182,8 @@ def _is_standard(feeds: Feeds, result: Run, evaluator: Run) -> bool:
 
 def _in_order(model: ModelProto) -> ModelProto:
     """With each node behind those whose results it reads, as onnx's evaluator wants it."""
-    waiting, nodes = list(model.graph.node), list[onnx.NodeProto]()
+    waiting = list(model.graph.node)
+    nodes = list[onnx.NodeProto]()
     while waiting:
         missing = {name for node in waiting for name in node.output}
         ready = [node for node in waiting if not missing & reads_of(node)]
@@ -208,7 +215,8 @@ def _compared(
     for label, feeds in samples:
         try:
             with np.errstate(all="ignore"):
-                expected, again = first(feeds), first(feeds)
+                expected = first(feeds)
+                again = first(feeds)
         except Exception:  # no sample of that model
             continue
         if any(map(_difference, expected, again)):  # it draws random numbers

@@ -142,7 +142,8 @@ class Row:
 
 def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     model = onnx.load(full)
-    before, notes = count(model), list[str]()
+    before = count(model)
+    notes = list[str]()
     made = ours_at(_copy(model))
     ours = count(made)
     onnx.save(made, folder / "fusionc.onnx")
@@ -161,7 +162,8 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     is_judged = ranking[0][0] >= ours or is_run(full)
     if not is_judged:
         notes.append("not counted: onnxruntime does not run the model")
-    best, of = ours, "fusionc"
+    best = ours
+    of = "fusionc"
     for nodes, name, result in ranking:
         why = fault(full, model, result) if nodes < ours and name else ""
         if (
@@ -171,7 +173,8 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
         ):
             why = f"takes {times:.1f} times as long as what fusionc makes"
         if not why:
-            best, of = nodes, name
+            best = nodes
+            of = name
             break
         notes.append(f"{name or 'the model itself'}, {nodes}: {why}")
     taken = [
@@ -197,7 +200,8 @@ def main() -> int:
         "--rounds", type=int, default=3, help="of the time measurement; 0 where only nodes matter"
     )
     options = parser.parse_args()
-    console, rows = Console(width=150, highlight=False), list[Row]()
+    console = Console(width=150, highlight=False)
+    rows = list[Row]()
     console.print(
         f"{'model':60}{'nodes':>7}{'fusionc':>9}{'best':>7}  "
         f"{'of':18}{'fusionc s':>10}{'onnxsim s':>10}"
@@ -222,7 +226,8 @@ def main() -> int:
 
 def verdict(rows: Sequence[Row], console: Console) -> int:
     """Print the sums; the exit code."""
-    wrong, judged = sum(not r.is_right for r in rows), [r for r in rows if r.is_judged]
+    wrong = sum(not r.is_right for r in rows)
+    judged = [r for r in rows if r.is_judged]
     before, ours, best = (
         sum(getattr(r, name) for r in judged) for name in ("before", "ours", "best")
     )

@@ -56,9 +56,12 @@ from fusionc.graph_kernel.c.compile import FLAGS
 from fusionc.graph_kernel.c.source import reason_against
 
 ROOT = Path(__file__).parents[1]
-NATIVE, ARM64 = "native", "arm64"
+NATIVE = "native"
+ARM64 = "arm64"
 KERNELS = ["tests/graph_kernel/lower", "tests/graph_kernel/c", "tests/graph_kernel/library"]
-AREAS, NETWORKS = 200, 120  # random ones, for arm64
+# random ones, for arm64
+AREAS = 200
+NETWORKS = 120
 Feeds = Mapping[str, np.ndarray]
 
 
@@ -124,7 +127,9 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
     there.
     """
     begin = time.monotonic()
-    python, march, wanted = sys.executable, "native", older_processor.level()
+    python = sys.executable
+    march = "native"
+    wanted = older_processor.level()
     # All processors have one cache: a compiler makes the same of a text on each of them.
     environment = {
         **os.environ,
@@ -133,7 +138,8 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
     }
     if name != NATIVE:
         shutil.rmtree(folder, ignore_errors=True)
-        march, wanted = MODELS[name].march, MODELS[name].level
+        march = MODELS[name].march
+        wanted = MODELS[name].level
         if emulates:
             python = str(_emulated(name, folder))
         else:
@@ -177,7 +183,8 @@ def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as run:
         assert run.stdout is not None
-        last, passed = "", 0
+        last = ""
+        passed = 0
         for line in run.stdout:
             last = line.strip("= \n") or last
             passed += " PASSED " in line
@@ -240,11 +247,14 @@ def on_arm64() -> tuple[str, bool]:
     """A line on kernels that are built for arm64 and compared with onnxruntime here, and whether
     they are the same.
     """
-    begin, runs, found = time.monotonic(), 0, 0
+    begin = time.monotonic()
+    runs = 0
+    found = 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, cases in (("operators", _operators()), ("random areas", _random_areas())):
             good = [case for case in cases if reason_against(case.area) is None]
-            text, program = Path(folder, "kernels.c"), Path(folder, "kernels")
+            text = Path(folder, "kernels.c")
+            program = Path(folder, "kernels")
             text.write_text(standalone.program([case.area for case in good]))
             flags = [*FLAGS, "-static"]
             subprocess.run(

@@ -62,7 +62,8 @@ def error(expected: list[Array], found: list[Array]) -> float:
         if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):
             return math.inf
         if (finite := np.isfinite(one)).any():
-            left, right = one[finite].astype(np.float64), other[finite].astype(np.float64)
+            left = one[finite].astype(np.float64)
+            right = other[finite].astype(np.float64)
             worst = max(worst, float(np.abs(left - right).max() / max(np.abs(left).max(), 1e-3)))
     return worst
 

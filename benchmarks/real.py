@@ -52,7 +52,8 @@ import fusionc
 WRONG = 1e-3  # a difference that leaves a peer out
 
 
-PAGE, FACE = picture("page.png"), picture("astronaut.png", 0, 255)
+PAGE = picture("page.png")
+FACE = picture("astronaut.png", 0, 255)
 _VAD = {"input": (sound, (1, 576)), "state": (zeros, (2, 1, 128)), "sr": (number(16000), ())}
 _WAVES = {"waveforms": (sound, (1, 80000)), "waveforms_lens": (number(80000), (1,))}
 _ECHO = {"input": (features, (1, 3, 500, 160))}
@@ -182,7 +183,8 @@ class Row:
         )
 
     def remarks(self) -> list[str]:
-        noise, ours = SLOWER + abs(self.ratio["again"] - 1), self.ratio["default"]
+        noise = SLOWER + abs(self.ratio["again"] - 1)
+        ours = self.ratio["default"]
         is_behind = bool(self.peer) and ours > self.ratio[self.peer] * noise
         return [*(["slower"] if ours > noise else []), *(["peer"] if is_behind else [])]
 
@@ -249,7 +251,8 @@ def main() -> int:
     INSTALLED[0] = options.trained
     console = Console(width=150)
     console.print(HEAD, highlight=False)
-    rows, wrong = [], 0
+    rows = []
+    wrong = 0
     for known, path in models(options.only):
         try:
             rows.append(measured(known, path, options))

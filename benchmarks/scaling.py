@@ -30,7 +30,9 @@ from whole_process import cost_of
 
 import fusionc
 
-SMALL, LARGE = 1_200, 120_000  # divisible by what the shapes repeat
+# divisible by what the shapes repeat
+SMALL = 1_200
+LARGE = 120_000
 GIGABYTES = 3
 FUNCTIONS = 100
 
@@ -57,7 +59,8 @@ def projections(count: int) -> list[onnx.NodeProto]:
     """Layers of three products of one value, which become one."""
     nodes = []
     for i in range(0, count, 6):
-        x, products = f"v{i}", [f"p{i + j}" for j in range(3)]
+        x = f"v{i}"
+        products = [f"p{i + j}" for j in range(3)]
         nodes += [
             helper.make_node("MatMul", [x, f"w{j}"], [product])
             for j, product in enumerate(products)
@@ -138,7 +141,8 @@ def calls(count: int) -> list[onnx.NodeProto]:
 
 def functions(count: int) -> list[onnx.FunctionProto]:
     """Those that are called."""
-    size, opsets = count // FUNCTIONS, [helper.make_opsetid("", 18)]
+    size = count // FUNCTIONS
+    opsets = [helper.make_opsetid("", 18)]
     names = ["v0"], [f"v{size}"]
     return [
         helper.make_function("local", f"f{i}", *names, chain(size), opsets)
@@ -197,7 +201,8 @@ def seconds_per_node(
     """The best of several conversions, imports excluded, in processor time of this process."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "in.onnx"), Path(folder, "out.onnx")
+        source = Path(folder, "in.onnx")
+        target = Path(folder, "out.onnx")
         onnx.save(made(make, count), source)
         for _ in range(repeats):
             start = time.process_time()
@@ -211,7 +216,8 @@ def external_weights(gigabytes: int) -> tuple[float, float]:
     process of its own.
     """
     with tempfile.TemporaryDirectory() as folder:
-        nodes, tensors = [], []
+        nodes = []
+        tensors = []
         for i in range(gigabytes * 4):
             nodes.append(helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"]))
             tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[8192, 8192])

@@ -67,7 +67,8 @@ def configurations(default_only: bool) -> Iterator[tuple[str, list[Pass]]]:
 
 def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int, onnx.ModelProto]:
     """One word on the outcome, how often a pass took effect, and the result."""
-    original, proto = load(path), load(path)
+    original = load(path)
+    proto = load(path)
     log = RewriteLog()
     if passes:
         graph = typed_model(proto, os.fspath(path.parent))
@@ -126,7 +127,10 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--default", action="store_true")
     options = parser.parse_args()
-    console, wrong, impossible, started = Console(highlight=False), 0, 0, time.perf_counter()
+    console = Console(highlight=False)
+    wrong = 0
+    impossible = 0
+    started = time.perf_counter()
     total = effected = 0
     for path in models(options.shared):
         if options.only not in str(path):
@@ -140,7 +144,8 @@ def main() -> int:
                     if label == "default" and (left := leftovers(proto)):
                         outcome = f"{left} BatchNormalization LEFT"
                 except Exception as error:
-                    outcome, count = f"CRASH {type(error).__name__}: {error}", 0
+                    outcome = f"CRASH {type(error).__name__}: {error}"
+                    count = 0
                 effected += count
                 impossible += outcome == "impossible"
                 if any(word in outcome for word in ("CRASH", "DIFFERENT", "CHANGED", "LEFT")):

@@ -143,10 +143,8 @@ def _declared_as(model: Path, made: Path) -> Path:
     """What was made of a model, with inputs and outputs as they are declared there: an inferred
     size is no fault.
     """
-    reference, found = (
-        onnx.load(model, load_external_data=False),
-        onnx.load(made, load_external_data=False),
-    )
+    reference = onnx.load(model, load_external_data=False)
+    found = onnx.load(made, load_external_data=False)
     for ours, theirs in (
         (reference.graph.input, found.graph.input),
         (reference.graph.output, found.graph.output),
@@ -250,7 +248,8 @@ def main() -> int:
     found = list(models(options.folder, options.only))
     if not found:
         parser.error(f"no model in {options.folder} has {options.only!r} in its path")
-    console, file = Console(stderr=True), Path(f"{options.results}.jsonl")
+    console = Console(stderr=True)
+    file = Path(f"{options.results}.jsonl")
     here = machine(options.one_thread, options.processes, _PACKAGES)
     alike = {"where": here, "folder": str(options.folder.resolve()), "seconds": options.seconds}
     known = {

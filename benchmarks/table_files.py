@@ -27,7 +27,11 @@ TITLES = {
 }
 DRAWN = {"fusionc": "#1f77b4", "kernels": "#d62728", "openvino": "#2ca02c", "onnxslim": "#8c8c8c"}
 
-LEFT, TOP, WIDTH, LINE = 230, 60, 560, 16  # pixels of the drawing
+# pixels of the drawing
+LEFT = 230
+TOP = 60
+WIDTH = 560
+LINE = 16
 END = 1.6  # the ratio at its right; what is slower is drawn there
 # an area is one operator, and its function the nodes that it stands for
 WITHOUT_NODES = ("kernels",)
@@ -183,7 +187,8 @@ def drawing(rows: Sequence[Row], machine: str) -> str:
             f'<circle cx="{at}" cy="36" r="4" fill="{color}"/><text x="{at + 8}" y="40">{TITLES[name]}</text>'
         )
     for fifth in range(int(END * 5) + 1):
-        at, color = _across(fifth / 5), "#444" if fifth == 5 else "#ddd"
+        at = _across(fifth / 5)
+        color = "#444" if fifth == 5 else "#ddd"
         parts.append(
             f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" stroke="{color}"/>'
         )

@@ -91,7 +91,8 @@ def measured(model: Path, budget: str, times: int) -> Row:
 
 
 def described(row: Row) -> str:
-    first, last = row["times"][0], row["times"][-1]
+    first = row["times"][0]
+    last = row["times"][-1]
     text = f"{row['model']:24}{first['seconds']:7.0f} s  {first['delivered']:9}"
     text += "".join(f"{time['original']:8.3f}{time['default']:8.3f}" for time in row["times"])
     found = ", ".join(f"{change} {state}" for change, state in first["changes"].items())
@@ -123,7 +124,8 @@ def main() -> int:
     where = {"where": machine(False, PROCESSES), "folder": str(options.folder.resolve())}
     alike = {**where, "budget": options.budget, "times": repeated}
     known = {row["model"]: row for row in journal.known(options.results, alike)}
-    rows, failed = [], 0
+    rows = []
+    failed = 0
     print(
         f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True
     )
@@ -141,10 +143,8 @@ def main() -> int:
     if not rows:
         return 1
     times = list(chain.from_iterable(row["times"] for row in rows))
-    gain, slower = (
-        mean_of(time["default"] for time in times),
-        [time for time in times if is_slower(time)],
-    )
+    gain = mean_of(time["default"] for time in times)
+    slower = [time for time in times if is_slower(time)]
     print(
         f"{len(rows)} models: delivered ÷ original "
         f"{mean_of(time['original'] for time in times)}, at most "

@@ -47,7 +47,8 @@ from rich.console import Console
 
 import fusionc
 
-HALVES, KINDS = ("tune", "held_out"), ("cnn", "transformer", "recurrent", "float16")
+HALVES = ("tune", "held_out")
+KINDS = ("cnn", "transformer", "recurrent", "float16")
 _MORE = 3  # times as many processes for what seemed slower
 HEAD = f"{'model':46}{'kind':12}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}"
 
@@ -238,10 +239,8 @@ def main() -> int:
         more = f"{_MORE * options.processes} processes for what seemed slower"
         text = [f"{where}; {more}; models of benchmarks/make_unseen.py.", "", *table, ""]
         Path(f"{options.results}.md").write_text("\n".join(text))
-    failed, slower = (
-        sum(bool(row.failures) for row in rows),
-        sum(bool(row.slower()) for row in rows),
-    )
+    failed = sum(bool(row.failures) for row in rows)
+    slower = sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)
     show(
         f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not "

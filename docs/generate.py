@@ -233,18 +233,14 @@ def signature(node: ast.ClassDef | ast.FunctionDef) -> str:
 
 
 def rooms() -> Iterator[str]:
-    """The folders and top-level modules of fusionc, with what the first lines of their docstrings
-    say.
-    """
+    """The folders and top-level modules of fusionc, with the first paragraph of each docstring."""
     yield from ("", "```text", "fusionc/")
     package = ROOT / "fusionc"
     modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
     folders = [path.parent for path in package.rglob("__init__.py") if path.parent != package]
     for path in (*sorted(modules), *sorted(folders)):
         source = path if path.is_file() else path / "__init__.py"
-        said = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition(
-            "\n"
-        )[0]
+        said = first_paragraph(ast.parse(source.read_text(encoding="utf-8")))
         name = (
             "  " * len(path.relative_to(package).parts) + path.name + ("/" if path.is_dir() else "")
         )

@@ -24,7 +24,8 @@ from fusionc.target_opset import opset_advice
 def convert(options: Options) -> Report:
     """Do what `fusionc.convert` says of these options."""
     start()  # it imports onnxruntime meanwhile
-    report, started = Report(options.source, options.destination), perf_counter()
+    report = Report(options.source, options.destination)
+    started = perf_counter()
     with running(options) as plog:
         job = job_of(options, plog)
         with onlookers_of(job, report) as onlookers:
@@ -42,21 +43,22 @@ def convert(options: Options) -> Report:
             )
             report.left_out = len(job.left_out)
             report.notices = [*notices, *plog.notices]
-    report.log_file, report.seconds = plog.file, perf_counter() - started
+    report.log_file = plog.file
+    report.seconds = perf_counter() - started
     return report
 
 
 def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list[str]:
     """Write the result, and return what the user should know of its areas."""
-    options, done, told = job.options, None, list[str]()
+    options = job.options
+    done = None
+    told = list[str]()
     with ExitStack() as stack:
         options.progress("loading")
         with timed(report, "load"):
             proto = job.opened()
-            report.operators_before, report.bytes_before = (
-                operator_counts(proto),
-                bytes_on_disk(proto, options.source),
-            )
+            report.operators_before = operator_counts(proto)
+            report.bytes_before = bytes_on_disk(proto, options.source)
         with timed(report, "prepare"):
             job.changed(proto)
             reference = (
@@ -78,7 +80,9 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
                 with timed(report, "fuse"):
                     done = job.optimized(proto, dump=job.dump(), examine=onlookers.begin())
                 if not save_if_right(job, done, reference, report):
-                    proto, done = job.original(), None  # and again, without what is to blame
+                    # and again, without what is to blame
+                    proto = job.original()
+                    done = None
             onlookers.measure(reference)
         finally:
             if done is not None:

@@ -79,13 +79,11 @@ class FusioncError(Exception):
         details: Sequence[str] = (),
     ) -> None:
         super().__init__(what)
-        self.what, self.where, self.hint, self.code, self.details = (
-            what,
-            where,
-            hint,
-            code,
-            tuple(details),
-        )
+        self.what = what
+        self.where = where
+        self.hint = hint
+        self.code = code
+        self.details = tuple(details)
         self.log_file: object = None  # where there is more about it
 
     def __str__(self) -> str:

@@ -126,7 +126,8 @@ class _Missing:
     """
 
     def __init__(self, name: str, instead: str) -> None:
-        self.name, self.instead = name, instead
+        self.name = name
+        self.instead = instead
 
     def __get__(self, owner: object, _: type | None = None) -> Any:
         if owner is None:

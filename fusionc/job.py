@@ -268,7 +268,8 @@ def job_of(options: Options, plog: Plog) -> Job:
     )
     read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
     kernels = KernelLibrary(options.target, options.progress)
-    notices, fusion = [*switches.notices, *read.notices], None
+    notices = [*switches.notices, *read.notices]
+    fusion = None
     wanted = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:
         wanted -= {p.name for p in registry if p.is_pattern_fusion}

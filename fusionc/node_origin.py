@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from onnx import NodeProto
 
-PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
+PASS_KEY = "fusionc.pass"
+FROM_KEY = "fusionc.from"
 _IN_DOC_STRING = re.compile(
     rf"^{re.escape(PASS_KEY)}=(.*?); {re.escape(FROM_KEY)}=(.*)$", re.MULTILINE
 )

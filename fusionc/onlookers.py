@@ -25,8 +25,10 @@ class Onlookers:
     """
 
     def __init__(self, job: Job, report: Report) -> None:
-        self._job, self._report = job, report
-        self._checker, self.page = _checker(job), _page(job.options.report)
+        self._job = job
+        self._report = report
+        self._checker = _checker(job)
+        self.page = _page(job.options.report)
 
     def begin(self) -> list[Callable[..., None]]:
         """Who is shown the rewrites of a conversion that begins, once more or not: first who may

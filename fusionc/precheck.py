@@ -23,7 +23,8 @@ from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 
 # ATC's codes for an operator that there is not, and for one that cannot take its inputs
-_UNSUPPORTED, _INVALID = 1, 2
+_UNSUPPORTED = 1
+_INVALID = 2
 _Cause = tuple[int, str]  # a code, and what to say
 
 
@@ -88,15 +89,14 @@ def _entry(node: Node, given: Sequence[_Cause]) -> dict[str, Any]:
 
 
 def _causes(node: Node) -> Iterator[_Cause]:
-    model, version = node.graph.model, node.graph.opset_of(node.domain)
+    model = node.graph.model
+    version = node.graph.opset_of(node.domain)
     if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
         version = version or 1  # the one that there is, whether the model says so or not
     if node.function is not None:
         return
-    schema, name = (
-        operators.schema(node.op, node.domain, version),
-        operators.qualified(node.op, node.domain),
-    )
+    schema = operators.schema(node.op, node.domain, version)
+    name = operators.qualified(node.op, node.domain)
     place = f"version {version} of {node.domain or 'the standard operators'}"
     if not version:
         yield (

@@ -101,7 +101,8 @@ def shapeless(type_: TypeProto) -> TypeProto:
     """The type without the shape of the tensor that it is, or of those that it holds."""
     result = TypeProto()
     result.CopyFrom(type_)
-    inner, kind = result, result.WhichOneof("value")
+    inner = result
+    kind = result.WhichOneof("value")
     while kind in ("sequence_type", "optional_type"):
         inner = getattr(inner, kind).elem_type
         kind = inner.WhichOneof("value")
@@ -129,9 +130,11 @@ def fresh_name(base: str, taken: dict[str, int]) -> str:
     With each name goes the least number, or 1, that may make another one of it: thousands of one
     base cost no search.
     """
-    name, number = base, taken.get(base, 1)
+    name = base
+    number = taken.get(base, 1)
     while name in taken:
-        name, number = f"{base}_{number}", number + 1
+        name = f"{base}_{number}"
+        number = number + 1
     taken[base] = number
     taken[name] = taken.get(name, 1)
     return name

@@ -36,7 +36,8 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
     Raises VerificationError where it is wrong, unless the job leaves out from now on what makes it
     so.
     """
-    options, kernels = job.options, job.kernels.file
+    options = job.options
+    kernels = job.kernels.file
     report.operators_after = operator_counts(done.proto)
     if options.ready:
         require_session_place(options.destination)
@@ -131,10 +132,8 @@ def _verdict(job: Job, done: Optimized, saved: Saved, reference: Path, report: R
     job.options.progress("verifying")
     with timed(report, "verify"):
         verdict = verdict_on(saved.model, reference, job, done.counts)
-        report.verification, report.outputs = (
-            of_the_model(verdict.summary, reference, job),
-            verdict.outputs,
-        )
+        report.verification = of_the_model(verdict.summary, reference, job)
+        report.outputs = verdict.outputs
         report.budget = verdict.budget
         job.notices += verdict.notices
         if not verdict.is_right:

@@ -50,7 +50,8 @@ def verdict_on(
         require_as_valid(candidate, reference)
     except VerificationError as error:
         return Verdict(False, error.what, is_loadable=False)
-    options, kernels = job.options, job.kernels.file
+    options = job.options
+    kernels = job.kernels.file
     effective = {count.pass_name for count in counts if count.effected}
     finite = _for_finite(job, effective)
     check = partial(

@@ -21,7 +21,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 HERE = Path(__file__).parent
-FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+FLOAT = TensorProto.FLOAT
+INT64 = TensorProto.INT64
+BOOL = TensorProto.BOOL
 
 
 class Builder:
@@ -126,7 +128,9 @@ def split_concat() -> onnx.ModelProto:
 
 
 def transformer_block() -> onnx.ModelProto:
-    b, width, heads = Builder(4), 32, 4
+    b = Builder(4)
+    width = 32
+    heads = 4
 
     def norm(x: str) -> str:
         centred = b.Sub(x, b.ReduceMean(x, axes=[-1]))
@@ -216,7 +220,8 @@ MODELS = (conv_bn, matmul_bias, split_concat, transformer_block, control_flow)
 def main() -> int:
     stale = []
     for make in MODELS:
-        path, made = HERE / f"{make.__name__}.onnx", make()
+        path = HERE / f"{make.__name__}.onnx"
+        made = make()
         onnx.checker.check_model(made, full_check=True)
         data = made.SerializeToString(deterministic=True)
         if "--check" not in sys.argv:

@@ -55,10 +55,8 @@ class Plant:
         """What the pass gives now. The place stays the same one in every conversion that
         follows.
         """
-        name, labels = (
-            m.outputs[0].name if m.outputs else "",
-            tuple(node.label() for node in m.nodes),
-        )
+        name = m.outputs[0].name if m.outputs else ""
+        labels = tuple(node.label() for node in m.nodes)
         if (name, pattern) != (self.value or name, self.pattern or pattern) or labels != (
             self.labels or labels
         ):
@@ -67,7 +65,9 @@ class Plant:
         if wrong is None:
             return results
         if not self.labels:
-            self.value, self.pattern, self.labels = name, pattern, labels
+            self.value = name
+            self.pattern = pattern
+            self.labels = labels
         return tuple(wrong) if isinstance(results, tuple | list) else wrong[0]
 
 

@@ -29,7 +29,8 @@ WORDS = [
 def documented() -> set[str]:
     """The paths in the tree of rooms."""
     tree = PAGE.partition("```text\nfusionc/\n")[2].partition("```")[0]
-    found, above = set(), list[str]()
+    found = set()
+    above = list[str]()
     for indent, name in re.findall(r"^((?:  ){1,4})([\w.]+/?)  ", tree, re.MULTILINE):
         above[len(indent) // 2 - 1 :] = [name]
         found.add("".join(above))

@@ -18,7 +18,8 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Tape
 from fusionc.verify import verify
 
-RUNS, CHUNK = 96, 12
+RUNS = 96
+CHUNK = 12
 cached_snippets = cache(fuzz.snippets)
 
 

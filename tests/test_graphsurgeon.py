@@ -130,7 +130,8 @@ def test_every_name_that_works_is_compared() -> None:
     ("kind", "name"), [(kind, name) for kind, found in WORKS.items() for name in found]
 )
 def test_what_works_says_the_same(kind: str, name: str) -> None:
-    theirs, ours = gs.import_onnx(MODEL), typed_model(MODEL, "").main
+    theirs = gs.import_onnx(MODEL)
+    ours = typed_model(MODEL, "").main
     question = QUESTIONS[kind][name]
     expected = each(things(kind, theirs, theirs.tensors()), question)
     found = each(things(kind, ours, ours.values), question)
@@ -172,7 +173,8 @@ def test_the_tables_have_every_name_of_graphsurgeon() -> None:
 )
 def test_what_is_missing_says_what_to_use(kind: str, call: str) -> None:
     graph = typed_model(MODEL, "").main
-    value, constant = graph.values["x"], graph.values["w"]
+    value = graph.values["x"]
+    constant = graph.values["w"]
     thing: Any = {
         "Node": makers(graph)["a"],
         "Variable": value,
@@ -292,7 +294,9 @@ def test_a_users_pass_that_knows_graphsurgeon(
 def test_the_names_that_are_told_exist() -> None:
     """What the tables say to use is there."""
     graph = typed_model(MODEL, "").main
-    node, value, constant = makers(graph)["a"], graph.values["x"], graph.values["w"]
+    node = makers(graph)["a"]
+    value = graph.values["x"]
+    constant = graph.values["w"]
     assert graph.ordered()[0].op == "Add" and [n.op for n in graph.of_operator("Mul")] == ["Mul"]
     assert (
         graph.opset_of("") == graph.opset == 18

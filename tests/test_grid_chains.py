@@ -10,7 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import grid_chains
 
-RUNS, CHUNK = 72, 24
+RUNS = 72
+CHUNK = 24
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, CHUNK))

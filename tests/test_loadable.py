@@ -39,7 +39,8 @@ def only() -> Path:
 
 
 def _not_at_the_default_level(self: ConvBatchnormFusionPass, m: Match, new: Tape) -> Any:
-    same, one = new.Identity(m.x), new.const(1.0, dtype="float32")
+    same = new.Identity(m.x)
+    one = new.const(1.0, dtype="float32")
     return new.Add(new.Mul(same, new.Div(one, one)), new.const(0.0, dtype="float32"))
 
 

@@ -36,16 +36,15 @@ def held(message: Message, kind: type) -> Iterator[Message]:
 def test_every_node_and_tensor_is_found_once() -> None:
     model = everything()
     for found, kind in ((nodes_of(model), NodeProto), (tensors_of(model), TensorProto)):
-        kept, every = list(found), list(held(model, kind))
+        kept = list(found)
+        every = list(held(model, kind))
         assert len(kept) == len(every) > 5 and {id(m) for m in kept} == {id(m) for m in every}
 
 
 def test_training_nodes_are_not_those_of_the_model() -> None:
     model = everything()
-    kept, training = (
-        list(training_nodes(model)),
-        [n for i in model.training_info for n in held(i, NodeProto)],
-    )
+    kept = list(training_nodes(model))
+    training = [n for i in model.training_info for n in held(i, NodeProto)]
     assert training and {id(node) for node in kept} == {id(node) for node in training}
 
 

@@ -55,7 +55,8 @@ def densenet(growth: int = 24, blocks: tuple[int, ...] = (4, 6, 8)) -> nn.Module
         ]
         return Cat(nn.Identity(), stack(squeeze, grow))
 
-    channels, parts = 64, [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    parts = [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
     for number, count in enumerate(blocks):
         for _ in range(count):
             parts.append(layer(channels))
@@ -79,7 +80,8 @@ def grouped(groups: int, width: int, with_squeeze: bool) -> nn.Module:
         shortcut = nn.Identity() if is_same else conv(channels, out, 1, stride, act=None)
         return stack(Sum(shortcut, stack(*body)), nn.ReLU())
 
-    parts, channels = [conv(3, 32, 3, 2), nn.MaxPool2d(3, 2, 1)], 32
+    parts = [conv(3, 32, 3, 2), nn.MaxPool2d(3, 2, 1)]
+    channels = 32
     for out, count in ((64, 2), (128, 3), (256, 3)):
         for number in range(count):
             parts.append(block(channels, out, 2 if number == 0 and out > 64 else 1))
@@ -115,7 +117,8 @@ class ShuffleUnit(nn.Module):
 
 def shufflenet_v1(groups: int = 4) -> nn.Module:
     def unit(channels: int, out: int, stride: int) -> nn.Module:
-        inner, grown = out // 4, out if stride == 1 else out - channels
+        inner = out // 4
+        grown = out if stride == 1 else out - channels
         body = stack(
             conv(channels, inner, 1, groups=groups), Shuffle(groups), conv(inner, inner, 3, stride, inner, None),
             conv(inner, grown, 1, groups=groups, act=None),
@@ -123,7 +126,8 @@ def shufflenet_v1(groups: int = 4) -> nn.Module:
         joined = Sum(nn.Identity(), body) if stride == 1 else Cat(nn.AvgPool2d(3, 2, 1), body)
         return stack(joined, nn.ReLU())
 
-    parts, channels = [conv(3, 32, 3, 2)], 32
+    parts = [conv(3, 32, 3, 2)]
+    channels = 32
     for out, count in ((192, 3), (384, 5), (768, 3)):
         parts.extend(
             unit(channels if number == 0 else out, out, 2 if number == 0 else 1)
@@ -134,7 +138,8 @@ def shufflenet_v1(groups: int = 4) -> nn.Module:
 
 
 def shufflenet_v2() -> nn.Module:
-    parts, channels = [conv(3, 48, 3, 2), nn.MaxPool2d(3, 2, 1)], 48
+    parts = [conv(3, 48, 3, 2), nn.MaxPool2d(3, 2, 1)]
+    channels = 48
     for out, count in ((96, 3), (192, 5), (384, 3)):
         left = stack(conv(channels, channels, 3, 2, channels, None), conv(channels, out // 2, 1))
         right = stack(conv(channels, out // 2, 1), conv(out // 2, out // 2, 3, 2, out // 2, None))
@@ -170,7 +175,8 @@ def inception() -> nn.Module:
 
 def squeezenet() -> nn.Module:
     def fire(channels: int, inner: int, out: int) -> nn.Module:
-        one, three = nn.Conv2d(inner, out // 2, 1), nn.Conv2d(inner, out // 2, 3, padding=1)
+        one = nn.Conv2d(inner, out // 2, 1)
+        three = nn.Conv2d(inner, out // 2, 3, padding=1)
         squeeze = [nn.Conv2d(channels, inner, 1), nn.ReLU()]
         return stack(squeeze, Cat(stack(one, nn.ReLU()), stack(three, nn.ReLU())))
 
@@ -193,7 +199,8 @@ class Ladder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         first, *others = x.chunk(4, 1)
-        made, last = [first], None
+        made = [first]
+        last = None
         for step, part in zip(self.steps, others, strict=True):
             last = step(part if last is None else part + last)
             made.append(last)
@@ -201,7 +208,8 @@ class Ladder(nn.Module):
 
 
 def res2net() -> nn.Module:
-    parts, channels = [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)], 64
+    parts = [conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
     for out in (128, 256):
         parts.append(stack(conv(channels, out, 3, 2)))
         for _ in range(3):
@@ -269,7 +277,8 @@ class HRNet(nn.Module):
 
 def repvgg() -> nn.Module:
     """As in training: three branches in each block."""
-    parts, channels = [conv(3, 48, 3, 2)], 48
+    parts = [conv(3, 48, 3, 2)]
+    channels = 48
     for out, count in ((64, 2), (128, 4), (256, 4)):
         for number in range(count):
             stride = 2 if number == 0 else 1

@@ -21,7 +21,8 @@ class Csp(nn.Module):
         half = out // 2
         groups = half if deep else 1
         self.keeps_all = keeps_all
-        self.left, self.right = conv(channels, half, 1, act=act), conv(channels, half, 1, act=act)
+        self.left = conv(channels, half, 1, act=act)
+        self.right = conv(channels, half, 1, act=act)
         self.body = nn.ModuleList(
             residual(conv(half, half, 1, act=act), conv(half, half, 3, 1, groups, act))
             for _ in range(count)
@@ -40,10 +41,8 @@ class Pools(nn.Module):
 
     def __init__(self, channels: int, act: type[nn.Module]) -> None:
         super().__init__()
-        self.down, self.up = (
-            conv(channels, channels // 2, 1, act=act),
-            conv(channels * 2, channels, 1, act=act),
-        )
+        self.down = conv(channels, channels // 2, 1, act=act)
+        self.up = conv(channels * 2, channels, 1, act=act)
         self.pool = nn.MaxPool2d(5, 1, 2)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -67,7 +66,8 @@ class AnchorHead(nn.Module):
         rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
         grid = torch.stack((columns, rows), 2).view(1, 1, h, w, 2).to(x.dtype)
         place, size, score = y.split((2, 2, y.shape[-1] - 4), 4)
-        place, size = (place * 2 - 0.5 + grid) * stride, (size * 2) ** 2 * self.anchors
+        place = (place * 2 - 0.5 + grid) * stride
+        size = (size * 2) ** 2 * self.anchors
         return torch.cat((place, size, score), 4).view(n, -1, y.shape[-1])
 
 
@@ -89,7 +89,8 @@ class DistanceHead(nn.Module):
         left_top, right_bottom = self.mean(bins).view(n, 4, h * w).chunk(2, 1)
         rows, columns = torch.meshgrid(torch.arange(h) + 0.5, torch.arange(w) + 0.5, indexing="ij")
         points = torch.stack((columns, rows)).view(1, 2, -1).to(x.dtype)
-        low, high = points - left_top, points + right_bottom
+        low = points - left_top
+        high = points + right_bottom
         boxes = torch.cat(((low + high) / 2, high - low), 1) * stride
         return torch.cat((boxes, self.score(x).view(n, -1, h * w).sigmoid()), 1).transpose(1, 2)
 
@@ -116,7 +117,8 @@ class Yolo(nn.Module):
         focus: bool = False,
     ) -> None:
         super().__init__()
-        keeps_all, w = head == "distances", width
+        keeps_all = head == "distances"
+        w = width
 
         def csp(channels: int, out: int, count: int = 1) -> Csp:
             return Csp(channels, out, count, act, keeps_all, deep)
@@ -150,7 +152,8 @@ class Yolo(nn.Module):
         )
 
     def forward(self, image: Tensor) -> Tensor:
-        x, seen = self.stem(image), []
+        x = self.stem(image)
+        seen = []
         for stage in self.stages:
             x = stage(x)
             seen.append(x)
@@ -188,14 +191,16 @@ class Ssd(nn.Module):
             unit(512, 256, 2),
             unit(256, 256, 2),
         ]
-        self.levels, self.classes = nn.ModuleList(levels), classes
+        self.levels = nn.ModuleList(levels)
+        self.classes = classes
         self.boxes = nn.ModuleList(nn.Conv2d(c, 6 * 4, 3, padding=1) for c in (256, 512, 256, 256))
         self.scores = nn.ModuleList(
             nn.Conv2d(c, 6 * classes, 3, padding=1) for c in (256, 512, 256, 256)
         )
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        boxes, scores = [], []
+        boxes = []
+        scores = []
         for level, box, score in zip(self.levels, self.boxes, self.scores, strict=True):
             x = level(x)
             boxes.append(box(x).permute(0, 2, 3, 1).reshape(x.shape[0], -1, 4))
@@ -221,14 +226,13 @@ class Fcos(nn.Module):
                 for _ in range(2)
             )
         )
-        self.scores, self.sides = (
-            nn.Conv2d(width, 20, 3, padding=1),
-            nn.Conv2d(width, 4, 3, padding=1),
-        )
+        self.scores = nn.Conv2d(width, 20, 3, padding=1)
+        self.sides = nn.Conv2d(width, 4, 3, padding=1)
         self.scale = nn.Parameter(torch.tensor([0.1, 0.2, 0.3]))
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        x, seen = self.stem(x), []
+        x = self.stem(x)
+        seen = []
         for stage in self.stages:
             x = stage(x)
             seen.append(x)
@@ -236,7 +240,8 @@ class Fcos(nn.Module):
         for number in (1, 0):
             up = F.interpolate(levels[0], scale_factor=2.0, mode="nearest")
             levels.insert(0, self.lateral[number](seen[number]) + up)
-        scores, sides = [], []
+        scores = []
+        sides = []
         for number, value in enumerate(levels):
             value = self.tower(self.smooth[number](value))
             scores.append(self.scores(value).sigmoid().flatten(2))

@@ -25,7 +25,8 @@ class Called(nn.Module):
 
     def __init__(self, model: nn.Module, names: list[str]) -> None:
         super().__init__()
-        self.model, self.names = model, names
+        self.model = model
+        self.names = names
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         arguments = dict(zip(self.names, inputs, strict=True))

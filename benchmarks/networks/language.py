@@ -40,28 +40,29 @@ class DecoderLayer(nn.Module):
         is_parallel: bool,
     ) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.size, self.positions = (
-            heads,
-            kv_heads,
-            width // heads,
-            positions,
-        )
+        self.heads = heads
+        self.kv_heads = kv_heads
+        self.size = width // heads
+        self.positions = positions
         norm = Rms if is_gated else nn.LayerNorm
-        self.norm, self.norm2, self.is_parallel = norm(width), norm(width), is_parallel
-        self.q, self.out = nn.Linear(width, width), nn.Linear(width, width)
+        self.norm = norm(width)
+        self.norm2 = norm(width)
+        self.is_parallel = is_parallel
+        self.q = nn.Linear(width, width)
+        self.out = nn.Linear(width, width)
         self.k, self.v = (nn.Linear(width, kv_heads * self.size) for _ in range(2))
         self.gate = nn.Linear(width, 3 * width, bias=False) if is_gated else None
-        self.up, self.down = (
-            nn.Linear(width, (3 if is_gated else 4) * width),
-            nn.Linear((3 if is_gated else 4) * width, width),
-        )
+        self.up = nn.Linear(width, (3 if is_gated else 4) * width)
+        self.down = nn.Linear((3 if is_gated else 4) * width, width)
 
     def turn(self, x: Tensor, start: int) -> Tensor:
         rates = 1e4 ** (-torch.arange(0, self.size, 2, dtype=torch.float32) / self.size)
         angles = (torch.arange(x.shape[2], dtype=torch.float32) + start)[:, None] * rates
         if self.positions == "pairs":
-            cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-            even, odd = x[..., ::2], x[..., 1::2]
+            cosine = angles.cos().to(x.dtype)
+            sine = angles.sin().to(x.dtype)
+            even = x[..., ::2]
+            odd = x[..., 1::2]
             return torch.stack(
                 (even * cosine - odd * sine, odd * cosine + even * sine), -1
             ).flatten(-2)
@@ -79,9 +80,11 @@ class DecoderLayer(nn.Module):
         )
         start = 0 if past is None else past[0].shape[2]
         if self.positions in ("halves", "pairs"):
-            query, key = self.turn(query, start), self.turn(key, start)
+            query = self.turn(query, start)
+            key = self.turn(key, start)
         if past is not None:
-            key, value = torch.cat((past[0], key), 2), torch.cat((past[1], value), 2)
+            key = torch.cat((past[0], key), 2)
+            value = torch.cat((past[1], value), 2)
         every = start + length
         repeats = self.heads // self.kv_heads
         wide = [
@@ -130,15 +133,14 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         width = 256
-        self.embed, self.norm = (
-            nn.Embedding(4000, width),
-            (Rms if is_gated else nn.LayerNorm)(width),
-        )
+        self.embed = nn.Embedding(4000, width)
+        self.norm = (Rms if is_gated else nn.LayerNorm)(width)
         self.places = nn.Embedding(512, width) if positions == "learned" else None
         layers = [
             DecoderLayer(width, 8, kv_heads, positions, is_gated, is_parallel) for _ in range(depth)
         ]
-        self.layers, self.head = nn.ModuleList(layers), nn.Linear(width, 4000, bias=False)
+        self.layers = nn.ModuleList(layers)
+        self.head = nn.Linear(width, 4000, bias=False)
 
     def forward(self, ids: Tensor, *past: Tensor) -> Tensor | tuple[Tensor, ...]:
         x = self.embed(ids)
@@ -183,7 +185,8 @@ class Interests(nn.Module):
         self.head = stack(dense, nn.PReLU(), nn.Linear(80, 2))
 
     def forward(self, seen: Tensor, candidate: Tensor) -> Tensor:
-        keys, query = self.items(seen), self.items(candidate)
+        keys = self.items(seen)
+        query = self.items(candidate)
         wide = query.unsqueeze(1).expand_as(keys)
         weights = self.score(torch.cat((wide, keys, wide - keys, wide * keys), -1)).squeeze(-1)
         weights = weights.masked_fill(seen == 0, -1e9).softmax(-1)

@@ -9,7 +9,8 @@ from networks.network import Sum, classifier, cnn, conv, residual, squeeze_excit
 
 
 def mobilenet_v1(act: type[nn.Module] = nn.ReLU) -> nn.Module:
-    parts, channels = [conv(3, 32, 3, 2, act=act)], 32
+    parts = [conv(3, 32, 3, 2, act=act)]
+    channels = 32
     for out, stride in (
         (64, 1),
         (128, 2),
@@ -54,7 +55,8 @@ def mobilenet_v3() -> nn.Module:
         (80, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid), (112, 112, 3, 1, nn.Hardswish, nn.Hardsigmoid),
         (112, 160, 5, 2, nn.Hardswish, nn.Hardsigmoid), (160, 160, 5, 1, nn.Hardswish, nn.Hardsigmoid),
     )  # fmt: skip
-    stem, last = conv(3, 16, 3, 2, act=nn.Hardswish), conv(160, 640, 1, act=nn.Hardswish)
+    stem = conv(3, 16, 3, 2, act=nn.Hardswish)
+    last = conv(160, 640, 1, act=nn.Hardswish)
     head = [
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
@@ -96,7 +98,8 @@ class Ghost(nn.Module):
         super().__init__()
         half = (out + 1) // 2
         self.out = out
-        self.main, self.cheap = conv(channels, half, 1, act=act), conv(half, half, 3, 1, half, act)
+        self.main = conv(channels, half, 1, act=act)
+        self.cheap = conv(half, half, 3, 1, half, act)
 
     def forward(self, x: Tensor) -> Tensor:
         main = self.main(x)

@@ -115,7 +115,8 @@ def residual(*body: nn.Module) -> Sum:
 def squeeze_excite(
     channels: int, inner: int, act: type[nn.Module] = nn.ReLU, gate: type[nn.Module] = nn.Sigmoid
 ) -> Gate:
-    down, up = nn.Conv2d(channels, inner, 1), nn.Conv2d(inner, channels, 1)
+    down = nn.Conv2d(channels, inner, 1)
+    up = nn.Conv2d(inner, channels, 1)
     return Gate(nn.Identity(), stack(nn.AdaptiveAvgPool2d(1), down, act(), up, gate()))
 
 

@@ -35,8 +35,10 @@ class PixelAttention(nn.Module):
     def __init__(self, channels: int, heads: int, text: int = 0) -> None:
         super().__init__()
         self.norm = nn.GroupNorm(16, channels)
-        self.query, self.out = nn.Linear(channels, channels), nn.Linear(channels, channels)
-        self.both, self.heads = nn.Linear(text or channels, 2 * channels), heads
+        self.query = nn.Linear(channels, channels)
+        self.out = nn.Linear(channels, channels)
+        self.both = nn.Linear(text or channels, 2 * channels)
+        self.heads = heads
 
     def forward(self, x: Tensor, text: Tensor | None = None) -> Tensor:
         n, c, h, w = x.shape
@@ -55,8 +57,10 @@ class PixelAttention(nn.Module):
 class DiffusionUnet(nn.Module):
     def __init__(self, width: int = 64, text: int = 128) -> None:
         super().__init__()
-        time, wide = 4 * width, 2 * width
-        self.width, self.first = width, nn.Conv2d(4, width, 3, padding=1)
+        time = 4 * width
+        wide = 2 * width
+        self.width = width
+        self.first = nn.Conv2d(4, width, 3, padding=1)
         self.time = stack(nn.Linear(width, time), nn.SiLU(), nn.Linear(time, time))
         self.text = text
         self.down = nn.ModuleList([TimedBlock(width, width, time), TimedBlock(width, wide, time)])
@@ -133,7 +137,8 @@ def espcn() -> nn.Module:
 class Scaled(nn.Module):
     def __init__(self, body: nn.Module, factor: float) -> None:
         super().__init__()
-        self.body, self.factor = body, factor
+        self.body = body
+        self.factor = factor
 
     def forward(self, x: Tensor) -> Tensor:
         return x + self.body(x) * self.factor

@@ -14,7 +14,8 @@ class Resized(nn.Module):
 
     def __init__(self, features: nn.Module, head: nn.Module) -> None:
         super().__init__()
-        self.features, self.head = features, head
+        self.features = features
+        self.head = head
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.head(self.features(x))
@@ -29,7 +30,8 @@ class Pooled(nn.Module):
         narrow = (
             conv(channels, out, 1) if cells > 1 else stack(nn.Conv2d(channels, out, 1), nn.ReLU())
         )
-        self.pool, self.conv = nn.AdaptiveAvgPool2d(cells), narrow
+        self.pool = nn.AdaptiveAvgPool2d(cells)
+        self.conv = narrow
 
     def forward(self, x: Tensor) -> Tensor:
         return F.interpolate(

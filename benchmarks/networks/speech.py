@@ -24,7 +24,8 @@ class Recurrent(nn.Module):
 
     def __init__(self, before: nn.Module, body: nn.RNNBase, classes: int) -> None:
         super().__init__()
-        self.before, self.body = before, body
+        self.before = before
+        self.body = body
         self.head = nn.Linear(body.hidden_size * (2 if body.bidirectional else 1), classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,10 +37,8 @@ class Streaming(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.before, self.after = (
-            stack(nn.Linear(257, 256), nn.ReLU()),
-            stack(nn.Linear(256, 257), nn.Sigmoid()),
-        )
+        self.before = stack(nn.Linear(257, 256), nn.ReLU())
+        self.after = stack(nn.Linear(256, 257), nn.Sigmoid())
         self.body = nn.GRU(256, 256, 2, batch_first=True)
 
     def forward(self, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,10 +61,8 @@ class Crnn(nn.Module):
                     nn.MaxPool2d(pool),
                 ]
             )
-        self.body, self.lstm = (
-            stack(parts),
-            nn.LSTM(256, 128, 2, bidirectional=True, batch_first=True),
-        )
+        self.body = stack(parts)
+        self.lstm = nn.LSTM(256, 128, 2, bidirectional=True, batch_first=True)
         self.head = nn.Linear(256, 97)
 
     def forward(self, image: Tensor) -> Tensor:
@@ -110,7 +107,9 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
         self.place = nn.Linear(width, width, bias=False)
         self.u, self.v = (nn.Parameter(torch.randn(heads, width // heads) * 0.1) for _ in range(2))
         self.register_buffer("table", torch.randn(1, 1023, width) * 0.3)
@@ -253,10 +252,8 @@ def ecapa(width: int = 192) -> nn.Module:
 class ConvTasNet(nn.Module):
     def __init__(self, width: int = 128) -> None:
         super().__init__()
-        self.encoder, self.decoder = (
-            nn.Conv1d(1, width, 16, 8, bias=False),
-            nn.ConvTranspose1d(width, 1, 16, 8, bias=False),
-        )
+        self.encoder = nn.Conv1d(1, width, 16, 8, bias=False)
+        self.decoder = nn.ConvTranspose1d(width, 1, 16, 8, bias=False)
 
         def block(dilation: int) -> nn.Module:
             deep = nn.Conv1d(256, 256, 3, padding=dilation, dilation=dilation, groups=256)
@@ -299,7 +296,8 @@ class Wavenet(nn.Module):
         self.last = stack(nn.ReLU(), nn.Conv1d(width, 128, 1), nn.ReLU(), nn.Conv1d(128, 256, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        x, total = self.first(x), None
+        x = self.first(x)
+        total = None
         for number, (gate, out) in enumerate(zip(self.gates, self.outs, strict=True)):
             left, right = gate(F.pad(x, (2**number, 0))).chunk(2, 1)
             y = out(torch.tanh(left) * torch.sigmoid(right))
@@ -315,8 +313,10 @@ class Pointer(nn.Module):
 
     def __init__(self, width: int = 160) -> None:
         super().__init__()
-        self.embed, self.lstm = nn.Embedding(2000, width), nn.LSTM(width, width, batch_first=True)
-        self.attention, self.head = Attention(width, 4, is_joined=False), nn.Linear(2 * width, 50)
+        self.embed = nn.Embedding(2000, width)
+        self.lstm = nn.LSTM(width, width, batch_first=True)
+        self.attention = Attention(width, 4, is_joined=False)
+        self.head = nn.Linear(2 * width, 50)
 
     def forward(self, ids: Tensor) -> Tensor:
         states, (last, _) = self.lstm(self.embed(ids))

@@ -18,7 +18,9 @@ class Attention(nn.Module):
         self, width: int, heads: int, written_out: bool = True, is_joined: bool = True
     ) -> None:
         super().__init__()
-        self.heads, self.written_out, self.is_joined = heads, written_out, is_joined
+        self.heads = heads
+        self.written_out = written_out
+        self.is_joined = is_joined
         self.qkv = nn.Linear(width, 3 * width) if is_joined else nn.Linear(width, width)
         self.kv = None if is_joined else nn.Linear(width, 2 * width)
         self.out = nn.Linear(width, width)
@@ -73,7 +75,8 @@ class Vit(nn.Module):
         self.token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         self.position = nn.Parameter(torch.randn(1, (image_size // patch) ** 2 + 1, width) * 0.02)
         self.layers = stack([layer(width, width // 32, written_out) for _ in range(depth)])
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 100)
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, 100)
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.patch(image).flatten(2).transpose(1, 2)
@@ -116,8 +119,11 @@ class Windows(nn.Module):
         self, width: int, heads: int, size: int, shift: int = 0, is_grid: bool = False
     ) -> None:
         super().__init__()
-        self.size, self.shift, self.is_grid = size, shift, is_grid
-        self.norm, self.attention = nn.LayerNorm(width), Attention(width, heads)
+        self.size = size
+        self.shift = shift
+        self.is_grid = is_grid
+        self.norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
         self.table = nn.Parameter(torch.randn((2 * size - 1) ** 2, heads) * 0.02)
         places = torch.stack(
             torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij")
@@ -134,7 +140,8 @@ class Windows(nn.Module):
             y = torch.roll(y, (-self.shift, -self.shift), (1, 2))
         order = (0, 2, 4, 1, 3, 5) if self.is_grid else (0, 1, 3, 2, 4, 5)
         back = (0, 3, 1, 4, 2, 5) if self.is_grid else (0, 1, 3, 2, 4, 5)
-        rows, columns = h // s, w // s
+        rows = h // s
+        columns = w // s
         cut = (n, s, rows, s, columns, c) if self.is_grid else (n, rows, s, columns, s, c)
         y = y.view(cut).permute(order).reshape(-1, s * s, c)
         bias = self.table[self.index.view(-1)].view(s * s, s * s, -1).permute(2, 0, 1).unsqueeze(0)
@@ -148,14 +155,14 @@ class Windows(nn.Module):
 class Swin(nn.Module):
     def __init__(self, width: int = 64, size: int = 7) -> None:
         super().__init__()
-        self.patch, self.start = nn.Conv2d(3, width, 4, 4), nn.LayerNorm(width)
+        self.patch = nn.Conv2d(3, width, 4, 4)
+        self.start = nn.LayerNorm(width)
         self.first = stack(Windows(width, 2, size), Windows(width, 2, size, size // 2))
-        self.merge_norm, self.merge = (
-            nn.LayerNorm(4 * width),
-            nn.Linear(4 * width, 2 * width, bias=False),
-        )
+        self.merge_norm = nn.LayerNorm(4 * width)
+        self.merge = nn.Linear(4 * width, 2 * width, bias=False)
         self.second = stack(*(Windows(2 * width, 4, size, (k % 2) * (size // 2)) for k in range(4)))
-        self.norm, self.head = nn.LayerNorm(2 * width), nn.Linear(2 * width, 100)
+        self.norm = nn.LayerNorm(2 * width)
+        self.head = nn.Linear(2 * width, 100)
 
     def forward(self, image: Tensor) -> Tensor:
         x = self.first(self.start(self.patch(image).permute(0, 2, 3, 1)))
@@ -197,13 +204,14 @@ class Reduced(nn.Module):
 
     def __init__(self, width: int, heads: int, ratio: int) -> None:
         super().__init__()
-        self.norm, self.attention = nn.LayerNorm(width), Attention(width, heads, is_joined=False)
-        self.coarse, self.coarse_norm = nn.Conv2d(width, width, ratio, ratio), nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.deep, self.last = (
-            nn.Conv2d(4 * width, 4 * width, 3, 1, 1, groups=4 * width),
-            nn.LayerNorm(width),
-        )
+        self.norm = nn.LayerNorm(width)
+        self.attention = Attention(width, heads, is_joined=False)
+        self.coarse = nn.Conv2d(width, width, ratio, ratio)
+        self.coarse_norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+        self.deep = nn.Conv2d(4 * width, 4 * width, 3, 1, 1, groups=4 * width)
+        self.last = nn.LayerNorm(width)
 
     def forward(self, picture: Tensor) -> Tensor:
         n, c, h, w = picture.shape
@@ -313,7 +321,9 @@ class CrossChannels(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.heads, self.qkv, self.out = heads, nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
         self.heat = nn.Parameter(torch.ones(heads, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:

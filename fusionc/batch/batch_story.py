@@ -50,8 +50,11 @@ def convert_many(
     cluster, FusioncError where the output cannot be written. Ended by a signal, it leaves nothing
     half written and no process.
     """
-    started, run, outcomes = perf_counter(), secrets.token_hex(8), list[Outcome]()
-    given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
+    started = perf_counter()
+    run = secrets.token_hex(8)
+    outcomes = list[Outcome]()
+    given = {name: _absolute(value) for name, value in arguments.items()}
+    output = _absolute(output)
     if given.get("graph_kernel_flags") is not None:
         given["graph_kernel_flags"] = with_absolute_file(given["graph_kernel_flags"])
     _require_folders(given)

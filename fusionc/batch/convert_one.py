@@ -71,7 +71,8 @@ def _outcome(task: ConversionTask) -> Outcome:
             folder.mkdir(parents=True, exist_ok=True)
         report = _converted(task, arguments)
     except FusioncError as error:
-        state, log = DIFFERENT if isinstance(error, VerificationError) else FAILED, error.log_file
+        state = DIFFERENT if isinstance(error, VerificationError) else FAILED
+        log = error.log_file
         return Outcome(
             task.name,
             str(task.source),

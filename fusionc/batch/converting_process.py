@@ -120,7 +120,8 @@ class _Told(UsageError):
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
-        self.text, self.exit_code = text, exit_code
+        self.text = text
+        self.exit_code = exit_code
 
     def __str__(self) -> str:
         return self.text

@@ -21,14 +21,16 @@ from typing import Any, BinaryIO
 
 from fusionc.errors import FusioncError, Terminated
 
-CHECK, CONVERT = "check", "convert"
+CHECK = "check"
+CONVERT = "convert"
 GRACE = 5.0  # seconds to remove what is half written, once somebody has asked it to end
 
 
 def main() -> None:
     """Run it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    requests = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -73,14 +73,16 @@ def models_in(path: Path) -> Iterator[Path]:
 def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     """The models that one --model names, each with its name in the output."""
     if path.is_dir():
-        root, matches = path, [path]
+        root = path
+        matches = [path]
     elif _is_pattern(path):
         root = _before_wildcards(path)
         matches = [Path(match) for match in sorted(glob.glob(os.fspath(path), recursive=True))]
     else:
         yield path, _result_name(path.name)
         return
-    own, base = map(os.path.realpath, written), os.path.realpath(root)
+    own = map(os.path.realpath, written)
+    base = os.path.realpath(root)
     left_out = {folder for folder in own if folder != base and _is_in(folder, base)}
     for match in matches:
         for source in _walk(match, left_out):
@@ -102,10 +104,8 @@ def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) ->
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
-        what, hint = (
-            f"the folder cannot be read: {error.strerror}",
-            "check its permissions, or name the others",
-        )
+        what = f"the folder cannot be read: {error.strerror}"
+        hint = "check its permissions, or name the others"
         raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
     for name in names:
         if not name.startswith("."):
@@ -133,10 +133,8 @@ def _require_places(found: Mapping[str, Path], output: Path) -> None:
     """Raise UsageError where a result would lie in the place of a model, of another result, of a
     folder of others, or of the records.
     """
-    sources, results = (
-        {os.path.realpath(source): source for source in found.values()},
-        dict[str, Path](),
-    )
+    sources = {os.path.realpath(source): source for source in found.values()}
+    results = dict[str, Path]()
     for name, source in found.items():
         place = os.path.realpath(output / name)
         other = results.setdefault(place, source)
@@ -149,10 +147,8 @@ def _require_places(found: Mapping[str, Path], output: Path) -> None:
                     [found[folder.as_posix()], source],
                 )
         if PurePath(name).parts[0] == RECORDS:
-            what, hint = (
-                f"the folder {RECORDS} of the output is for what is noted down",
-                "give the folder another name",
-            )
+            what = f"the folder {RECORDS} of the output is for what is noted down"
+            hint = "give the folder another name"
             raise UsageError(what, where=str(source), hint=hint, code="E10001")
         model = sources.get(place)
         if model is not None:
@@ -164,15 +160,11 @@ def _require_places(found: Mapping[str, Path], output: Path) -> None:
 
 def _nothing_in(path: Path) -> UsageError:
     if path.is_dir():
-        what, hint = (
-            "there is no ONNX model in the folder",
-            "models end in .onnx; name other files one by one",
-        )
+        what = "there is no ONNX model in the folder"
+        hint = "models end in .onnx; name other files one by one"
     else:
-        what, hint = (
-            "no ONNX model matches the pattern",
-            "models end in .onnx; ** matches folders in folders",
-        )
+        what = "no ONNX model matches the pattern"
+        hint = "models end in .onnx; ** matches folders in folders"
     return UsageError(what, where=str(path), hint=hint, code="E10410")
 
 

@@ -33,10 +33,8 @@ def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[O
     try:
         from distributed import Client, as_completed
     except ImportError as error:
-        what, hint = (
-            f"--scheduler needs dask.distributed: {error}",
-            "pip install 'fusionc[cluster]'",
-        )
+        what = f"--scheduler needs dask.distributed: {error}"
+        hint = "pip install 'fusionc[cluster]'"
         raise UsageError(what, hint=hint, code="E10001") from error
     try:
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
@@ -76,11 +74,9 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         raise UsageError(
             f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint
         ) from error
-    same, here, own = (
-        "install the same there as here; results depend on it",
-        versions(),
-        compiler_here(),
-    )
+    same = "install the same there as here; results depend on it"
+    here = versions()
+    own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
         if there != here:
             what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {_text(here)}"

@@ -58,7 +58,8 @@ class _Steps:
     """Says which run it is before what is being done in it."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
-        self._progress, self._run = progress, ""
+        self._progress = progress
+        self._run = ""
 
     def begin(self, run: str) -> None:
         self._run = run
@@ -75,7 +76,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     Raises FusioncError where nobody can tell.
     """
     start()
-    steps, result = _Steps(options.progress), Bisection()
+    steps = _Steps(options.progress)
+    result = Bisection()
     files = FindingsFolder(folder, [options.source])
     options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
@@ -94,7 +96,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
             last = trials.run().opinion
-            result.runs, result.summary, result.is_all = trials.runs, last.summary, last.is_good
+            result.runs = trials.runs
+            result.summary = last.summary
+            result.is_all = last.is_good
         if result.found:
             passes = _distinct(
                 [rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites]

@@ -32,7 +32,8 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     pass is at fault, nothing is raised: the job leaves that rewrite out from now on, so convert
     again.
     """
-    rewrites, source = done.log.count, str(job.options.source)
+    rewrites = done.log.count
+    source = str(job.options.source)
     what = f"the result does not compute what the model computes: {verdict.summary}"
     trials = Trials(
         job,

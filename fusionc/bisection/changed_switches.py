@@ -35,7 +35,8 @@ def changed_switches(
 
 def named_by_option(option: str | None, registry: Sequence[Pass]) -> set[str]:
     """The passes that --optimization_switch names, for which it beats every switch file."""
-    names, entries = PassNames(registry), read_option(option).entries if option else []
+    names = PassNames(registry)
+    entries = read_option(option).entries if option else []
     return {p.name for entry in entries for p in names.find(entry.key)}
 
 

@@ -37,7 +37,8 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
     Raises FusioncError where it cannot be told whether the first result is right, or the model
     itself is not.
     """
-    whole, has_found = trials.run(), False
+    whole = trials.run()
+    has_found = False
     while not whole.opinion.is_good:
         if whole.opinion.is_good is None:
             if has_found:

@@ -27,7 +27,8 @@ class FindingsFolder:
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
-        self._folder, self._is_begun = folder, False
+        self._folder = folder
+        self._is_begun = False
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
             raise UsageError(

@@ -19,7 +19,9 @@ def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
     """
     if count < 1:
         raise ValueError(f"first_bad needs at least one change, got {count}")
-    good, bad, unknown = 0, count, set[int]()
+    good = 0
+    bad = count
+    unknown = set[int]()
     while left := [k for k in range(good + 1, bad) if k not in unknown]:
         # Of what cannot be told, the neighbours can often not be told, either: the search goes
         # farther each time.

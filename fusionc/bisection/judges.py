@@ -38,7 +38,8 @@ class Verifying:
     """
 
     def __init__(self, reference: Path, counts: Sequence[PatternCount] | None = None) -> None:
-        self._reference, self._counts = reference, counts
+        self._reference = reference
+        self._counts = counts
 
     def __call__(self, job: Job, done: Optimized) -> Opinion:
         self._counts = done.counts if self._counts is None else self._counts

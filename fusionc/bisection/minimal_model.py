@@ -85,7 +85,8 @@ def _difference(
     job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
 ) -> str:
     """How two models differ; empty where they do not, or do not run."""
-    folder, destination = job.options.source.parent, job.options.destination
+    folder = job.options.source.parent
+    destination = job.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
         verdict = verdict_on(b.model, a.model, job, counts)
     return "" if verdict.is_right else verdict.summary

@@ -73,7 +73,8 @@ def mode_options(command: _Decorated) -> _Decorated:
 
 def of_no_use(ctx: click.Context, mode: str) -> list[str]:
     """The options that were given and that this mode has no use for."""
-    known, options = _KNOWN[mode], [p for p in ctx.command.params if p.expose_value and p.name]
+    known = _KNOWN[mode]
+    options = [p for p in ctx.command.params if p.expose_value and p.name]
     given = [
         p for p in options if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE
     ]

@@ -85,10 +85,8 @@ def convert_batch(
     output = arguments.pop("output")
     if output is None:
         where = ", ".join(map(str, models))
-        what, hint = (
-            "a folder, a pattern or several models need a folder for the results",
-            "give one with --output",
-        )
+        what = "a folder, a pattern or several models need a folder for the results"
+        hint = "give one with --output"
         raise UsageError(what, where=where, hint=hint, code="E10001")
     found = find_models(models, output, arguments.get("dump_graph"))
     try:

@@ -153,7 +153,8 @@ def _facts(number: int, found: Found) -> list[tuple[str, str]]:
     from fusionc.report.rewrite_text import described
     from fusionc.report.table import size_text
 
-    culprit, minimal = found.culprit, found.minimal
+    culprit = found.culprit
+    minimal = found.minimal
     several = ", one of these" if len(culprit.rewrites) > 1 else ""
     facts = [
         (f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}")

@@ -85,7 +85,8 @@ def _show(found: ModelDiff, every_node: bool) -> None:
 
     show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)
     click.echo()
-    one, other = found.before.operators, found.after.operators
+    one = found.before.operators
+    other = found.after.operators
     changed = [
         name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)
     ]
@@ -109,7 +110,8 @@ def _show(found: ModelDiff, every_node: bool) -> None:
 def _measures(found: ModelDiff) -> Iterator[list[str]]:
     from fusionc.report.table import size_text
 
-    one, other = found.before, found.after
+    one = found.before
+    other = found.after
     yield ["IR version", str(one.ir_version), str(other.ir_version), ""]
     for domain in dict.fromkeys([*one.opsets, *other.opsets]):
         yield [

@@ -140,7 +140,8 @@ def _show(found: Tuned) -> None:
         sys.stdout,
     )
     click.echo()
-    last, facts = found.confirmation, [("inputs", found.label)]
+    last = found.confirmation
+    facts = [("inputs", found.label)]
     times = ", ".join(f"{form} {1e3 * seconds:.3f} ms" for form, seconds in last.seconds.items())
     facts.append(("last run", times))
     pairs = [("default / original", last.default)]

@@ -59,7 +59,8 @@ class NodeChanges:
 
 def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
     """Compare the nodes of two models, those of subgraphs and functions too."""
-    old, new = list(nodes_of_graphs(before)), list(nodes_of_graphs(after))
+    old = list(nodes_of_graphs(before))
+    new = list(nodes_of_graphs(after))
     groups = _made_by_passes(old, new)
     grouped = {node for group in groups for nodes in (group.before, group.after) for node in nodes}
     free = [[node for node in nodes if node not in grouped] for nodes in (old, new)]
@@ -139,7 +140,8 @@ def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
         if origin is not None and (node.label(), node.op, origin) not in had:
             found = [source for name in origin.sources for source in by_source.get(name, ())]
             if found:
-                made[node], sources[node] = origin, list(dict.fromkeys(found))
+                made[node] = origin
+                sources[node] = list(dict.fromkeys(found))
     union = _Union([*(n for found in sources.values() for n in found), *made])
     for node, found in sources.items():
         for source in found:
@@ -223,7 +225,8 @@ def _changed(pairs: Pairs, digests: Digests) -> Iterator[_Group]:
 def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
     if pairs.graphs.get(one.graph, other.graph) is not other.graph:
         yield "is in another graph"
-    ours, theirs = attributes_of(one), attributes_of(other)
+    ours = attributes_of(one)
+    theirs = attributes_of(other)
     names = sorted(
         name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)
     )

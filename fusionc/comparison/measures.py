@@ -62,10 +62,8 @@ class Sized:
     def __init__(
         self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]
     ) -> None:
-        self.folder, self.areas = (
-            folder,
-            [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS],
-        )
+        self.folder = folder
+        self.areas = [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
         self.proto = inlined(without_large_weights(proto, keeps_external=True), self.areas)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(proto, input_shape)
@@ -79,7 +77,8 @@ class Sized:
         """Take over what another model knows of values of the same name; it counts for operators
         that onnx does not know.
         """
-        values, known = self.model.main.values, other.model.main.values
+        values = self.model.main.values
+        known = other.model.main.values
         names = [name for node in self.proto.graph.node for name in node.output if name in known]
         new = [name for name in names if not _is_sized(values.get(name)) and _is_sized(known[name])]
         if new:

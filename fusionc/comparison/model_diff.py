@@ -57,7 +57,8 @@ class ModelDiff:
         """Whether both compute the same in the same way; names, comments and metadata do not
         count.
         """
-        one, other = self.before, self.after
+        one = self.before
+        other = self.after
         versions = (one.ir_version, one.opsets, one.parameters) == (
             other.ir_version,
             other.opsets,
@@ -85,10 +86,8 @@ def model_diff(
 
     Raises UsageError where there is no such file or input, FusioncError where one is no ONNX model.
     """
-    protos, folders = (
-        (load(before), load(after)),
-        [os.fspath(path.parent) for path in (before, after)],
-    )
+    protos = (load(before), load(after))
+    folders = [os.fspath(path.parent) for path in (before, after)]
     given = input_shape or {}
     names = [{value.name for value in proto.graph.input} for proto in protos]
     for name in (name for name in given if name not in names[0] | names[1]):
@@ -147,7 +146,8 @@ def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) 
         for proto, folder in zip(protos, folders, strict=True)
     )
     for name in ours:
-        one, other = to_array(*ours[name]), to_array(*theirs[name])
+        one = to_array(*ours[name])
+        other = to_array(*theirs[name])
         if (
             one.tobytes() != other.tobytes()
             if one.dtype != object
@@ -162,10 +162,8 @@ def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChan
     )
     both = [name for name in ours if name in theirs]
     changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
-    removed, added = (
-        [name for name in ours if name not in theirs],
-        [name for name in theirs if name not in ours],
-    )
+    removed = [name for name in ours if name not in theirs]
+    added = [name for name in theirs if name not in ours]
     known: dict[object, list[str]] = {}
     for name in added:
         known.setdefault(digests.of(theirs[name]), []).append(name)

@@ -134,7 +134,8 @@ def _attention(node: Node) -> int:
     """Of a query and keys, as products of queries with keys and of weights with values; both are as
     large.
     """
-    query, keys = _shape(node.inputs[0]), _shape(node.inputs[1])
+    query = _shape(node.inputs[0])
+    keys = _shape(node.inputs[1])
     length = keys[-2]
     past = {"GroupQueryAttention": 3, "MultiHeadAttention": 6, "Attention": 4}[node.op]
     if len(node.inputs) > past and node.inputs[past] is not None:

@@ -15,7 +15,8 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.tensors import element_digest
 from fusionc.node_origin import origin_of
 
-NAME, STRUCTURE = "name", "structure"
+NAME = "name"
+STRUCTURE = "structure"
 # how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
 _BLOCKED = "_nchwc"
 
@@ -38,12 +39,14 @@ class Pairs:
 
     def add(self, before: Node, after: Node, how: str) -> None:
         """Note that the two nodes are the same, and their outputs with them."""
-        self.after[before], self.before[after] = after, before
+        self.after[before] = after
+        self.before[after] = before
         self.how[how] += 1
         for one, other in zip(before.outputs, after.outputs, strict=False):
             self.add_values(one, other)
         if before.bodies and after.bodies:
-            bodies, others = named_bodies(before), named_bodies(after)
+            bodies = named_bodies(before)
+            others = named_bodies(after)
             for place in (place for place in bodies if place in others):
                 self.add_ports(bodies[place], others[place])
 
@@ -65,7 +68,8 @@ class Pairs:
         """Note that the two values are the same, unless one of them has a partner."""
         if before is None or after is None or before in self.values or after in self.values_back:
             return False
-        self.values[before], self.values_back[after] = after, before
+        self.values[before] = after
+        self.values_back[after] = before
         return True
 
 
@@ -246,7 +250,8 @@ def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
             if value.producer is not None and its.producer is not None
             else []
         )
-        readers, others = _readers(value, before, pairs.after), _readers(its, after, pairs.before)
+        readers = _readers(value, before, pairs.after)
+        others = _readers(its, after, pairs.before)
         found += [
             pair for key in readers for pair in zip(readers[key], others.get(key, ()), strict=False)
             if len(readers[key]) == len(others.get(key, ()))

@@ -12,7 +12,8 @@ def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
     """Whether two values differ, and not because what made them was replaced."""
     if value.is_constant or its.is_constant:
         return not (value.is_constant and its.is_constant) or digests.of(value) != digests.of(its)
-    maker, its_maker = value.producer, its.producer
+    maker = value.producer
+    its_maker = its.producer
     if maker is None and its_maker is None:
         return pairs.values.get(value) is not its
     if maker is None or its_maker is None:
@@ -44,7 +45,8 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
 def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
     """The ports of subgraphs of two paired nodes that are other values."""
     if one.bodies and other.bodies:
-        bodies, others = named_bodies(one), named_bodies(other)
+        bodies = named_bodies(one)
+        others = named_bodies(other)
         for name in (name for name in bodies if name in others):
             yield from (
                 f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests)

@@ -97,7 +97,8 @@ def building(tape: Tape) -> Iterator[None]:
 
 def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     domain = options.pop("domain", "")
-    search, tape = _SEARCH.get(), _TAPE.get()
+    search = _SEARCH.get()
+    tape = _TAPE.get()
     _check(name, domain, [option for option in options if option != "outputs"])
     if search is not None:
         options.pop("outputs", None)

@@ -214,16 +214,16 @@ def _failed(source: str, where: str, error: BaseException) -> FusioncError:
 def _check(p: Pass) -> None:
     """That a pass is made of what the engine expects. Raises UsageError."""
     patterns: object = p.patterns
-    hint, problem = "correct the class there", ""
+    hint = "correct the class there"
+    problem = ""
     if not isinstance(patterns, tuple | list) or not all(
         isinstance(pattern, Pattern) for pattern in patterns
     ):
-        problem, hint = (
-            "has patterns that are not a tuple of Pattern",
-            'give it patterns = (Pattern("…", op.…),)',
-        )
+        problem = "has patterns that are not a tuple of Pattern"
+        hint = 'give it patterns = (Pattern("…", op.…),)'
     elif not patterns:
-        problem, hint = "has no patterns", 'give it patterns = (Pattern("…", op.…),)'
+        problem = "has no patterns"
+        hint = 'give it patterns = (Pattern("…", op.…),)'
     elif len({pattern.name for pattern in patterns}) < len(patterns):
         problem = "has two patterns of one name"
     elif (

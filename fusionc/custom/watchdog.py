@@ -44,7 +44,8 @@ def watchdog(
     ):
         yield tell
         return
-    running, alarms = "", 0
+    running = ""
+    alarms = 0
 
     def overdue(place: str) -> FusioncError:
         what = f"{running} has not come to an end in {SECONDS:g} seconds"

@@ -69,7 +69,8 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
         for key, counts in bodies.items()
     }
     for start in bodies:
-        path, open_ = [start] if start not in sizes else [], {start}
+        path = [start] if start not in sizes else []
+        open_ = {start}
         while path:
             key = path[-1]
             missing = next((called for called in callees[key] if called not in sizes), None)

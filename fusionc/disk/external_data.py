@@ -39,7 +39,8 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
         )
     size = byte_size(tensor)
     try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", size))
     except ValueError:
         what = "offset and length of external data must be whole numbers"
         hint = "export the model again, with its weights"

@@ -12,7 +12,9 @@ class HashedFile:
     """Writes a file and computes the hash of its content."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self.hash, self.size = file, hashlib.sha256(), 0
+        self._file = file
+        self.hash = hashlib.sha256()
+        self.size = 0
 
     def write(self, data: bytes) -> None:
         """Go on with these bytes."""

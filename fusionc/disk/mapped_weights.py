@@ -112,7 +112,8 @@ def _without_large(data: mmap.mmap, name: str) -> bytes | None:
         if len(graphs) != 1:
             return None
         ((_, begin, at, end),) = graphs
-        pieces, kept = list[bytes](), at
+        pieces = list[bytes]()
+        kept = at
         for tag, start, inside, stop in _fields(data, at, end):
             if tag == _INITIALIZER and stop - inside >= WORTH_MAPPING:
                 tensor = _mapped(data, inside, stop, name)
@@ -184,7 +185,8 @@ def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1
-    value, shift = byte & 0x7F, 7
+    value = byte & 0x7F
+    shift = 7
     while True:
         at += 1
         byte = data[at]
@@ -227,7 +229,8 @@ def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
     """
     if not _is_streamed(tensor):
         return tensor.SerializeToString(), b""
-    size, is_written = byte_size(tensor), is_mapped(tensor) and _says_inline(tensor)
+    size = byte_size(tensor)
+    is_written = is_mapped(tensor) and _says_inline(tensor)
     light = TensorProto()
     if is_mapped(tensor):
         light.CopyFrom(tensor)

@@ -27,7 +27,9 @@ from fusionc.errors import FusioncError, UsageError
 if sys.platform != "win32":
     import fcntl
 
-_NUMBER, _BYTES = 0, 2  # the wire types in a ModelProto
+# the wire types in a ModelProto
+_NUMBER = 0
+_BYTES = 2
 _GRAPH = 7  # the field of its graph
 _PREFIX = ".fusionc-"
 _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
@@ -69,7 +71,8 @@ def require_replaceable(path: Path) -> None:
     replace.
     """
     with suppress(FileNotFoundError):
-        folder, present = os.stat(path.parent), os.lstat(path)
+        folder = os.stat(path.parent)
+        present = os.lstat(path)
         is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
         if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
             what = "the result cannot be written: in this folder nobody may replace the files of others"
@@ -92,7 +95,8 @@ def _is_model(path: Path) -> bool:
     """Whether a file has the form of a ModelProto with a graph. Its parts are skipped, not read:
     they may be large.
     """
-    fields, size = set(), path.stat().st_size
+    fields = set()
+    size = path.stat().st_size
     with path.open("rb") as file:
         while file.tell() < size:
             field, wire_type = divmod(_varint(file), 8)
@@ -187,7 +191,8 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
         yield False
         return
     with ExitStack() as closing:
-        is_locked, deadline = False, monotonic() + seconds
+        is_locked = False
+        deadline = monotonic() + seconds
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             closing.callback(os.close, descriptor)

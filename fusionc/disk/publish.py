@@ -112,7 +112,8 @@ class Saved:
 
 class _Publication:
     def __init__(self, saved: Saved, library: Library | None, companion: Companion | None) -> None:
-        self.workshop, self.moves = saved.workshop, list(saved.data)
+        self.workshop = saved.workshop
+        self.moves = list(saved.data)
         self.replacements = [(saved.model, saved.output)]  # renamed over older files, in this order
         self.made: list[Path] = []  # folders
         if companion is not None and companion.file is not None:

@@ -56,7 +56,10 @@ def save(
 
 class _Writer:
     def __init__(self, proto: onnx.ModelProto, folder: Path, output: Path, workshop: Path) -> None:
-        self.proto, self.folder, self.output, self.workshop = proto, folder, output, workshop
+        self.proto = proto
+        self.folder = folder
+        self.output = output
+        self.workshop = workshop
         self.set = workshop / "set"  # the files of the result as they will lie beside each other
         self.model = self.set / output.name
         self.data: list[tuple[Path, Path]] = []
@@ -115,7 +118,8 @@ class _Writer:
             self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data
             return
         for location, members in files.items():
-            source, target = self.folder / location, self.output.parent / location
+            source = self.folder / location
+            target = self.output.parent / location
             temporary = self.set / location
             temporary.parent.mkdir(parents=True, exist_ok=True)
             used = sum(tensors.byte_size(t) for t in members)

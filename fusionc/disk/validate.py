@@ -258,15 +258,14 @@ def _fault(tensor: TensorProto) -> str | None:
         return None
     field = "string_data" if tensor.data_type == TensorProto.STRING else "raw_data"
     if tensor.HasField("raw_data") and field == "raw_data":
-        size, unit = (count * _bits(tensor.data_type) + 7) // 8, "bytes"
+        size = (count * _bits(tensor.data_type) + 7) // 8
+        unit = "bytes"
         found = len(tensor.raw_data)
     else:
         field = helper.tensor_dtype_to_field(tensor.data_type)
         per_entry = _PER_ENTRY.get(tensor.data_type, 1)
-        size, unit = (
-            -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry),
-            f"numbers in {field}",
-        )
+        size = -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry)
+        unit = f"numbers in {field}"
         found = len(getattr(tensor, field))
     return None if found == size else f"of the shape {dims} has {found:,} {unit}, not {size:,}"
 

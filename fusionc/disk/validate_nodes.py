@@ -25,7 +25,8 @@ _FLAGS = frozenset({
     "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
     "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB",
 })  # fmt: skip
-_Single, _Variadic = OpSchema.FormalParameterOption.Single, OpSchema.FormalParameterOption.Variadic
+_Single = OpSchema.FormalParameterOption.Single
+_Variadic = OpSchema.FormalParameterOption.Variadic
 
 
 class _Call(NamedTuple):

@@ -129,7 +129,8 @@ class GraphKernelFusion:
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
-        fused, ir_version = Fused(), model.ir_version
+        fused = Fused()
+        ir_version = model.ir_version
         if self.stages.runs(OP_COMBINER):
             with self.stages.timed(OP_COMBINER):
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], log)

@@ -35,10 +35,12 @@ def _saved(area: Area, library: Path) -> str:
     weights = dict[str, np.ndarray]()
     try:
         if area.kind is KernelKind.LOOPS:
-            sized, estimated = with_sizes(area, {}), seconds_saved(area, {})
+            sized = with_sizes(area, {})
+            estimated = seconds_saved(area, {})
         else:
             made = program_of(area)
-            sized, estimated = _of_usual_sizes(area, made), saved_by_program(area)
+            sized = _of_usual_sizes(area, made)
+            estimated = saved_by_program(area)
             weights = _weights(area, made)
     except Unsupported:
         return "was not measured: no sizes are known that it can have"

@@ -41,7 +41,8 @@ def tell_of_flags(
     """Log what is wrong with the flags; that, and which of them have no effect, is returned for the
     user.
     """
-    flags, by_name = read.flags, {p.name: p for p in registry}
+    flags = read.flags
+    by_name = {p.name: p for p in registry}
     warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
     warnings += [*unknown_patterns(flags), *unknown_rules(by_name, flags)]
     for warning in warnings:

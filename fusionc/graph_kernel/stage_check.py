@@ -26,7 +26,8 @@ class StageCheck:
         """Compare a cluster with what it was one stage before. Raises VerificationError that names
         the stage pass.
         """
-        before, self._before = self._before, model
+        before = self._before
+        self._before = model
         if stage_pass is CLUSTER or before is None:
             return
         with tempfile.TemporaryDirectory(prefix="fusionc-") as folder:

@@ -85,10 +85,8 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except Exception as error:  # protobuf's own, which have no common base
-        what, hint = (
-            "these bytes are no ONNX model, or they are damaged",
-            "give what SerializeToString returns",
-        )
+        what = "these bytes are no ONNX model, or they are damaged"
+        hint = "give what SerializeToString returns"
         raise FusioncError(what, hint=hint, code="E13005") from error
     return proto
 

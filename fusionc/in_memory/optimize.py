@@ -94,10 +94,8 @@ def optimize(
             raise _no_room(error.__cause__, temporary) from error
         for part in ("what", "where", "hint"):
             setattr(error, part, _told(getattr(error, part), folder))
-        error.details, error.args = (
-            tuple(_told(line, folder) for line in error.details),
-            (error.what,),
-        )
+        error.details = tuple(_told(line, folder) for line in error.details)
+        error.args = (error.what,)
         raise
 
 
@@ -117,13 +115,16 @@ def _optimized(
     # the folder itself is locked, and who writes a result locks the one of the result
     inner = folder / "files"
     inner.mkdir()
-    source, moved, back = inner / "model.onnx", dict[int, onnx.TensorProto](), None
+    source = inner / "model.onnx"
+    moved = dict[int, onnx.TensorProto]()
+    back = None
     if isinstance(model, str | os.PathLike):
         source = Path(model)
     else:
         given = model_in_memory(model, base_dir)
         try:
-            moved, back = dict(write(given.proto, source, given.folder_of)), given.back
+            moved = dict(write(given.proto, source, given.folder_of))
+            back = given.back
         except OSError as error:
             raise _no_room(error, folder) from error
         except FusioncError as error:

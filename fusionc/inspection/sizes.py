@@ -41,10 +41,8 @@ def findings(model: Model) -> Iterator[Finding]:
         cost = f"shapes are computed from them in {counted(count, 'node')}"
         to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
     else:
-        cost, to_do = (
-            "no shape is computed from them",
-            f"nothing needs to be done; to fix them, {fixed}",
-        )
+        cost = "no shape is computed from them"
+        to_do = f"nothing needs to be done; to fix them, {fixed}"
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
 

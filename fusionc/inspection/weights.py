@@ -123,7 +123,8 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
     # with their bytes; of what is stored several times, one stands for all
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
-        (one, size), (other, _) = turned[content][0], copies[content][0]
+        (one, size) = turned[content][0]
+        (other, _) = copies[content][0]
         if one is not other:  # which would be equal to its own transpose
             pairs[frozenset((one, other))] = size
     if pairs:

@@ -122,7 +122,8 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
     try:
         rounds = _rounds(asked, models, feeds, measure, "")
         for name in names:
-            own, ratio = [one[name] for one in rounds], None
+            own = [one[name] for one in rounds]
+            ratio = None
             if name != names[0]:
                 logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
                 ratio = interval_of(logs, asked.confidence)
@@ -252,7 +253,8 @@ def _throughput(
 ) -> list[Throughput]:
     found = []
     for batch in asked.batch_sizes or (0,):
-        sized, count = feeds, batch
+        sized = feeds
+        count = batch
         if batch:
             sized = {
                 name: with_batch(model.file, feeds[name], batch) for name, model in models.items()

@@ -56,7 +56,8 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
             hint="give the path of an .onnx file",
             code="E10410",
         )
-    notices, library = list[str](), library_for(model)
+    notices = list[str]()
+    library = library_for(model)
     kernels = library if library.is_file() else None
     if (
         kernels is None

@@ -56,7 +56,8 @@ def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval
     """The interval of a ratio from the logarithms of those that were observed: Student's, so the
     mean is geometric.
     """
-    count, mean = len(logarithms), statistics.fmean(logarithms)
+    count = len(logarithms)
+    mean = statistics.fmean(logarithms)
     if count < 2:
         return RatioInterval(math.exp(mean), 0.0, math.inf, count)
     half = (
@@ -72,7 +73,8 @@ def student_quantile(probability: float, freedom: int) -> float:
     """Where Student's distribution with so many degrees of freedom reaches this probability, from
     0.5 to 1.
     """
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while _student_cdf(high, freedom) < probability and high < 1e12:
         high *= 2
     for _ in range(100):
@@ -84,7 +86,8 @@ def student_quantile(probability: float, freedom: int) -> float:
 def _student_cdf(t: float, freedom: int) -> float:
     """For t from 0 on: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(freedom))
-    sine, square = math.sin(angle), math.cos(angle) ** 2
+    sine = math.sin(angle)
+    square = math.cos(angle) ** 2
     term = total = math.cos(angle) if freedom % 2 else 1.0
     for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
         term *= square * (k - 1) / k

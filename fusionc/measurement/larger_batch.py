@@ -36,10 +36,8 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
         if port.dims and port.dims[0] == opened:
             value = np.asarray(feeds[port.name])
             if not len(value):
-                what, hint = (
-                    f"the input {port.name} has no sample to repeat",
-                    "give some with --inputs",
-                )
+                what = f"the input {port.name} has no sample to repeat"
+                hint = "give some with --inputs"
                 raise UsageError(what, where=str(model), hint=hint, code="E10001")
             sized[port.name] = np.take(value, np.arange(batch) % len(value), axis=0)
     return sized

@@ -90,7 +90,9 @@ def _together(
             for name, process in processes.items()
         }
         slices: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
-        peaks, began, limit = dict[str, int](), perf_counter(), longest_step()
+        peaks = dict[str, int]()
+        began = perf_counter()
+        limit = longest_step()
         # A run goes first that does not count, and the last one of a slice may begin at its end.
         patience = None if limit is None else 2 * limit + seconds / _SLICES
         for number in range(_SLICES):
@@ -107,7 +109,8 @@ def _together(
 
 
 def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:
-    files, room = [model.file for model in models.values()], available()
+    files = [model.file for model in models.values()]
+    room = available()
     return (
         room is None
         or _COPIES * sum(_bytes_of(file, file.stat().st_mtime_ns) for file in files) < room

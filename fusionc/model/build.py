@@ -72,7 +72,9 @@ def add_value(graph: Graph, value: Edge) -> None:
 
 def add_node(graph: Graph, node: Node, position: float) -> None:
     """Put a node into the graph, with its outputs and its uses of its inputs."""
-    node.graph, node.position, node.is_in_graph = graph, position, True
+    node.graph = graph
+    node.position = position
+    node.is_in_graph = True
     graph.nodes[node] = None
     if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
         graph.by_operator.setdefault(node.operator, {})[node] = None
@@ -180,7 +182,8 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
         raise _invalid(
             "the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}"
         ) from None
-    ready, order = list[int](), list[Node]()
+    ready = list[int]()
+    order = list[Node]()
     while sorter:
         for node in sorter.get_ready():
             heapq.heappush(ready, index[node])

@@ -169,7 +169,8 @@ def is_known(value: Any) -> bool:
     """Whether a value depends on constants alone. Dequantized weights do not count: their form has
     a meaning.
     """
-    pending, seen = [value], set()
+    pending = [value]
+    seen = set()
     while pending:
         current = pending.pop()
         if current is None or current.is_constant or current in seen:

@@ -127,11 +127,9 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     place = {entry.key: entry.value for entry in tensor.external_data}
-    path, offset, length = (
-        os.path.join(folder, place["location"]),
-        int(place.get("offset", 0)),
-        byte_size(tensor),
-    )
+    path = os.path.join(folder, place["location"])
+    offset = int(place.get("offset", 0))
+    length = byte_size(tensor)
     if tensor.data_type in _BITS or length == 0:
         raw = np.fromfile(path, np.uint8, length, offset=offset).tobytes()
         return numpy_helper.to_array(

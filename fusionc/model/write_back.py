@@ -68,7 +68,8 @@ def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
     once.
     """
     tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
-    constant.data, constant._elements = tensor, None
+    constant.data = tensor
+    constant._elements = None
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:

@@ -181,7 +181,8 @@ def _number_of_inputs(owner: OpFormula, node: Node) -> str:
 
 
 def _attribute(owner: OpFormula, node: Node, name: str) -> str:
-    actual, wanted = node.attr(name), owner.attributes[name]
+    actual = node.attr(name)
+    wanted = owner.attributes[name]
     if is_attribute(actual, wanted):
         return ""
     if actual is None:
@@ -258,12 +259,14 @@ def _captured(furthest: Furthest, name: str) -> Any:
 
 
 def _no_output_of(formula: OpFormula | Out, value: Edge, user: Node) -> str:
-    wanted, producer = makers(formula) or {}, value.producer
+    wanted = makers(formula) or {}
+    producer = value.producer
     if producer is None or (producer.domain, producer.op) not in wanted:
         return _is_not(_origin(value), f"made by {_any_of(op for _, op in wanted)}")
     if producer.graph is not user.graph:
         return f"is made outside of this subgraph, by {node_text(producer)}"
-    at, index = producer.outputs.index(value), formula.index if isinstance(formula, Out) else 0
+    at = producer.outputs.index(value)
+    index = formula.index if isinstance(formula, Out) else 0
     if index is not None and at != index:
         return f"is the {_ordinal(at)} output of {node_text(producer)}, not the {_ordinal(index)}"
     odd = _odd(producer)
@@ -274,9 +277,11 @@ def _not_with_the_rest(formula: Formula | None, value: Any, furthest: Furthest) 
     """What to say of a value that could be what the formula stands for, were it not for the other
     values.
     """
-    is_same, maker = False, formula
+    is_same = False
+    maker = formula
     while maker is not None and not isinstance(maker, OpFormula):
-        is_same, maker = is_same or isinstance(maker, Same), inside(maker)
+        is_same = is_same or isinstance(maker, Same)
+        maker = inside(maker)
     matched = [
         *furthest.part.labels,
         *(one for f in furthest.part.formulas for one in operators_in(f)),

@@ -79,7 +79,8 @@ class PatternSearch:
     """
 
     def __init__(self, formulas: Sequence[Formula], absent: Mapping[str, None]) -> None:
-        self.formulas, self._absent = formulas, absent
+        self.formulas = formulas
+        self._absent = absent
         self._written: dict[object, PartialFormula] = {}
 
     def whole(self, anchor: Node) -> Match | None:
@@ -100,7 +101,8 @@ class PatternSearch:
 
 class _AtNode:
     def __init__(self, pattern: PatternSearch, anchor: Node) -> None:
-        self.pattern, self.anchor = pattern, anchor
+        self.pattern = pattern
+        self.anchor = anchor
 
     def search(self) -> Furthest:
         attempt = _Attempt(Asked())

@@ -138,7 +138,9 @@ def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
     one is another.
     """
     wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
-    count, pending, seen = len(wanted), deque(values), set[Node]()
+    count = len(wanted)
+    pending = deque(values)
+    seen = set[Node]()
     while pending and wanted and len(seen) < _LOOKED_AT * count:
         producer = pending.popleft().producer
         if producer is not None and producer not in seen:

@@ -26,7 +26,8 @@ from fusionc.disk.publish import Saved, data_of, digest, ready_of, short
 from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import insist, request
 
-_MODEL, _DATA = "optimized.onnx", "optimized.data"
+_MODEL = "optimized.onnx"
+_DATA = "optimized.data"
 # begins the keys of what a kernel has made of a weight: "operator+hash|offset;length;0|…"
 _PACKED = "prepacked_"
 _LINE = 64  # bytes; what is smaller than a page begins with a line of the processor's cache

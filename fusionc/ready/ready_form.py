@@ -70,11 +70,10 @@ def make_ready(
         raise cannot_be_written(error, saved.output) from error
     if different:
         return MadeReady(f"the ready form is not kept: {different}")
-    folder, machine = saved.output.parent, this_machine()
-    model, weights = (
-        _Placed(files.model, folder),
-        None if files.weights is None else _Placed(files.weights, folder),
-    )
+    folder = saved.output.parent
+    machine = this_machine()
+    model = _Placed(files.model, folder)
+    weights = None if files.weights is None else _Placed(files.weights, folder)
     form = ReadyForm(
         model.identity(),
         None if weights is None else weights.identity(),
@@ -118,7 +117,8 @@ class _Placed:
     """
 
     def __init__(self, file: Path, folder: Path) -> None:
-        self.file, self.place = file, folder / file.name
+        self.file = file
+        self.place = folder / file.name
 
     def identity(self) -> FileIdentity:
         return identity_of(

@@ -121,7 +121,8 @@ def _tuned(content: Mapping[str, Any]) -> TunedSettings:
 
 def _machine(content: Mapping[str, Any]) -> Machine:
     machine = _part(content, "machine", dict)
-    build, system = _part(machine, "build", str), _part(machine, "system", str)
+    build = _part(machine, "build", str)
+    system = _part(machine, "system", str)
     instructions = tuple(map(str, _part(machine, "instructions", list)))
     return Machine(_part(machine, "onnxruntime", str), build, system, instructions)
 

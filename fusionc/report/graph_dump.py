@@ -32,10 +32,8 @@ class GraphDump:
         for path in used:
             file = Path(os.path.realpath(path))
             if file.parent == Path(os.path.realpath(folder)) and _NAME.fullmatch(file.name):
-                what, hint = (
-                    "the graph is dumped into files of such names",
-                    "give another folder with --dump_graph",
-                )
+                what = "the graph is dumped into files of such names"
+                hint = "give another folder with --dump_graph"
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder
         self._count = 0

@@ -168,7 +168,8 @@ class Plog:
                 f"no log is written to {self.file or 'its folder'}: {reason}; "
                 "set FUSIONC_PROCESS_LOG_PATH to a folder that can be written"
             )
-            self.file, self._is_broken = None, True
+            self.file = None
+            self._is_broken = True
 
     def _next_file(self) -> FileIO:
         folder = _folder() / "debug" / "plog"

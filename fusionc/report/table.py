@@ -187,7 +187,8 @@ def _show_in_terminal(
     for gap in (1, 0):  # besides the one that the box has
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         for number, header in enumerate(headers, 1):
-            is_number, is_last = header.startswith(">"), number == len(headers)
+            is_number = header.startswith(">")
+            is_last = number == len(headers)
             table.add_column(
                 header.lstrip(">"),
                 justify="right" if is_number else "left",

@@ -97,7 +97,8 @@ class _Box:
         self.xy = (0.0, 0.0)
 
     def drawn(self) -> Iterator[str]:
-        (x, y), kind = self.xy, self.item.kind
+        (x, y) = self.xy
+        kind = self.item.kind
         colour = (
             _COLOURS.get(self.item.text.rpartition(".")[2], "other") if kind == OPERATOR else kind
         )
@@ -143,7 +144,8 @@ def _laid_out(
     right = bottom = _MARGIN
     for component in Graph(vertices, edges, directed=True).C:
         layout: Any = SugiyamaLayout(component)
-        layout.xspace, layout.yspace = 16.0, _GAP
+        layout.xspace = 16.0
+        layout.yspace = _GAP
         layout.init_all()
         layout.draw()
         own = [vertex.view for vertex in component.sV]

@@ -98,10 +98,8 @@ def _list_of(summary: str, names: Sequence[str]) -> str:
 
 
 def _cards(report: Report, times: MeasuredTimes) -> Iterator[str]:
-    nodes, sizes = (
-        (report.nodes_before, report.nodes_after),
-        (report.bytes_before, report.bytes_after),
-    )
+    nodes = (report.nodes_before, report.nodes_after)
+    sizes = (report.bytes_before, report.bytes_after)
     yield _card("Nodes", f"{nodes[0]:,} <i>→</i> {nodes[1]:,}", _change(*nodes))
     if times.before is not None and times.after is not None:
         seconds = (times.before.seconds, times.after.seconds)
@@ -270,7 +268,8 @@ def _places(group: Alike) -> str:
 
 
 def _operators(report: Report) -> str:
-    before, after = report.operators_before, report.operators_after
+    before = report.operators_before
+    after = report.operators_after
     names = sorted(
         before.keys() | after.keys(), key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n)
     )

@@ -16,7 +16,8 @@ from fusionc.report_page.rewrites import RewriteNotes
 from fusionc.rewrite.definition import Pass
 
 # what is in the first bytes of every page
-_MARK, _HEAD = b'<meta name="generator" content="fusionc', 300
+_MARK = b'<meta name="generator" content="fusionc'
+_HEAD = 300
 
 
 class ReportPage:
@@ -38,10 +39,8 @@ class ReportPage:
             )
         stream = stream_at(file)
         if file.exists() and stream not in (PIPE, DEVICE) and (stream or not _is_page(file)):
-            what, hint = (
-                "a file is in the way that is not a page of fusionc",
-                "remove it, or give another name",
-            )
+            what = "a file is in the way that is not a page of fusionc"
+            hint = "remove it, or give another name"
             raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
         self.notes = RewriteNotes()

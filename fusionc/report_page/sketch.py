@@ -13,7 +13,9 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import attribute_default, decode_attribute, short_name
 from fusionc.shapes.expressions import Element, atoms, is_invented
 
-OPERATOR, VALUE, CONSTANT = "operator", "value", "constant"
+OPERATOR = "operator"
+VALUE = "value"
+CONSTANT = "constant"
 _MOST_NODES = 28
 _MOST_DETAILS = 3  # lines below an operator
 _LONGEST_DETAIL = 26  # characters

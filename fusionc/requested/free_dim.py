@@ -165,7 +165,8 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
 
     source = ModelFile(file)
     try:
-        model, runner = source.proto(), source.runner()
+        model = source.proto()
+        runner = source.runner()
     except RunError as error:
         return str(error)
     dims = {

@@ -212,8 +212,11 @@ class TwoSizes:
         """The axes of the input of a Reshape that change; none where the dimensions are not
         known.
         """
-        (former, now), (made, _) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
-        given, changed, result = _numbers(former), _numbers(now), _numbers(made)
+        (former, now) = self._shapes_of(node.inputs[0])
+        (made, _) = self._shapes_of(node.outputs[0])
+        given = _numbers(former)
+        changed = _numbers(now)
+        result = _numbers(made)
         if given is None or changed is None or result is None:
             return []
         places = [_places(given, axis, result) for axis in range(len(given))]
@@ -277,10 +280,8 @@ class TwoSizes:
 
     def _took_all(self, node: Node, given: _Array) -> bool:
         """Whether an operator took all of an axis, and takes no longer all of it."""
-        (former, now), (made, makes) = (
-            self._shapes_of(node.inputs[0]),
-            self._shapes_of(node.outputs[0]),
-        )
+        (former, now) = self._shapes_of(node.inputs[0])
+        (made, makes) = self._shapes_of(node.outputs[0])
         if former is None or now is None or made is None or makes is None:
             return False
         if node.is_op("Gather"):

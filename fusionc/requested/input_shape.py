@@ -229,7 +229,8 @@ class _Given:
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))
         elif dim.dim_param in NAMELESS:
-            dim.dim_value, self.is_change = size, True
+            dim.dim_value = size
+            self.is_change = True
         else:
             first, other = self.sizes.setdefault(dim.dim_param, (size, place))
             self.is_change = True

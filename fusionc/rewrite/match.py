@@ -13,7 +13,8 @@ class Refused(Exception):
 
     def __init__(self, reason: str, opset: int = 0) -> None:
         super().__init__(reason)
-        self.reason, self.opset = str(reason), opset
+        self.reason = str(reason)
+        self.opset = opset
 
 
 def refuse(reason: str, *, opset: int = 0) -> NoReturn:

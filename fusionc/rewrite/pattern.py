@@ -244,8 +244,16 @@ class _Operators:
         return formula
 
 
-op, ms = _Operators(""), _Operators(MICROSOFT)
-var, const, rest, maybe, each, among, same, keep = Var, Const, Rest, Maybe, Each, Among, Same, Keep
+op = _Operators("")
+ms = _Operators(MICROSOFT)
+var = Var
+const = Const
+rest = Rest
+maybe = Maybe
+each = Each
+among = Among
+same = Same
+keep = Keep
 
 
 def known(name: str) -> Const:

@@ -91,7 +91,8 @@ def _run_pass(
                 total.seconds += new.seconds
                 # A user asks why a pass did nothing, even where another pass took the place later.
                 if new.refused or total.effected:
-                    total.refused, total.waiting = new.refused, new.waiting
+                    total.refused = new.refused
+                    total.waiting = new.waiting
     return effected
 
 

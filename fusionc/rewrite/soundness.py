@@ -32,7 +32,8 @@ class Replacement:
 
 def check_private(match: Match) -> None:
     """Refuse a match whose interior values somebody else uses."""
-    inside, outputs = set(match.nodes), set(match.outputs)
+    inside = set(match.nodes)
+    outputs = set(match.outputs)
     made = (value for node in match.nodes for value in node.outputs if value is not None)
     for value in (value for value in made if value not in outputs):
         if value.is_output:
@@ -127,7 +128,8 @@ def _check_type(old: Edge, new: Edge, match: Match) -> None:
         refuse("the element type would change")
     # What is known by now: of the value that stands for a shape nothing more can be found out
     # before it is there.
-    before, after = old.known_type.shape, new.known_type.shape
+    before = old.known_type.shape
+    after = new.known_type.shape
     if before is not None and after is not None:
         pairs = list(zip(before, after, strict=False))
         if len(before) != len(after) or any(

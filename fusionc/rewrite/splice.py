@@ -25,7 +25,8 @@ _FUNCTIONS_IR = 8  # the IR version since which models have functions
 
 def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     """Put a replacement in the place of a match."""
-    graph, model = match.graph, match.graph.model
+    graph = match.graph
+    model = match.graph.model
     for function in tape.functions:
         _define(model, function)
     with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
@@ -121,11 +122,13 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
     """Give a node the subgraphs of the one that it stands for, and these the values that there are
     now.
     """
-    node.bodies, old.bodies = old.bodies, ()
+    node.bodies = old.bodies
+    old.bodies = ()
     del node.proto.metadata_props[:]
     node.proto.doc_string = ""
     for body in node.bodies:
-        body.parent, body.owner = node.graph, node
+        body.parent = node.graph
+        body.owner = node
     for body in node.subgraphs(recursive=True):
         for inner in body.nodes:
             for value in dict.fromkeys(inner.inputs):
@@ -142,7 +145,8 @@ def _hand_over(old: Edge, new: Edge) -> None:
     """`new` is a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
         replace_in(graph, "outputs", old, new)
-    new.output_of, old.output_of = old.output_of, []
+    new.output_of = old.output_of
+    old.output_of = []
 
 
 def _drop_value(value: Edge) -> None:

@@ -168,7 +168,8 @@ class Tape:
         return constant
 
     def _require(self, op: str, domain: str, inputs: _Inputs, is_new: bool) -> None:
-        model, version = self.graph.model, self.graph.opset_of(domain)
+        model = self.graph.model
+        version = self.graph.opset_of(domain)
         elem_types = [None if value is None else value.elem_type for value in inputs]
 
         def lack(version: int) -> str:

@@ -92,11 +92,9 @@ class _Drawn(Sample):
 class _Pair:
     def __init__(self, models: RewriteModels, numerics: Numerics, kernels: Path | None) -> None:
         self._kernels = kernels
-        self._models, self._is_exact, self._is_approximate = (
-            models,
-            numerics == "bitwise",
-            numerics == "approximate",
-        )
+        self._models = models
+        self._is_exact = numerics == "bitwise"
+        self._is_approximate = numerics == "approximate"
         self._runners: list[Runner] = []
         self._error = "the types of its inputs are not known"
         self._undecided = set[str]()  # labels of samples on which what is replaced decides nothing

@@ -33,16 +33,15 @@ class RewriteChecker:
         kernels: KernelLibrary | None = None,
         on_mismatch: str = "fail",
     ) -> None:
-        self._left_out, self._kernels, self._is_refusing = (
-            left_out,
-            kernels,
-            on_mismatch == "rollback",
-        )
+        self._left_out = left_out
+        self._kernels = kernels
+        self._is_refusing = on_mismatch == "rollback"
         self.begin()
 
     def begin(self) -> RewriteChecker:
         """Count anew: the conversion is repeated."""
-        self.checked, self.unchecked = 0, Counter[str]()
+        self.checked = 0
+        self.unchecked = Counter[str]()
         return self
 
     def notices(self) -> list[str]:
@@ -83,7 +82,8 @@ class RewriteChecker:
         if not alone.outputs:
             self.checked += 1
             return ""
-        fault, reason = "", alone.reason
+        fault = ""
+        reason = alone.reason
         library = None if self._kernels is None else self._kernels.file
         for models in isolated(alone):
             found = agreement(models, pass_.numerics, pass_.is_for_finite, library)

@@ -58,7 +58,8 @@ def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bo
 
 def _is_fixed(value: Edge) -> bool:
     """Whether a value is computed from constants alone, and by few nodes."""
-    pending, seen = [value], set[Node]()
+    pending = [value]
+    seen = set[Node]()
     while pending:
         current = pending.pop()
         maker = current.producer

@@ -41,7 +41,9 @@ class RewriteOnItsOwn:
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
-        self._match, self._new, self._tape = match, new, tape
+        self._match = match
+        self._new = new
+        self._tape = tape
         self.outputs = [old for old, _ in new.pairs if old.is_used]
         nodes = [*match.nodes, *new.nodes]
         self.reason = ""

@@ -25,7 +25,8 @@ _state = _State()
 @contextmanager
 def custom_operators(libraries: Sequence[str | Path]) -> Iterator[None]:
     """Every session that is made inside has the operators of these libraries."""
-    before, _state.libraries = _state.libraries, tuple(map(os.path.abspath, libraries))
+    before = _state.libraries
+    _state.libraries = tuple(map(os.path.abspath, libraries))
     try:
         yield
     finally:

@@ -47,7 +47,8 @@ def _divides_safely(node: Node) -> bool:
     """Whether no integer division here ends the process: by zero, or of the lowest number by −1."""
     if node.op not in ("Div", "Mod") or node.inputs[1] is None:
         return True
-    dtype, divisor = node.inputs[1].dtype, node.inputs[1].constant()
+    dtype = node.inputs[1].dtype
+    divisor = node.inputs[1].constant()
     if dtype is not None and dtype.kind not in "iu":
         return True
     return (

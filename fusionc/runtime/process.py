@@ -65,7 +65,8 @@ def step_limit(seconds: float | None) -> Iterator[None]:
     """Limit every step inside: making a session, or running a model once. None is the default, 0 no
     limit.
     """
-    before, _state.seconds = _state.seconds, STEP_SECONDS if seconds is None else seconds
+    before = _state.seconds
+    _state.seconds = STEP_SECONDS if seconds is None else seconds
     try:
         yield
     finally:
@@ -77,11 +78,13 @@ def lent(process: Process) -> Iterator[None]:
     """Let this thread ask the process of another one, in turn with that; if it ends, every request
     is a RunError.
     """
-    _state.process, _state.is_lent = process, True
+    _state.process = process
+    _state.is_lent = True
     try:
         yield
     finally:
-        _state.process, _state.is_lent = None, False
+        _state.process = None
+        _state.is_lent = False
 
 
 def longest_step() -> float | None:
@@ -157,7 +160,8 @@ class Process:
             failed.pop_all()
         assert self._child.stdin is not None and self._child.stdout is not None
         self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
-        self._out, self._in = self._child.stdin.fileno(), self._child.stdout.fileno()
+        self._out = self._child.stdin.fileno()
+        self._in = self._child.stdout.fileno()
         # a process that does not read must not hold up its caller
         os.set_blocking(self._out, False)
         wire.widen(self._out, self._in)

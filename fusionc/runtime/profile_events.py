@@ -48,7 +48,8 @@ def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]
     open_events: list[tuple[int, int]] = []  # number and end of each that holds the next one
     own = [_duration(event) for event in events]
     for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -own[at])):
-        start, duration = _start(events[number]), _duration(events[number])
+        start = _start(events[number])
+        duration = _duration(events[number])
         while open_events and open_events[-1][1] < start + duration:
             open_events.pop()
         if open_events:

@@ -58,7 +58,8 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
 
     @wraps(function)
     def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
-        before, _state.opened = _state.opened, []
+        before = _state.opened
+        _state.opened = []
         try:
             return function(*args, **kwargs)
         finally:
@@ -122,7 +123,8 @@ class Runner:
         level: str = "disabled",
         entries: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self._number, self._is_fresh = next(_numbers), fresh
+        self._number = next(_numbers)
+        self._is_fresh = fresh
         self._source = (
             source if isinstance(source, bytes) else os.path.abspath(source),
             None if folder is None else os.path.abspath(folder),

@@ -61,7 +61,8 @@ def settings_of(content: Mapping[str, Any]) -> SessionSettings:
     """The settings that plain data holds; a switch that it does not name is as onnxruntime has it.
     Raises ValueError where it holds something else.
     """
-    threads, names = content.get("threads"), content.get("disabled_optimizers")
+    threads = content.get("threads")
+    names = content.get("disabled_optimizers")
     switches = [content.get(name, True) for name in _SWITCHES]
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
         raise ValueError(f"threads is {threads!r}")

@@ -235,7 +235,8 @@ class Sessions:
         limit_growth()
         options = deployed_options(libraries, SessionSettings(threads=1).as_json(), False)
         session = ort.InferenceSession(model, options, providers=_PROVIDERS)
-        shortest, began = inf, perf_counter()
+        shortest = inf
+        began = perf_counter()
         while perf_counter() - began < seconds or shortest == inf:
             start = perf_counter()
             session.run(None, dict(feeds))

@@ -16,7 +16,11 @@ import threading
 from typing import Any
 
 READY = "ready"
-DONE, FAILED, HUNGRY, BROKEN = "done", "failed", "hungry", "broken"  # what an answer starts with
+# what an answer starts with
+DONE = "done"
+FAILED = "failed"
+HUNGRY = "hungry"
+BROKEN = "broken"
 _HUNGER = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
 
 
@@ -58,7 +62,8 @@ def _end_with_the_caller(requests: int) -> None:
 
 def _start() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
-    requests, answers = os.dup(0), os.dup(1)
+    requests = os.dup(0)
+    answers = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)

@@ -62,10 +62,8 @@ def elements_made(node: Node, elem_type: int) -> list[Element] | None:
     model runs.
     """
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
-    made, limit = (
-        None if rule is None else rule(node),
-        1 << (31 if elem_type == TensorProto.INT32 else 63),
-    )
+    made = None if rule is None else rule(node)
+    limit = 1 << (31 if elem_type == TensorProto.INT32 else 63)
     return None if any(isinstance(e, int) and not -limit <= e < limit for e in made or ()) else made
 
 
@@ -121,7 +119,8 @@ def _each(
 
 
 def _gathered(node: Node) -> list[Element] | None:
-    inner, at = elements(node.inputs[0]), node.inputs[1]
+    inner = elements(node.inputs[0])
+    at = node.inputs[1]
     index = None if at is None else at.constant()
     if (
         inner is None
@@ -201,7 +200,8 @@ def _reshape(node: Node) -> Dims | None:
     others = [e for e in wanted if e is not None and is_dimension(e)]
     rest = None
     if own is not None and len(others) == len(wanted) - 1:
-        total, known = _combined(multiplied, [1, *own]), _combined(multiplied, [1, *others])
+        total = _combined(multiplied, [1, *own])
+        known = _combined(multiplied, [1, *others])
         rest = None if total is None or known is None or known == 0 else divided(total, known)
     return [rest if e == -1 else e if e in others else None for e in wanted]
 
@@ -222,7 +222,8 @@ def _parts(value: Edge | None) -> Dims | None:
 
 def _slice(node: Node) -> Dims | None:
     # below opset 10, all None
-    dims, given = _dims(node.inputs[0]), [*node.inputs[1:], *[None] * 4][:4]
+    dims = _dims(node.inputs[0])
+    given = [*node.inputs[1:], *[None] * 4][:4]
     starts, ends, axes, steps = map(elements, given)
     axes = list(range(len(starts or []))) if given[2] is None else axes
     if dims is None or starts is None or ends is None or axes is None:
@@ -248,7 +249,8 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
 
 def _concat(node: Node) -> Dims | None:
     shapes = [dims for dims in map(_dims, node.inputs) if dims is not None]
-    ranks, axis = {len(dims) for dims in shapes}, node.attr("axis", 1)
+    ranks = {len(dims) for dims in shapes}
+    axis = node.attr("axis", 1)
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
     made = [
@@ -302,7 +304,8 @@ def _attention(node: Node) -> Dims | None:
     """The shape of the query, unless key and value are packed beside it, with heads as large as
     those of the value.
     """
-    dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
+    dims = _dims(node.inputs[0])
+    value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None
     if dims is None or len(dims) != 3 or value is None or len(value) not in (3, 4):
         return None
     own = dims[2] if node.op == "GroupQueryAttention" else value[2]

@@ -74,8 +74,10 @@ class TypeInference:
 
     def _refresh_for(self, value: Edge) -> None:
         if self._stale and self._may_refresh and not value.graph.in_function:
-            self._is_inferred, self._may_refresh = True, False
-            stale, self._stale = self._stale, set()
+            self._is_inferred = True
+            self._may_refresh = False
+            stale = self._stale
+            self._stale = set()
             self._refresh(self._model.main, stale)
 
     def begin_pass(self) -> None:
@@ -179,7 +181,8 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
         # always keep the axis.
         if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
-        shape, known = trusted(node, type_.shape), output.known_type.shape
+        shape = trusted(node, type_.shape)
+        known = output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
         dims = _most_certain(
             [dims for dims in (shape, made, known) if dims is not None], node.graph.model.types

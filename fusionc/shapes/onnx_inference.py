@@ -32,10 +32,8 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     these inputs; but a node that is not new may have inputs of types that only onnxruntime has the
     operator for. What was asked once is remembered: layers are alike.
     """
-    graph, given = (
-        node.graph,
-        {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None},
-    )
+    graph = node.graph
+    given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
     is_alone = not node.bodies and node.function is None
     attributes = (
@@ -43,10 +41,8 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
         if is_alone
         else ()
     )
-    inputs, omitted = (
-        [None if v is None else v.known_type for v in node.inputs],
-        [v is None for v in node.outputs],
-    )
+    inputs = [None if v is None else v.known_type for v in node.inputs]
+    omitted = [v is None for v in node.outputs]
     contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
     question = (
         node.operator,
@@ -89,10 +85,8 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
 
 def _alone(node: Node) -> NodeProto:
     op, domain = LIKE_STANDARD.get((node.op, node.domain), (node.op, node.domain))
-    proto, is_like = (
-        NodeProto(op_type=op, domain=domain, overload=node.proto.overload),
-        op != node.op,
-    )
+    proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
+    is_like = op != node.op
     # the fourth of FusedConv has the shape of what it makes
     inputs = node.inputs[:3] if is_like else node.inputs
     proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(inputs))

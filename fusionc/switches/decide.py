@@ -164,7 +164,8 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
     """What is written, in terms of passes. `must` are those that a switch file cannot switch
     off.
     """
-    wishes, misplaced = _Wishes(), []
+    wishes = _Wishes()
+    misplaced = []
     for entry in source.entries:
         found = names.find(entry.key)
         if entry.key == ALL:

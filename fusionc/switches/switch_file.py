@@ -86,10 +86,14 @@ class WrittenSwitches:
         """
         if not self.mistakes:
             return
-        source, where, code = "the switch file", f"--fusion_switch_file {self.path}", "E21002"
+        source = "the switch file"
+        where = f"--fusion_switch_file {self.path}"
+        code = "E21002"
         hint = 'correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a complete file'
         if self.path is None:
-            source, where, code = OPTION, OPTION, "E10001"
+            source = OPTION
+            where = OPTION
+            code = "E10001"
             hint = 'write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names'
         lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]
         what, details = (
@@ -248,7 +252,8 @@ def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
     first_at: dict[str, int] = {}
     for part in re.finditer(each, source.text):
         key, colon, value = (piece.strip() for piece in part.group().partition(":"))
-        on, at = switch_value(value), part.start()
+        on = switch_value(value)
+        at = part.start()
         if not key or not colon:
             if written := part.group().strip():
                 source.mistakes.append(

@@ -144,7 +144,8 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
         and attributes == before
     ):
         return original
-    node.name, node.doc_string = original.name, original.doc_string
+    node.name = original.name
+    node.doc_string = original.doc_string
     node.metadata_props.extend(p for p in original.metadata_props if p not in node.metadata_props)
     return node
 

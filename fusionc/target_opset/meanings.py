@@ -43,7 +43,10 @@ class Meanings:
     def __init__(
         self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int
     ) -> None:
-        self._graph, self._types, self._old, self._new = graph, types, old, new
+        self._graph = graph
+        self._types = types
+        self._old = old
+        self._new = new
         # attributes to come, by a node's first output
         self._implied: dict[str, dict[str, int | float | str]] = {}
         self._may_be_empty = set[str]()  # made by operators whose replacement ends in a Reshape
@@ -53,7 +56,8 @@ class Meanings:
 
         `used` are the names of the values that somebody uses, `fresh` gives new ones.
         """
-        nodes, needed = list(self._graph.node), set(used)
+        nodes = list(self._graph.node)
+        needed = set(used)
         del self._graph.node[:]
         for node in nodes:
             self._require_meaning(node, needed)
@@ -252,7 +256,8 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
     what it is.
     """
     axis = _attribute(hardmax, "axis", 1)
-    (x,), (y,) = hardmax.input, hardmax.output
+    (x,) = hardmax.input
+    (y,) = hardmax.output
     shape, rows, one = (fresh(f"{y}_{what}") for what in ("shape", "rows", "hardmax"))
     return [
         onnx.helper.make_node("Shape", [x], [shape]),

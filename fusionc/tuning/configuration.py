@@ -15,7 +15,8 @@ from fusionc.options import Options
 from fusionc.runtime.session_settings import SessionSettings
 
 Kind = Literal["passes", "areas", "optimizers", "settings"]
-_LEVEL, _AREAS = "--opt_level=", "--disable_areas="
+_LEVEL = "--opt_level="
+_AREAS = "--disable_areas="
 
 
 @dataclass(frozen=True)

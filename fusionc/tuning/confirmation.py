@@ -17,7 +17,8 @@ Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
 MOST_ROUNDS = 20  # as long as there is time
 # where there is none, on an idle machine and on a busy one
-_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE = 6, 14
+_LEAST_ROUNDS = 6
+_LEAST_ROUNDS_OF_NOISE = 14
 _VAGUE = 1.1  # of the upper bound to the lower one
 
 
@@ -74,7 +75,8 @@ def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float)
     def compared(one: Form, other: Form) -> RatioInterval:
         return interval_of(observed(one, other), each)
 
-    default, is_tuned = compared("default", "original"), "tuned" in rounds[0]
+    default = compared("default", "original")
+    is_tuned = "tuned" in rounds[0]
     against_original = compared("tuned", "original") if is_tuned else default
     against_default = compared("tuned", "default") if is_tuned else None
     delivered: Form = "default" if default.is_faster else "original"

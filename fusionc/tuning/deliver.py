@@ -80,9 +80,12 @@ def written(
     """The switch file, the session file where there are settings other than onnxruntime's, and the
     plot.
     """
-    output, registry = options.destination, load_passes(options.custom_passes)
+    output = options.destination
+    registry = load_passes(options.custom_passes)
     by_name = {p.name: p for p in registry}
-    switches, plot, session = beside(output, "switches.json"), beside(output, "tune.svg"), None
+    switches = beside(output, "switches.json")
+    plot = beside(output, "tune.svg")
+    session = None
     if delivered.is_original:
         text = preset("all_off", registry)
     else:

@@ -38,7 +38,9 @@ from fusionc.tuning.tuning_journal import TuningJournal
 # by form: the median run of each slice, each in a list of its own
 Slices = dict[str, list[list[float]]]
 # how many runs of a model a round should have, and its seconds at least and most
-_RUNS, _LEAST, _MOST = 10, 0.3, 2.0
+_RUNS = 10
+_LEAST = 0.3
+_MOST = 2.0
 _CHOOSING = 0.5  # of that time, of rounds that choose what is tested
 _AT_A_TIME = 4
 _MOST_BYTES = 2 << 30  # of results that are kept to be measured again

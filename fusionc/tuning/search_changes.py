@@ -87,7 +87,8 @@ def _choose(
                 elif found == "same":
                     worth.state = "same"
                 else:
-                    worth.state, worth.why = "fails", found
+                    worth.state = "fails"
+                    worth.why = found
             for number in range(CHOOSING_ROUNDS if batch else 0):
                 if batch and (not number or laboratory.has_time(stage)):
                     _round(stage, batch, base, worths, laboratory, number)
@@ -101,7 +102,8 @@ def _test(
     over.
     """
     worths = {worth.change.name: worth for worth in chosen}
-    left, number = list(chosen), 0
+    left = list(chosen)
+    number = 0
     while left and number < LOOKS[-1] and laboratory.has_time("test"):
         for settings in (False, True):
             same_kind = [
@@ -136,9 +138,11 @@ def _round(
         stage, base, {change.name: change.applied(base) for change in batch}, number
     )
     for change in batch:
-        worth, logarithm = worths[change.name], found[change.name]
+        worth = worths[change.name]
+        logarithm = found[change.name]
         if isinstance(logarithm, str):
-            worth.state, worth.why = "fails", logarithm
+            worth.state = "fails"
+            worth.why = logarithm
         elif worth.state != "fails":
             (worth.tested if stage == "test" else worth.chosen).append(logarithm)
             worth.state = "undecided"

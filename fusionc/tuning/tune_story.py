@@ -76,7 +76,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")
     _require_flags_to_change(options)
     start()
-    output, notices = options.destination, list[str]()
+    output = options.destination
+    notices = list[str]()
     with running(replace(options, log="null")) as plog:
         job = job_of(options, plog)  # which says what is wrong with options
         require_place(output)
@@ -135,12 +136,11 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
 def _require_flags_to_change(options: Options) -> None:
     """Raise UsageError where flags of areas are read from where a tuning cannot add any."""
     if os.environ.get(VARIABLE) is not None:
-        what, hint = (
-            f"the environment variable {VARIABLE} is set",
-            "give its flags with --graph_kernel_flags",
-        )
+        what = f"the environment variable {VARIABLE} is set"
+        hint = "give its flags with --graph_kernel_flags"
     elif "--path=" in (options.graph_kernel_flags or ""):
-        what, hint = "--graph_kernel_flags names a file", "give what it says as flags"
+        what = "--graph_kernel_flags names a file"
+        hint = "give what it says as flags"
     else:
         return
     what = f"{what}: a tuning could not switch single areas off"
@@ -154,7 +154,8 @@ def _default(options: Options) -> Configuration:
 
 def _sample(job: Job) -> tuple[str, dict[str, Any]]:
     """What the model, with what was asked to change of it, is measured on, and what to call it."""
-    options, changed = job.options, job.original()
+    options = job.options
+    changed = job.original()
     with job.reference(changed) as reference:
         try:
             sample = first_sample(reference, job.shapes, options.inputs)
@@ -182,7 +183,9 @@ def _searched(
     options: Options, laboratory: MeasuringLaboratory, confidence: float
 ) -> tuple[dict[str, Worth], Configuration]:
     """The worth of every change, and the defaults with those that pay."""
-    base, worths, shares = _default(options), dict[str, Worth](), laboratory.shares
+    base = _default(options)
+    worths = dict[str, Worth]()
+    shares = laboratory.shares
     if (
         options.enable_graph_kernel is None
         and not base.kernels
@@ -209,7 +212,8 @@ def _for_the_last_run(
     confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
     """The changes to be confirmed, and the defaults with these. Those that change answers fail."""
-    default, changes = _default(job.options), that_pay(worths.values())
+    default = _default(job.options)
+    changes = that_pay(worths.values())
     while True:
         if tuned == default:  # the last run decides by itself, whatever it is asked
             changes = most_promising(worths.values(), confidence)
@@ -218,7 +222,8 @@ def _for_the_last_run(
         if not wrong:
             return changes, tuned
         for change, why in wrong:
-            worths[change.name].state, worths[change.name].why = "fails", why
+            worths[change.name].state = "fails"
+            worths[change.name].why = why
         changes = [change for change in changes if worths[change.name].state != "fails"]
         tuned = _with_optimizers_off(tuned, changes)
 

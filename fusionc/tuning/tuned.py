@@ -58,7 +58,8 @@ class Tuned:
 
     def as_json(self) -> dict[str, Any]:
         """What was found as plain data: ratios, seconds, names."""
-        last, compared = self.confirmation, {"default / original": self.confirmation.default}
+        last = self.confirmation
+        compared = {"default / original": self.confirmation.default}
         if last.against_default is not None:
             compared |= {
                 "tuned / original": last.against_original,

@@ -34,7 +34,9 @@ class TuningJournal:
     """
 
     def __init__(self, path: Path, identity: str, clock: Callable[[], float] = monotonic) -> None:
-        self._path, self._identity, self._clock = path, identity, clock
+        self._path = path
+        self._identity = identity
+        self._clock = clock
         self._known = _read(path).pop(identity, {})
         self.is_continued = bool(self._known)
         self.spent = 0.0

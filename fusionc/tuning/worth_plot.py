@@ -13,7 +13,12 @@ from fusionc.report_page.html_text import html_text
 from fusionc.tuning.confirmation import Confirmation
 from fusionc.tuning.decisions import Worth
 
-_WIDTH, _LABELS, _RIGHT, _ROW, _TOP = 900, 380, 30, 20, 64  # pixels
+# pixels
+_WIDTH = 900
+_LABELS = 380
+_RIGHT = 30
+_ROW = 20
+_TOP = 64
 _MOST_ROWS = 60
 # of a ratio from 1, beyond which a line leaves the picture, which a mark at its end says
 _WIDEST = 1.0
@@ -78,7 +83,8 @@ def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
     ]
     for step in range(-2, 3):
         ratio = 1 + step * reach / 2
-        x, colour = place(ratio), "#1f2328" if not step else "#d0d7de"
+        x = place(ratio)
+        colour = "#1f2328" if not step else "#d0d7de"
         parts.append(
             f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{height - 12}" stroke="{colour}"/>'
         )
@@ -86,7 +92,8 @@ def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
             f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>'
         )
     for number, row in enumerate(rows):
-        y, one = _TOP + _ROW * number + 8, row.interval
+        y = _TOP + _ROW * number + 8
+        one = row.interval
         parts.append(
             f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{html_text(_short(row.label))}</text>'
         )

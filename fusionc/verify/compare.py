@@ -54,7 +54,8 @@ _SMALLEST_NORMAL = {
 }
 SLICE = 16  # elements of a slice from which on it is judged by itself
 # of what is accepted of an output, and last places of its largest value, that each slice has
-_PART, _PLACES = 50, 16
+_PART = 50
+_PLACES = 16
 _LIKE = 8  # times as large as the next smaller column one is of another kind
 _FEW = 4  # elements of columns of one kind
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
@@ -174,15 +175,18 @@ def largest_difference(reference: Any, other: Any) -> float:
     finite are left out.
     """
     if isinstance(reference, Mapping):
-        reference, other = list(reference.values()), list(other.values())
+        reference = list(reference.values())
+        other = list(other.values())
     if isinstance(reference, Sequence) and not isinstance(reference, str):
         return max(
             (largest_difference(a, b) for a, b in zip(reference, other, strict=False)), default=0.0
         )
-    a, b = np.asarray(reference), np.asarray(other)
+    a = np.asarray(reference)
+    b = np.asarray(other)
     if _PARTS_OF_COMPLEX.get(a.dtype.name, a.dtype.name) not in TOLERANCES or a.shape != b.shape:
         return 0.0
-    x, y = as_float64(a), as_float64(b)
+    x = as_float64(a)
+    y = as_float64(b)
     finite = np.isfinite(x) & np.isfinite(y)
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
@@ -196,7 +200,8 @@ def unequal(
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
         return np.asarray(reference != candidate)
-    a, b = as_float64(candidate), as_float64(reference)
+    a = as_float64(candidate)
+    b = as_float64(reference)
     tolerance = tolerance_of(yardstick.kind(name), yardstick.numerics)
     error, slack = _error_and_slack(a, b, tolerance)
     excess = error - slack
@@ -305,7 +310,8 @@ def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
 def _compare_floats(
     reference: NDArray[Any], candidate: NDArray[Any], name: str, yardstick: Yardstick
 ) -> Mismatch | None:
-    a, b = as_float64(candidate), as_float64(reference)
+    a = as_float64(candidate)
+    b = as_float64(reference)
     for what, is_such in _NOT_FINITE:
         moved = is_such(a) != is_such(b)
         if moved.any():
@@ -370,7 +376,8 @@ def _limit(
         )
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
         return np.broadcast_to(usual, b.shape)
-    limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)
+    limit = np.broadcast_to(usual, b.shape)
+    magnitudes = _usable_magnitudes(b, name)
     for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))

@@ -23,7 +23,9 @@ from fusionc.verify.seeding import seeded_runner
 
 _SMALL_MODEL = 32 << 20  # bytes
 _DRAWS = 8
-_OTHER_WEIGHTS, _OTHER_DRAWS = 3, 4  # ways to move the weights besides, and draws with each
+# ways to move the weights besides, and draws with each
+_OTHER_WEIGHTS = 3
+_OTHER_DRAWS = 4
 _FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
 
 
@@ -37,7 +39,8 @@ class Conditioning:
     """
 
     def __init__(self, path: Path, reference: Runner) -> None:
-        self._path, self._reference = path, reference
+        self._path = path
+        self._reference = reference
         # by the way in which weights are moved; None where they are not
         self._moved: dict[int, Runner | None] = {}
         self._is_small = False  # so that all ways may have a session at once
@@ -139,7 +142,8 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        moved, goal = values, np.where(np.isnan(direction), values, direction)
+        moved = values
+        goal = np.where(np.isnan(direction), values, direction)
         for _ in range(places):
             moved = np.nextafter(moved, goal)
         exact = np.rint(values * 16) == values * 16

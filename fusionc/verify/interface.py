@@ -122,14 +122,20 @@ def _declared(model: onnx.ModelProto, *, required: bool) -> dict[str, str]:
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:
-    kind, optional, key_type = value.type, False, 0
+    kind = value.type
+    optional = False
+    key_type = 0
     if kind.HasField("optional_type"):
-        kind, optional = kind.optional_type.elem_type, True
+        kind = kind.optional_type.elem_type
+        optional = True
     wrapped: Literal["tensor", "sequence", "map"] = "tensor"
     if kind.HasField("sequence_type"):
-        kind, wrapped = kind.sequence_type.elem_type, "sequence"
+        kind = kind.sequence_type.elem_type
+        wrapped = "sequence"
     elif kind.HasField("map_type"):
-        kind, wrapped, key_type = kind.map_type.value_type, "map", kind.map_type.key_type
+        wrapped = "map"
+        key_type = kind.map_type.key_type
+        kind = kind.map_type.value_type
     tensor = kind.sparse_tensor_type if kind.HasField("sparse_tensor_type") else kind.tensor_type
     return Port(
         value.name, wrapped, tensor.elem_type, _dims(tensor, value.name), optional, key_type

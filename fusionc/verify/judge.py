@@ -83,7 +83,8 @@ class Judge:
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._inner_rounding = InnerRounding(reference)
-        self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
+        self._order = OrderDependence(reference)
+        self._optimizers = OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self._again = SecondRun(reference, runner)
         self.unsteady = Unsteady()
@@ -114,7 +115,9 @@ class Judge:
         other._widened = Excuses()
         other._steps = Excuses(STEPS_ONE_IN, one_each=True)
         other.runs = other.left_out = other._inside = 0
-        other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
+        other.moves = 0.0
+        other.is_undecided = True
+        other.never_finite = set(self.names)
         return other
 
     def include(self, other: Judge) -> None:
@@ -433,7 +436,8 @@ class Judge:
         these.
         """
         noises = list(map(Noise, sample.outputs))
-        left, reaches = self._unsettled(sample, found, reaches), list(reaches)
+        left = self._unsettled(sample, found, reaches)
+        reaches = list(reaches)
 
         def is_amplified() -> bool:
             named = zip(self.names, noises, strict=True)

@@ -26,7 +26,9 @@ from fusionc.verify.model_file import ModelFile
 from fusionc.verify.model_part import SeenModel
 from fusionc.verify.noise import ABOUT, is_within
 
-_FIRST, _MOST = 4, 512  # values that are looked at in one go
+# values that are looked at in one go
+_FIRST = 4
+_MOST = 512
 _DRAWS = 4
 _Samples = Callable[[], Iterator[tuple[str, Feeds]]]
 _BYTES = 64 << 20  # of the values of one sample
@@ -167,7 +169,10 @@ class _Search:
 
     def run(self) -> Located:
         names = [name for name in self.ours.makers if name in self.theirs.makers]
-        left, at_once, compared, skipped = iter(names), _FIRST, 0, list[str]()
+        left = iter(names)
+        at_once = _FIRST
+        compared = 0
+        skipped = list[str]()
         while part := list(islice(left, at_once)):
             while part:
                 self.progress(
@@ -180,15 +185,14 @@ class _Search:
                         skipped += part
                         break
                     at_once = len(part) // 2
-                    left, part = iter([*part[at_once:], *left]), part[:at_once]
+                    left = iter([*part[at_once:], *left])
+                    part = part[:at_once]
                     continue
                 if found is not None:
                     number, sample, mismatch = found
                     name = part[number]
-                    reason, excused = (
-                        f"{mismatch.reason}{self._other_constants(name)}",
-                        self.excused,
-                    )
+                    reason = f"{mismatch.reason}{self._other_constants(name)}"
+                    excused = self.excused
                     return Located(
                         len(names), compared + number, name, sample, reason,
                         _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped), excused,
@@ -201,7 +205,8 @@ class _Search:
 
     def _other_constants(self, name: str) -> str:
         """Which constants of the same name that make a value are others."""
-        ours, theirs = self.ours.constants_of(name), self.theirs.constants_of(name)
+        ours = self.ours.constants_of(name)
+        theirs = self.theirs.constants_of(name)
         others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
         return f"; of another constant {', '.join(others)}" if others else ""
 

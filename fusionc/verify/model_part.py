@@ -78,7 +78,8 @@ class SeenModel:
         }
 
     def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
-        wanted, found = set(names), list[onnx.NodeProto]()
+        wanted = set(names)
+        found = list[onnx.NodeProto]()
         for node in reversed(self._model.graph.node):
             if not wanted.isdisjoint(node.output):
                 found.append(node)

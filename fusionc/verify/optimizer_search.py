@@ -22,7 +22,9 @@ def optimizers_at_fault(
     while not is_right(guilty):
         if len(guilty) == _MOST or (len(guilty) == len(known) and not is_right(OPTIMIZERS)):
             return ()
-        wrong, right = 0, len(OPTIMIZERS)  # with that many of the first ones off
+        # with that many of the first ones off
+        wrong = 0
+        right = len(OPTIMIZERS)
         while right - wrong > 1:
             middle = (wrong + right) // 2
             if is_right([*guilty, *OPTIMIZERS[:middle]]):

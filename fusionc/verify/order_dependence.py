@@ -142,10 +142,8 @@ class OrderDependence:
         """What another order makes of each reduction and product of the main graph, and what
         another processor of each Cast, given what they read here.
         """
-        nodes, products = (
-            [node for node in model.graph.node if _is_reduction(node)],
-            _products(model.graph),
-        )
+        nodes = [node for node in model.graph.node if _is_reduction(node)]
+        products = _products(model.graph)
         casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
         reads = (name for node in (*nodes, *casts) for name in (*node.input, *node.output) if name)
         wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
@@ -179,9 +177,11 @@ class OrderDependence:
                 if spread.any():
                     yield _Change(name, values[name], spread)
         for node in casts:
-            x, result = values[node.input[0]], values[node.output[0]]
+            x = values[node.input[0]]
+            result = values[node.output[0]]
             if x.dtype in _FLOATS:
-                wide, limits = x.astype(np.float64), np.iinfo(result.dtype)
+                wide = x.astype(np.float64)
+                limits = np.iinfo(result.dtype)
                 beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
                 if beyond.any():
                     yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
@@ -239,7 +239,8 @@ def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, A
     # how many elements there are may be decided by what moves, too
     if is_alike and np.isinf(reach).all():
         return reference, reference
-    ours, theirs = np.array(reference), np.array(candidate)
+    ours = np.array(reference)
+    theirs = np.array(candidate)
     if ours.shape == theirs.shape and ours.dtype == theirs.dtype:
         same = np.isinf(reach)
         if ours.dtype.kind == "f":

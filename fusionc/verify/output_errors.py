@@ -48,14 +48,19 @@ class ErrorTable:
         """Another sample: what the reference and what the candidate gives."""
         for name, one, other in zip(names, ours, theirs, strict=True):
             row = self._rows.get(name) or OutputErrors(name, self._level, 0, 0.0, 0.0, 1.0, "")
-            max_abs, max_rel, cosine, place = row.max_abs, row.max_rel, row.cosine, row.worst
+            max_abs = row.max_abs
+            max_rel = row.max_rel
+            cosine = row.cosine
+            place = row.worst
             for index, a, b in _pairs(one, other):
                 found = _errors(a, b)
                 if found is None:
                     continue
                 if found[0] > max_abs:
-                    max_abs, place = found[0], f"{label}: {index}{list(found[3])}"
-                max_rel, cosine = max(max_rel, found[1]), min(cosine, found[2])
+                    max_abs = found[0]
+                    place = f"{label}: {index}{list(found[3])}"
+                max_rel = max(max_rel, found[1])
+                cosine = min(cosine, found[2])
             self._rows[name] = OutputErrors(
                 name, self._level, row.samples + 1, max_abs, max_rel, cosine, place
             )
@@ -70,12 +75,14 @@ def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[
     differ.
     """
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        ours, theirs = list(ours.values()), list(theirs.values())
+        ours = list(ours.values())
+        theirs = list(theirs.values())
     if isinstance(ours, list) and isinstance(theirs, list):
         for number, pair in enumerate(zip(ours, theirs, strict=False)):
             yield from ((f"element {number} {index}", a, b) for index, a, b in _pairs(*pair))
     elif ours is not None and theirs is not None:
-        a, b = np.asarray(ours), np.asarray(theirs)
+        a = np.asarray(ours)
+        b = np.asarray(theirs)
         if a.shape == b.shape and a.dtype == b.dtype and a.size:
             yield "", a, b
 
@@ -87,11 +94,14 @@ def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tupl
     if b.dtype.kind != "O" and same_bits(b, a):
         return None
     if b.dtype.kind in "OUS":
-        x, y = np.zeros(b.shape), np.asarray(a != b, np.float64)
+        x = np.zeros(b.shape)
+        y = np.asarray(a != b, np.float64)
     else:
-        x, y = as_float64(b), as_float64(a)
+        x = as_float64(b)
+        y = as_float64(a)
     finite = np.isfinite(x) & np.isfinite(y)
-    x, y = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
+    x = np.where(finite, x, 0.0)
+    y = np.where(finite, y, 0.0)
     error = np.abs(y - x)
     worst = int(error.argmax())
     if not error.flat[worst]:
@@ -101,7 +111,9 @@ def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tupl
     with np.errstate(all="ignore"):
         relative = float((error / np.abs(x)).max(initial=0.0, where=counted))
         scale = max(largest, float(np.abs(y).max())) or 1.0
-        one, other = x / scale, y / scale  # squares of large numbers overflow
+        # squares of large numbers overflow
+        one = x / scale
+        other = y / scale
         cosine = float((one * other).sum() / np.sqrt((one * one).sum() * (other * other).sum()))
     place = tuple(int(i) for i in np.unravel_index(worst, error.shape))
     return float(error.flat[worst]), relative, cosine if np.isfinite(cosine) else 0.0, place

@@ -112,7 +112,8 @@ class _Rows:
         moved = np.transpose(x, [*kept, *axes]).astype(info.dtype)
         self.count = math.prod(x.shape[axis] for axis in axes)
         self.elements = moved.reshape(*(x.shape[axis] for axis in kept), self.count)
-        self.largest, self.exponents = float(info.max), (int(info.minexp), int(info.maxexp))
+        self.largest = float(info.max)
+        self.exponents = (int(info.minexp), int(info.maxexp))
         self.digits = int(info.nmant) + 1
         self.rounding = float(info.eps) / 2
         # two have one order
@@ -132,14 +133,18 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
     up, down = (np.maximum(sign * wide / unit, 0).sum(-1) for sign in (1, -1))
     unit = unit[..., 0]
-    most, slack = rows.largest / unit, rows.slack
-    may_rise, may_fall = up >= most * (1 - slack), down >= most * (1 - slack)
-    must_rise, must_fall = up - down >= most * (1 + slack), down - up >= most * (1 + slack)
+    most = rows.largest / unit
+    slack = rows.slack
+    may_rise = up >= most * (1 - slack)
+    may_fall = down >= most * (1 - slack)
+    must_rise = up - down >= most * (1 + slack)
+    must_fall = down - up >= most * (1 + slack)
     plus, minus, nan = ((test(terms)).any(-1) for test in (np.isposinf, np.isneginf, np.isnan))
     same = np.where(plus, ~may_fall, np.where(minus, ~may_rise, ~may_rise & ~may_fall))
     same |= ~plus & ~minus & ((must_rise & ~may_fall) | (must_fall & ~may_rise))
     same |= nan | (plus & minus)
-    total, error = (up - down) * unit, rows.noise * (up + down) * unit
+    total = (up - down) * unit
+    error = rows.noise * (up + down) * unit
     # what is summed exactly, such as a mask, may be a count that sizes come of
     if finish is _total:
         error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
@@ -173,8 +178,10 @@ def _product(rows: _Rows) -> Floats:
     x = rows.elements.astype(np.float64)
     powers = _powers(x)
     lowest, highest = _on_the_way(powers)
-    total, (least, most) = powers.sum(-1), rows.exponents
-    overflows, underflows = highest >= most - _MARGIN, lowest <= least + _MARGIN
+    total = powers.sum(-1)
+    (least, most) = rows.exponents
+    overflows = highest >= most - _MARGIN
+    underflows = lowest <= least + _MARGIN
     has = [rows.has(test) for test in (np.isnan, np.isinf, lambda e: e == 0)]
     same = _is_decided(has, (underflows, overflows), total, (least - rows.digits, most), _MARGIN)
     is_number = ~np.logical_or.reduce(has)
@@ -194,7 +201,9 @@ def _is_decided(
     among its factors, whether some order underflows and some overflows, its exponent, and those of
     the smallest and the largest number.
     """
-    (nan, inf, zero), (underflows, overflows), (least, most) = has, ways, exponents
+    (nan, inf, zero) = has
+    (underflows, overflows) = ways
+    (least, most) = exponents
     same = np.where(zero, ~overflows, np.where(inf, ~underflows, ~overflows & ~underflows))
     is_nothing = total <= least - margin
     same |= ~zero & ~inf & ((~underflows & (total >= most + margin)) | (~overflows & is_nothing))
@@ -205,7 +214,8 @@ def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
     """The least and the largest sum of exponents that an order of processors comes by: in 1 to 64
     parts, each of neighbours or of every so many elements, and then the parts.
     """
-    lowest, highest = np.zeros(powers.shape[:-1]), np.zeros(powers.shape[:-1])
+    lowest = np.zeros(powers.shape[:-1])
+    highest = np.zeros(powers.shape[:-1])
     for parts in _PARTS:
         missing = -powers.shape[-1] % parts
         padded = np.concatenate([powers, np.zeros((*powers.shape[:-1], missing))], -1)
@@ -302,10 +312,8 @@ def _layer_normalized(
     if not rows.elements.size:
         return [np.zeros(output.shape) for output in outputs]
     wide = rows.elements.astype(np.float64)
-    squares, variance = (
-        (wide * wide).mean(-1),
-        wide.var(-1) + float(attributes.get("epsilon", 1e-5)),
-    )
+    squares = (wide * wide).mean(-1)
+    variance = wide.var(-1) + float(attributes.get("epsilon", 1e-5))
     of_mean = _sum(rows, rows.elements, _mean)
     of_variance = (rows.noise + rows.rounding) * squares
     overflows = ~(squares * rows.count < rows.largest * (1 - rows.slack))

@@ -39,7 +39,8 @@ class Reference:
         seeds: Sequence[int] = SEEDS,
         elements: int | None = None,
     ) -> None:
-        self.path, self._seeds = path, seeds
+        self.path = path
+        self._seeds = seeds
         self.file = ModelFile(path)
         self.model = self.file.proto()
         self.runner = self.file.runner()
@@ -58,7 +59,8 @@ class Reference:
         """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity
         among them.
         """
-        room, begin = MOST_KEPT, monotonic()
+        room = MOST_KEPT
+        begin = monotonic()
         self._rest = self.search.samples(self._seeds, nonfinite, has_more=True)
         for sample in self._rest:
             self._kept.append(sample)

@@ -30,11 +30,9 @@ class ReferenceAhead:
         self._input_shape = input_shape
         self._inputs = inputs
         self._elements = elements
-        self._process, self._limit, self._libraries = (
-            start(),
-            longest_step() or 0.0,
-            libraries_in_use(),
-        )
+        self._process = start()
+        self._limit = longest_step() or 0.0
+        self._libraries = libraries_in_use()
         self._reference: Reference | None = None
         self._overdue: Overdue | None = None
         self._is_taken = False
@@ -50,7 +48,8 @@ class ReferenceAhead:
         self._thread.join()
         if self._overdue is not None:
             raise self._overdue
-        was_taken, self._is_taken = self._is_taken, True
+        was_taken = self._is_taken
+        self._is_taken = True
         reference = self._reference
         return None if reference is None or (was_taken and not reference.is_done) else reference
 

@@ -134,7 +134,8 @@ def _opened(
 ) -> tuple[Runner, tuple[Difference, ...]]:
     """What runs the candidate, and in what its interface is another one. Raises RunError."""
     try:
-        model, runner = candidate.proto(), candidate.runner()
+        model = candidate.proto()
+        runner = candidate.runner()
     except OutOfMemory as error:
         raise too_large(candidate.path, error) from error
     return runner, tuple(interface_differences(reference, model))
@@ -150,12 +151,10 @@ def _deployed(
     """What there is to say of models that are the same with the optimizers off: what they are at
     these levels.
     """
-    rows, faults, notes, unchecked = (
-        list(runs.table.rows()),
-        list[OptimizerFault](),
-        runs.notes(),
-        list[str](),
-    )
+    rows = list(runs.table.rows())
+    faults = list[OptimizerFault]()
+    notes = runs.notes()
+    unchecked = list[str]()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)
         fault = deployment.fault(runs.within_budget(level))

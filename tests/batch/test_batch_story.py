@@ -137,7 +137,8 @@ def test_a_file_of_flags_in_a_folder_with_a_blank_is_an_error(
 
 
 def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models: Path) -> None:
-    custom, module = models.parent / "passes.py", models.parent / "made_by.py"
+    custom = models.parent / "passes.py"
+    module = models.parent / "made_by.py"
     text = "import fusionc\nfrom fusionc import op\nfound, made = lambda x: op.Abs(op.Abs(x)), lambda x: op.Abs(x)\n"
     module.write_text(text)
     custom.write_text(

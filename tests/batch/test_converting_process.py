@@ -41,7 +41,8 @@ def test_no_run_begins_anew_once_it_is_over() -> None:
 
 
 def test_an_idle_one_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
-    file, seen = tmp_path / "own.py", tmp_path / "seen"
+    file = tmp_path / "own.py"
+    seen = tmp_path / "seen"
     file.write_text(
         "from pathlib import Path\nfrom fusionc.graph_kernel.library.cache import _own_folder\n"
         f"Path({str(seen)!r}).write_text(_own_folder().name)\n"
@@ -59,7 +60,8 @@ def asked_in_the_meantime(
     """A thread that asks a process which answers that a file has no pass, once another file is
     there; what came of it; that other file.
     """
-    go, file = folder / f"{run}.go", folder / f"{run}.py"
+    go = folder / f"{run}.go"
+    file = folder / f"{run}.py"
     begun = folder / f"{run}.begun"
     file.write_text(
         f"import time\nfrom pathlib import Path\nPath({str(begun)!r}).touch()\n"
@@ -119,7 +121,8 @@ def test_each_has_a_core_of_its_own_until_they_are_unpinned(
     second._child.kill()
     second._child.wait()
     thread, came, go = asked_in_the_meantime(tmp_path, "pinned")  # the other one
-    said, (in_its_place,) = check({}, "pinned"), converting_process._idle
+    said = check({}, "pinned")
+    (in_its_place,) = converting_process._idle
     pinned.append(os.sched_getaffinity(in_its_place._child.pid))
     unpin_processes()
     children = (

@@ -39,7 +39,8 @@ def test_the_algorithm_is_switched_off_before_the_area(tmp_path: Path) -> None:
     """One number is so large that what it leaves in its tile is more than all else there."""
     x = np.random.default_rng(1).standard_normal((1, CHANNELS, 16, 16)).astype(np.float32)
     x[0, 3, 5, 7] = 1e10
-    model, inputs = tmp_path / "m.onnx", tmp_path / "x.npz"
+    model = tmp_path / "m.onnx"
+    inputs = tmp_path / "x.npz"
     onnx.save(deep(), model)
     np.savez(inputs, x=x)
     options = {"output": tmp_path / "out.onnx", "enable_graph_kernel": True, "inputs": inputs}

@@ -15,10 +15,8 @@ import pytest
 from fusionc.cli import main
 
 ROOT = Path(__file__).parents[2]
-BEFORE, AFTER = (
-    ROOT / "sample_models/conv_bn.onnx",
-    ROOT / "tests/comparison/recorded/conv_bn_onnxslim.onnx",
-)
+BEFORE = ROOT / "sample_models/conv_bn.onnx"
+AFTER = ROOT / "tests/comparison/recorded/conv_bn_onnxslim.onnx"
 
 
 def test_a_pipe_gets_whole_lines(run: Any) -> None:

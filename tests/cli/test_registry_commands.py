@@ -243,7 +243,8 @@ def test_a_model_without_its_option(run: Any, words: list[str], hint: str) -> No
 @pytest.mark.parametrize("command", ["passes", "switch_file"])
 def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], command: str) -> None:
     stand_in("fusionc.custom.loading")
-    plain, debug = run(command), run(command, "--log", "debug")
+    plain = run(command)
+    debug = run(command, "--log", "debug")
     assert plain.exit_code == debug.exit_code == 1
     assert (
         plain.stderr.startswith("E19999: Internal Error! ImportError: ")

@@ -57,11 +57,9 @@ def test_shapes(run: Any, answer: SimpleNamespace) -> None:
 
 @pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])
 def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: int) -> None:
-    answer.status, answer.summary, answer.differences = (
-        status,
-        "not equal",
-        ["y: off by 1", "z: NaN"],
-    )
+    answer.status = status
+    answer.summary = "not equal"
+    answer.differences = ["y: off by 1", "z: NaN"]
     result = run("verify", "a.onnx", "b.onnx")
     assert (result.exit_code, result.stdout) == (exit_code, "not equal\n  y: off by 1\n  z: NaN\n")
 

@@ -144,7 +144,8 @@ def test_onnxsim_made_layer_normalizations_of_many_operators() -> None:
 
 def optimized_by_onnxruntime(sample: str, level: onnxruntime.GraphOptimizationLevel) -> ModelDiff:
     options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath, options.log_severity_level = "optimized.onnx", 4
+    options.optimized_model_filepath = "optimized.onnx"
+    options.log_severity_level = 4
     options.graph_optimization_level = level
     onnxruntime.InferenceSession(
         SAMPLES / f"{sample}.onnx", options, providers=["CPUExecutionProvider"]
@@ -363,9 +364,13 @@ def test_operations_and_bytes_of_a_convolution_and_a_product() -> None:
     path = Path("counted.onnx")
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), path)
     measured = model_diff(path, path, {"x": (2, 4, 6, 6)}).before
-    conv, product, relu = 2 * (2 * 8 * 6 * 6) * (4 * 3 * 3), 2 * (2 * 8 * 6 * 5) * 6, 2 * 8 * 6 * 5
+    conv = 2 * (2 * 8 * 6 * 6) * (4 * 3 * 3)
+    product = 2 * (2 * 8 * 6 * 5) * 6
+    relu = 2 * 8 * 6 * 5
     assert measured.operations == conv + product + relu and measured.sizes == {"x": (2, 4, 6, 6)}
-    x, c, d = 2 * 4 * 6 * 6, 2 * 8 * 6 * 6, 2 * 8 * 6 * 5
+    x = 2 * 4 * 6 * 6
+    c = 2 * 8 * 6 * 6
+    d = 2 * 8 * 6 * 5
     assert measured.bytes_moved == 4 * ((x + 8 * 4 * 9 + c) + (c + 30 + d) + (d + d))
     assert model_diff(path, path).before.sizes == {"x": (1, 4, 6, 6)}
     with pytest.raises(UsageError, match="no model has an input z"):
@@ -373,7 +378,8 @@ def test_operations_and_bytes_of_a_convolution_and_a_product() -> None:
 
 
 def test_an_area_moves_what_goes_in_and_comes_out_and_computes_what_is_inside() -> None:
-    value, names = helper.make_tensor_value_info, ["x", "a", "b", "y"]
+    value = helper.make_tensor_value_info
+    names = ["x", "a", "b", "y"]
     operators = zip(["Exp", "Neg", "Abs"], names, names[1:], strict=False)
     nodes = [helper.make_node(op, [read], [made]) for op, read, made in operators]
     ports = [value(name, TensorProto.FLOAT, [1000]) for name in ("x", "y")]

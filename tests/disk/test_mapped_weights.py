@@ -46,7 +46,8 @@ def explicit(proto: ModelProto) -> None:
 def described(proto: ModelProto) -> None:
     proto.graph.initializer[0].doc_string = "what it is"
     proto.graph.initializer[0].metadata_props.add(key="k", value="v")
-    proto.graph.doc_string, proto.doc_string = "graph", "model"
+    proto.graph.doc_string = "graph"
+    proto.doc_string = "model"
     proto.metadata_props.add(key="k", value="v")
 
 
@@ -68,7 +69,8 @@ def test_what_was_read_is_written_byte_for_byte(
 ) -> None:
     proto = model()
     change(proto)
-    source, target = tmp_path / "in.onnx", tmp_path / "out.onnx"
+    source = tmp_path / "in.onnx"
+    target = tmp_path / "out.onnx"
     source.write_bytes(proto.SerializeToString())
     read = read_mapped(source)
     assert [is_mapped(tensor) for tensor in read.graph.initializer] == [True, False]
@@ -80,7 +82,8 @@ def test_what_was_read_is_written_byte_for_byte(
 
 def test_new_weights_are_written_as_protobuf_does(tmp_path: Path) -> None:
     (tmp_path / "in.onnx").write_bytes(model().SerializeToString())
-    read, whole = read_mapped(tmp_path / "in.onnx"), model()
+    read = read_mapped(tmp_path / "in.onnx")
+    whole = model()
     for proto in (read, whole):
         proto.graph.initializer.append(numpy_helper.from_array(2 * LARGE, "new"))
     write_mapped(read, tmp_path, tmp_path / "out.onnx")
@@ -128,7 +131,8 @@ def test_damaged_files_are_errors_for_people(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("maps", [True, False])
 def test_no_file_may_say_that_its_weights_are_mapped(maps: bool, tmp_path: Path) -> None:
-    proto, secret = model(), tmp_path / "secret"
+    proto = model()
+    secret = tmp_path / "secret"
     secret.write_bytes(LARGE.tobytes())
     (tmp_path / "model").mkdir()
     tensor = proto.graph.initializer[0]

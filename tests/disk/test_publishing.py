@@ -64,12 +64,14 @@ def ready(
     """A set that can be published in `folder`, with a ready form and its description, or
     without.
     """
-    output, source = folder / "out" / "out.onnx", folder / "in.onnx"
+    output = folder / "out" / "out.onnx"
+    source = folder / "in.onnx"
     file = library(folder, area) if area else None
     with save(model(scale, area), folder, output, external_weight=1) as saved:
         companion = Companion(None, output.with_name("out.session.json"))
         if is_described:
-            form, described = saved.workshop / "form", saved.workshop / "described"
+            form = saved.workshop / "form"
+            described = saved.workshop / "described"
             form.write_text(f"form {scale}")
             place = ready_of(output, digest(form))
             described.write_text(f"model {scale}: {place.name}")
@@ -112,7 +114,10 @@ class Fault:
         before: Callable[[], None],
         after: Callable[[], None],
     ) -> None:
-        self.count, self.at, self.before, self.after = 0, at, before, after
+        self.count = 0
+        self.at = at
+        self.before = before
+        self.after = after
         for name in CALLS:
             patch.setattr(os, name, self._watched(getattr(os, name)))
         patch.setattr(builtins, "open", self._watched(open))
@@ -269,7 +274,8 @@ def test_a_signal_while_the_temporary_folder_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "out").mkdir()
-    rmtree, calls = shutil.rmtree, []
+    rmtree = shutil.rmtree
+    calls = []
 
     def interrupted(path: Path, **options: Any) -> None:
         calls.append(path)
@@ -444,7 +450,8 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_weights_that_are_called_as_the_library(tmp_path: Path) -> None:
     for name in ("in", "out"):
         (tmp_path / name).mkdir()
-    source, output = tmp_path / "in" / "in.onnx", tmp_path / "out" / "out.onnx"
+    source = tmp_path / "in" / "in.onnx"
+    output = tmp_path / "out" / "out.onnx"
     onnx.save(
         model(1, "A_1"),
         source,

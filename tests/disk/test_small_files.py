@@ -12,7 +12,8 @@ from fusionc.disk.small_files import replace_text
 def test_two_writers_in_one_process_do_not_get_in_each_others_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, replace = tmp_path / "fusion_result.json", Path.replace
+    file = tmp_path / "fusion_result.json"
+    replace = Path.replace
 
     def replace_behind_another(self: Path, target: Path) -> Path:
         monkeypatch.setattr(Path, "replace", replace)

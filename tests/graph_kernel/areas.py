@@ -127,7 +127,8 @@ def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: 
             if not np.array_equal(one, other, equal_nan=one.dtype.kind == "f"):
                 return f"output {k}: {_where(one, other, one != other)}"
             continue
-        a, b = one.astype(np.float64), other.astype(np.float64)
+        a = one.astype(np.float64)
+        b = other.astype(np.float64)
         finite = np.isfinite(a) & np.isfinite(b)
         scale = np.abs(a[finite]).max(initial=0.0)
         with np.errstate(invalid="ignore"):

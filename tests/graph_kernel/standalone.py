@@ -42,11 +42,13 @@ def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
 
 def outputs(area: Area, written: bytes) -> list[np.ndarray]:
     """The outputs of one run, as the program has written them."""
-    found, at = list[np.ndarray](), 0
+    found = list[np.ndarray]()
+    at = 0
     for value in (area.values[name] for name in area.outputs):
         shape = np.frombuffer(written, np.int64, len(value.shape), at).tolist()
         at += 8 * len(shape)
-        dtype, count = helper.tensor_dtype_to_np_dtype(value.dtype), math.prod(shape)
+        dtype = helper.tensor_dtype_to_np_dtype(value.dtype)
+        count = math.prod(shape)
         found.append(np.frombuffer(written, dtype, count, at).reshape(shape))
         at += found[-1].nbytes
     assert at == len(written)

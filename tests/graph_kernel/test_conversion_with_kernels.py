@@ -370,7 +370,8 @@ def test_dumps() -> None:
             "in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False
         )
         assert any("is in graph_kernel_dump" in notice for notice in report.notices)
-    folder, pid = Path("graph_kernel_dump"), os.getpid()
+    folder = Path("graph_kernel_dump")
+    pid = os.getpid()
     cluster = (folder / f"graph_kernel_cluster_{pid}.txt").read_text()
     assert cluster.count("Source nodes of Mul_Exp_Add_LayerNormalization_Tanh_Sub_fusion = ") == 2
     assert cluster.count("=" * 23 + "\n") == 2 and "  Exp:b = b = Exp (a)\n" in cluster

@@ -10,7 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import hostile_fuzz
 
-RUNS, CHUNK = 100, 25
+RUNS = 100
+CHUNK = 25
 
 
 @pytest.mark.parametrize("first", range(0, RUNS, CHUNK))

@@ -40,7 +40,8 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_hostile(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, temporary = tmp_path / "folder", tmp_path / "temporary"
+    folder = tmp_path / "folder"
+    temporary = tmp_path / "temporary"
     folder.mkdir()
     temporary.mkdir()
     case.make(folder)

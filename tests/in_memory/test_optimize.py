@@ -71,7 +71,8 @@ def small_model() -> onnx.ModelProto:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.glob("*.onnx")))
 def test_the_bytes_are_those_of_the_command(name: str, tmp_path: Path, empty: Path) -> None:
-    expected, model = converted(SAMPLES / name, tmp_path, verify=False), onnx.load(SAMPLES / name)
+    expected = converted(SAMPLES / name, tmp_path, verify=False)
+    model = onnx.load(SAMPLES / name)
     before = model.SerializeToString()
     result, report = fusionc.optimize(model, verify=False)
     assert result.SerializeToString() == expected and model.SerializeToString() == before
@@ -301,7 +302,8 @@ def test_a_model_of_onnx_ir_and_a_program_of_torch(
     ir = _Ir()
     monkeypatch.setitem(sys.modules, "onnx_ir", ir)
     program_class = type("ONNXProgram", (SimpleNamespace,), {"__module__": "torch.onnx._internal"})
-    model, expected = ir.from_proto(small_model()), fusionc.optimize(small_model(), verify=False)[0]
+    model = ir.from_proto(small_model())
+    expected = fusionc.optimize(small_model(), verify=False)[0]
     result, _ = fusionc.optimize(model, verify=False)
     assert type(result) is ir.Model and result.proto == expected
     program = program_class(

@@ -146,7 +146,8 @@ def test_operators_that_onnxruntime_does_not_load(of_type: str, tmp_path: Path) 
 @pytest.mark.parametrize(("op", "domain"), [("Reluu", ""), ("MyOp", "my")])
 def test_operators_that_onnxruntime_does_not_know(op: str, domain: str, tmp_path: Path) -> None:
     model = parse("agraph (float[2] x) => (float[2] y) { y = Relu (x) }")
-    model.graph.node[0].op_type, model.graph.node[0].domain = op, domain
+    model.graph.node[0].op_type = op
+    model.graph.node[0].domain = domain
     model.opset_import.add(domain="my", version=1)
     (found,) = inspected(model, tmp_path).findings
     assert (

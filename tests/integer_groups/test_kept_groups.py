@@ -104,7 +104,8 @@ def test_no_pass_takes_an_operator_out_of_a_group(
     """A pass may make a product of integers of what was none."""
     model = model_of(core, end)
     result, _ = optimize(model, ON)
-    before, after = at_load(model, tmp_path), at_load(result, tmp_path)
+    before = at_load(model, tmp_path)
+    after = at_load(result, tmp_path)
     floats = sum(before[name] for name in FLOATS)
     assert sum(after[name] for name in FLOATS) <= floats, (before, after)
     assert after["QuantizeLinear"] <= before["QuantizeLinear"]

@@ -41,7 +41,8 @@ def everything() -> onnx.ModelProto:
 
 
 def _graph(graph: onnx.GraphProto) -> None:
-    graph.name, graph.doc_string = "main", "of the graph"
+    graph.name = "main"
+    graph.doc_string = "of the graph"
     graph.metadata_props.add(key="k", value="v")
     graph.input.extend(
         [_value("x", ["N", 3]), _value("flag", [], TensorProto.BOOL), _value("default", [3])]
@@ -88,7 +89,8 @@ def _graph(graph: onnx.GraphProto) -> None:
 
 
 def _node(node: onnx.NodeProto) -> onnx.NodeProto:
-    node.name, node.doc_string = f"node {node.output[-1]}", "of a node"
+    node.name = f"node {node.output[-1]}"
+    node.doc_string = "of a node"
     node.metadata_props.add(key="k", value="v")
     device = node.device_configurations.add(configuration_id="two devices", pipeline_stage=1)
     spec = device.sharding_spec.add(tensor_name="x", device=[0, 1])
@@ -152,7 +154,8 @@ def _tensors() -> Iterator[TensorProto]:
         getattr(tensor, field).extend([1, 2])
         yield tensor
     segment = TensorProto(name="segment", data_type=TensorProto.FLOAT, dims=[1], raw_data=bytes(4))
-    segment.segment.begin, segment.segment.end = 1, 2
+    segment.segment.begin = 1
+    segment.segment.end = 2
     yield segment
 
 
@@ -163,7 +166,8 @@ def _attributes() -> Iterator[AttributeProto]:
         values=tensor, indices=numpy_helper.from_array(np.array([0, 1])), dims=[4]
     )
     type_proto = TypeProto()
-    type_proto.opaque_type.domain, type_proto.opaque_type.name = "d", "n"
+    type_proto.opaque_type.domain = "d"
+    type_proto.opaque_type.name = "n"
     for name, value in (
         ("f", 1.5), ("i", 3), ("s", b"\xff\xfenot text"), ("t", tensor), ("g", graph), ("sparse_tensor", sparse),
         ("tp", type_proto), ("floats", [1.0, 2.0]), ("ints", [1, 2]), ("strings", [b"\xff", b"b"]),
@@ -177,12 +181,10 @@ def _attributes() -> Iterator[AttributeProto]:
 
 
 def _function(function: onnx.FunctionProto) -> None:
-    function.name, function.domain, function.overload, function.doc_string = (
-        "call",
-        "my.own",
-        "two",
-        "of a function",
-    )
+    function.name = "call"
+    function.domain = "my.own"
+    function.overload = "two"
+    function.doc_string = "of a function"
     function.input.append("a")
     function.output.append("b")
     function.attribute.append("alpha")

@@ -30,7 +30,9 @@ def test_the_model_has_every_field_that_onnx_knows() -> None:
 
 
 def test_all_off_gives_the_same_model(tmp_path: Path) -> None:
-    source, target, switches = tmp_path / "in.onnx", tmp_path / "out.onnx", tmp_path / "off.cfg"
+    source = tmp_path / "in.onnx"
+    target = tmp_path / "out.onnx"
+    switches = tmp_path / "off.cfg"
     source.write_bytes(everything().SerializeToString())
     switches.write_text(ALL_OFF)
     fusionc.convert(source, output=target, fusion_switch_file=switches, verify=False)

@@ -40,7 +40,8 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
             search = PatternSearch(pattern.formulas, {})
             for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                furthest, is_there = search.furthest(anchor), search.whole(anchor) is not None
+                furthest = search.furthest(anchor)
+                is_there = search.whole(anchor) is not None
                 assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
                 assert is_there or ": " in first_reason(furthest, anchor)
         places = list(places_of(model, pass_))

@@ -15,7 +15,8 @@ from fusionc.rewrite import among, const, each, either, keep, known, maybe, op, 
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.inference import typed_model
 
-x, y = var("x"), var("y")
+x = var("x")
+y = var("y")
 RELU = op.Relu(x)
 SPLIT = same(op.Split(x, rest("sizes")))
 TWICE = "the pattern has one and the same Relu in several places"

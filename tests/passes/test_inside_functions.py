@@ -64,7 +64,8 @@ def with_parameters(model: ModelProto) -> Iterator[ModelProto]:
     """The attributes of one node of the function that the model calls, for each node, made parameters."""
     for index, node in enumerate(model.functions[-1].node):
         variant = copy_of(model)
-        function, (call,) = variant.functions[-1], variant.graph.node
+        function = variant.functions[-1]
+        (call,) = variant.graph.node
         for attribute in function.node[index].attribute if node.op_type != "Constant" else ():
             if attribute.ref_attr_name or attribute.type in (
                 AttributeProto.GRAPH,

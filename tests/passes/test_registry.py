@@ -83,7 +83,9 @@ def test_every_test_file_belongs_to_a_pass() -> None:
 
 
 def test_the_headings_of_the_registry_are_the_folders() -> None:
-    folders, heading, seen = {p.parent.name for p in MODULES}, "", set()
+    folders = {p.parent.name for p in MODULES}
+    heading = ""
+    seen = set()
     for line in Path(passes.__file__).read_text().splitlines():
         if (comment := re.match(r"    # (\w+)", line)) and comment[1] in folders:
             heading = comment[1]

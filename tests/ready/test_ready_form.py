@@ -78,7 +78,8 @@ def test_it_is_made_of_the_result_as_it_is_written(tmp_path: Path, options: dict
         ("not verified" if "verify" in options else "to the bit") in notice
         for notice in report.notices
     )
-    session, proto = fusionc.session(tmp_path / "out.onnx"), onnx.load(tmp_path / "out.onnx")
+    session = fusionc.session(tmp_path / "out.onnx")
+    proto = onnx.load(tmp_path / "out.onnx")
     assert ".ready." in session._model_path
     assert [output.name for output in session.get_outputs()] == [
         output.name for output in proto.graph.output

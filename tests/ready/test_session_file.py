@@ -8,7 +8,8 @@ from fusionc.ready.session_file import identity_of
 
 
 def test_a_file_that_is_not_beside_the_model_does_not_fit(tmp_path: Path) -> None:
-    file, folder = tmp_path / "out.onnx", tmp_path / "folder"
+    file = tmp_path / "out.onnx"
+    folder = tmp_path / "folder"
     file.write_bytes(b"model")
     folder.mkdir()
     assert identity_of(file, file.name).fits(tmp_path)

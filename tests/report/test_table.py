@@ -205,7 +205,8 @@ def test_the_text_of_a_pass_keeps_its_sections(monkeypatch: pytest.MonkeyPatch) 
         "refuses  training mode; weights that a narrow type\n         cannot hold; all else"
     )
     monkeypatch.setenv("COLUMNS", "40")
-    terminal, pipe = Terminal(), io.StringIO()
+    terminal = Terminal()
+    pipe = io.StringIO()
     for stream in (terminal, pipe):
         show_text(text, stream)
     assert pipe.getvalue() == f"{text}\n"

@@ -227,10 +227,8 @@ def big_group(number: int) -> Alike:
     ]
     items = (*operators, Item(VALUE, "x" * 80), Item(VALUE, "y"))
     links = (*((at, at + 1) for at in range(23)), (24, 0), (23, 25))
-    sketch, names = (
-        Sketch(items, links),
-        tuple(f"/model/layers.{number}/self_attn/node_{at}" for at in range(24)),
-    )
+    sketch = Sketch(items, links)
+    names = tuple(f"/model/layers.{number}/self_attn/node_{at}" for at in range(24))
     commits = [Commit(at, 0, "Pass", "pattern", names) for at in range(1, 41)]
     return Alike(Pass(), "pattern", sketch, sketch, commits, [[] for _ in commits])
 

@@ -80,7 +80,9 @@ def types(*words: str) -> dict[str, int]:
     return outputs_of(converted(*words))
 
 
-FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
+FLOAT = TensorProto.FLOAT
+HALF = TensorProto.FLOAT16
+DOUBLE = TensorProto.DOUBLE
 
 
 @pytest.mark.parametrize(

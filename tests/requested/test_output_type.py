@@ -59,7 +59,8 @@ X = np.array([[-1.5, 0, 2.25, 200]], np.float32)
 )
 def test_names_and_types(given: str, types: tuple[str, ...]) -> None:
     model = named(parse(TWO))
-    before, after = run(model, abs(X)), run(after_cast(model, given), abs(X))
+    before = run(model, abs(X))
+    after = run(after_cast(model, given), abs(X))
     assert list(after) == list(before) == ["y", "z", "i"]
     assert tuple(value.dtype.name for value in after.values()) == types
     for name, value in before.items():
@@ -192,7 +193,8 @@ def test_a_conversion(
     assert report.verification is not None and report.verification.startswith("equal in ")
     onnx.checker.check_model(result, full_check=True)
     x = np.random.default_rng(0).uniform(0, 9, (2, 3, 32, 32)).astype(np.float32)
-    before, after = run(after_cut_and_cast(model, output.name, output_type), x), run(result, x)
+    before = run(after_cut_and_cast(model, output.name, output_type), x)
+    after = run(result, x)
     difference = before[output.name].astype(np.float64) - after[output.name]
     assert (abs(difference) > (0 if expected != TensorProto.FLOAT16 else 1)).mean() < 0.01
 

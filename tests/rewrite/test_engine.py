@@ -20,7 +20,8 @@ from fusionc.rewrite.pattern import Formula
 from fusionc.rewrite.pipeline import ROUNDS, run
 from fusionc.shapes.inference import typed_model
 
-x, y = var("x"), var("y")
+x = var("x")
+y = var("y")
 
 
 def make(
@@ -492,7 +493,8 @@ def test_stopping_after_a_number_of_rewrites_is_exact() -> None:
     left = []
     for limit in range(5):
         model = parse(text)
-        graph, log = typed_model(model, ""), RewriteLog(limit)
+        graph = typed_model(model, "")
+        log = RewriteLog(limit)
         run(graph, PASSES, log)
         left.append(sum(node.op_type == "Identity" for node in write_back(graph).graph.node))
         assert log.count == min(limit, 3)

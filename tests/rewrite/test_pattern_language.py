@@ -28,7 +28,8 @@ from fusionc.rewrite.pattern import Formula, ms, required
 from fusionc.rewrite.pattern import names as captured
 from fusionc.shapes.inference import typed_model
 
-x, y = var("x"), var("y")
+x = var("x")
+y = var("y")
 
 
 def find(
@@ -173,7 +174,8 @@ def test_what_is_kept_is_not_replaced() -> None:
 
 
 def test_a_constant_that_is_not_stored() -> None:
-    body, shape = "w = ConstantOfShape (s) r = Mul (a, w)", "int64[2] s = {2, 2}"
+    body = "w = ConstantOfShape (s) r = Mul (a, w)"
+    shape = "int64[2] s = {2, 2}"
     assert find(op.Mul(x, known("w")), body, shape) is not None
     assert find(op.Mul(x, const("w")), body, shape) is None
     assert find(op.Relu(known("w")), "r = Relu (a)") is None

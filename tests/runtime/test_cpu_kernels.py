@@ -10,14 +10,14 @@ from onnx import TensorProto, helper
 from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel, way_to_run
 
-FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
-U8, I8, I32, I64, BOOL = (
-    TensorProto.UINT8,
-    TensorProto.INT8,
-    TensorProto.INT32,
-    TensorProto.INT64,
-    TensorProto.BOOL,
-)
+FLOAT = TensorProto.FLOAT
+HALF = TensorProto.FLOAT16
+DOUBLE = TensorProto.DOUBLE
+U8 = TensorProto.UINT8
+I8 = TensorProto.INT8
+I32 = TensorProto.INT32
+I64 = TensorProto.INT64
+BOOL = TensorProto.BOOL
 
 
 @pytest.mark.parametrize(

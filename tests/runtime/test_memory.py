@@ -20,7 +20,8 @@ def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     machine that has 1 GiB.
     """
     machine = ["MemTotal: 9999999 kB", "MemAvailable: 1048576 kB"]
-    lines, information = memory.lines, Path("/proc/meminfo")
+    lines = memory.lines
+    information = Path("/proc/meminfo")
     monkeypatch.setattr(control_groups, "GROUPS", tmp_path)
     monkeypatch.setattr(control_groups, "OWN", tmp_path / "own")
     monkeypatch.setattr(

@@ -91,7 +91,8 @@ def test_runs_a_model_again_and_again_in_one_process() -> None:
 
 @pytest.mark.parametrize(("text", "how"), [(SPLIT, "SIGSEGV"), (OVERFLOW, "SIGFPE")])
 def test_a_crash_is_an_error(text: str, how: str) -> None:
-    plain, crashing = runner(PLAIN), runner(text)
+    plain = runner(PLAIN)
+    crashing = runner(text)
     first = start().id
     with pytest.raises(Crashed, match=how):
         crashing.run(FEEDS)
@@ -100,7 +101,8 @@ def test_a_crash_is_an_error(text: str, how: str) -> None:
 
 
 def test_an_endless_run_ends_at_the_limit() -> None:
-    endless, begin = runner(ENDLESS), time.monotonic()
+    endless = runner(ENDLESS)
+    begin = time.monotonic()
     first = start().id
     with step_limit(0.5), pytest.raises(Overdue, match=r"longer than 0\.5 s"):
         endless.run(FEEDS)
@@ -231,7 +233,8 @@ def test_a_lack_of_memory_ends_no_process_of_which_another_thread_waits_for_an_a
     """Two threads that share one: who has met it waits until the answer of the other one is
     there.
     """
-    shared, answers = start(), list[object]()
+    shared = start()
+    answers = list[object]()
 
     def runs() -> None:
         with lent(shared), step_limit(3):
@@ -274,7 +277,8 @@ def test_who_closes_a_runner_whose_process_has_ended_starts_none() -> None:
 
 
 def test_a_fork_has_a_process_of_its_own() -> None:
-    plain, number = runner(PLAIN), start().id
+    plain = runner(PLAIN)
+    number = start().id
     child = os.fork()
     if not child:
         right = plain.run(FEEDS)[0].tolist() == [4, 7] and start().id != number
@@ -444,7 +448,8 @@ def test_large_arrays_arrive_as_they_are() -> None:
 
 
 def environment_of(number: int) -> list[str]:
-    end, text = time.monotonic() + 10, ""
+    end = time.monotonic() + 10
+    text = ""
     while not text and time.monotonic() < end:  # until its program is loaded
         text = Path(f"/proc/{number}/environ").read_text()
     return text.split("\0")

@@ -135,7 +135,8 @@ def test_a_commit_that_teaches_nothing_asks_for_no_new_inference() -> None:
         """agraph (float[N,3] x) => (float[a,b] y) {
             n = NonZero (x) m = Transpose (n) y = Cast <to = 1> (m) r = Relu (x) }"""
     )
-    before, known = value(graph, "n").shape, value(graph, "r")
+    before = value(graph, "n").shape
+    known = value(graph, "r")
     graph.model.types.note_commit([(known, known)], [known.inputs[0]])
     graph.model.types.begin_pass()
     assert value(graph, "n").shape == before
@@ -147,7 +148,8 @@ def test_what_stands_for_a_value_inherits_only_what_onnx_does_not_know() -> None
         "(x) y = Neg (h) }"
     )
     tape = Tape(graph)
-    relu, neg = tape.Relu(value(graph, "x")), tape.Neg(value(graph, "h"))
+    relu = tape.Relu(value(graph, "x"))
+    neg = tape.Neg(value(graph, "h"))
     graph.model.types.note_commit([(value(graph, "h"), relu)], [relu.producer])
     assert relu.shape == (2, 3)  # and not that of h, of which nothing is known
     foreign = tape.node("F", [value(graph, "x")], domain="own")
@@ -352,7 +354,8 @@ def test_what_onnx_does_not_know_of_a_call_is_not_what_it_does_not_know_of_anoth
         n = Constant <value_ints = [-1]> () y = Reshape (x, n) }""")
     )
     graph = typed_model(model, "").main
-    (one,), (other,) = value(graph, "p").shape or (), value(graph, "q").shape or ()
+    (one,) = value(graph, "p").shape or ()
+    (other,) = value(graph, "q").shape or ()
     assert is_invented(one) and is_invented(other) and one != other
 
 

@@ -18,7 +18,8 @@ def mistakes_of(registry: Sequence[Pass], file: Path) -> list[str]:
     error = caught.value
     assert (error.code, error.exit_code) == ("E21002", 2)
     assert str(file) in error.where and error.hint
-    first, rest = error.what, list(error.details)
+    first = error.what
+    rest = list(error.details)
     if rest:
         assert first == f"{len(rest)} mistakes in the switch file"
     lines = rest or [first]

@@ -19,10 +19,8 @@ def test_the_registry_comes_first(registry: Sequence[Pass]) -> None:
 
 
 def test_a_name_may_stand_for_several_passes(make_pass: Callable[..., Pass]) -> None:
-    first, second = (
-        make_pass("FirstPass", aliases=("both",)),
-        make_pass("SecondPass", aliases=("both", "2")),
-    )
+    first = make_pass("FirstPass", aliases=("both",))
+    second = make_pass("SecondPass", aliases=("both", "2"))
     names = PassNames((first, second))
     assert names.find("both") == (first, second) and names.find("SecondPass") == (second,)
     assert names.aliases() == [("2", (second,)), ("both", (first, second))]

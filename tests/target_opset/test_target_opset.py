@@ -122,7 +122,8 @@ def test_a_model_that_is_too_old_to_run_is_compared_as_raised(
 def test_what_does_not_change_keeps_everything() -> None:
     model = parse(MEAN, 17)
     for node in model.graph.node:
-        node.name, node.doc_string = f"the {node.op_type}", "from the original"
+        node.name = f"the {node.op_type}"
+        node.doc_string = "from the original"
         node.metadata_props.add(key="where", value=node.op_type)
     result = raised(model)
     kept = {node.output[0]: node for node in result.graph.node}

@@ -80,10 +80,12 @@ def test_empty_dimensions(op: str, shape: str, axis: int) -> None:
     model = parse(
         f"agraph (float{shape} x) => (float{shape} y) {{ y = {op} <axis = {axis}> (x) }}", 10
     )
-    result, original = session(raised(model, 18)), session(model)
+    result = session(raised(model, 18))
+    original = session(model)
     for sizes in SHAPES[shape]:
         x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
-        (ours,), (theirs,) = result.run(None, {"x": x}), original.run(None, {"x": x})
+        (ours,) = result.run(None, {"x": x})
+        (theirs,) = original.run(None, {"x": x})
         np.testing.assert_array_equal(ours, theirs)
 
 

@@ -90,5 +90,6 @@ def test_normalizations_of_two_types(types: str) -> None:
         for name in "xsb"
     }
     feeds["x"] = feeds["x"].astype(numpy[of_x])
-    (ours,), (theirs,) = session(result).run(None, feeds), session(model).run(None, feeds)
+    (ours,) = session(result).run(None, feeds)
+    (theirs,) = session(model).run(None, feeds)
     np.testing.assert_allclose(ours, theirs, rtol=2e-3 if "float16" in types else 1e-5, atol=1e-3)

@@ -53,7 +53,8 @@ def test_a_busy_machine_needs_more_rounds(noise: float, count: int) -> None:
 def test_bounds_of_as_many_rounds_as_are_needed_are_as_close_as_they_should_be() -> None:
     """Seldom are those of the last run much further apart than its noise before let expect."""
     for noise in (0.02, 0.03, 0.04):
-        draw, apart = random.Random(1), []
+        draw = random.Random(1)
+        apart = []
         for _ in range(200):
             logarithms = [draw.gauss(0, noise) for _ in range(least_rounds(noise, 0.95))]
             bounds = interval_of(logarithms, 1 - 0.05 / 3)

@@ -43,12 +43,10 @@ class Simulation:
     def __init__(
         self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float
     ) -> None:
-        self.random, self.noise, self.effects, self.rounds = (
-            random.Random(seed),
-            noise,
-            effects,
-            rounds,
-        )
+        self.random = random.Random(seed)
+        self.noise = noise
+        self.effects = effects
+        self.rounds = rounds
         self.observed = 0
 
     def compared(self, base: Configuration, other: Configuration) -> str:

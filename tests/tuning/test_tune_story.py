@@ -82,13 +82,13 @@ class FakeClock:
     """
 
     def __init__(self, noise: float = 0.005, interrupt_at: int = 10_000, **costs: float) -> None:
-        self.random, self.noise, self.costs, self.interrupt_at = (
-            random.Random(0),
-            noise,
-            costs,
-            interrupt_at,
-        )
-        self.rounds, self.is_crashing = 0, False  # with one thread
+        self.random = random.Random(0)
+        self.noise = noise
+        self.costs = costs
+        self.interrupt_at = interrupt_at
+        # with one thread
+        self.rounds = 0
+        self.is_crashing = False
 
     def __call__(
         self,
@@ -206,7 +206,8 @@ def test_kernels_of_the_model_are_no_gain(model: Path, tuned: Callable[..., Any]
     fusionc.convert(model, output="areas.onnx", enable_graph_kernel=True, log="null")
     for ending in ("onnx", "kernels.so"):
         Path(f"areas.{ending}").replace(f"in.{ending}")
-    clock, kernels = FakeClock(), []
+    clock = FakeClock()
+    kernels = []
 
     def looks(models: Mapping[str, DeployedModel], *rest: Any) -> dict[str, Measured]:
         kernels.append({name: one.kernels for name, one in models.items()})

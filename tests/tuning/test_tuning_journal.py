@@ -68,10 +68,12 @@ def test_another_run_begins_anew_and_takes_nothing_from_the_first(tmp_path: Path
 
 def test_two_runs_may_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "out.tune.jsonl"
-    one, other = journal(path), journal(path, "b")
+    one = journal(path)
+    other = journal(path, "b")
     for number, run in enumerate((one, other, one, other)):
         run.step(f"step {number}", lambda value=number: value)
-    again, other = journal(path), journal(path, "b")
+    again = journal(path)
+    other = journal(path, "b")
     assert [again.step(name, refuse) for name in ("step 0", "step 2")] == [0, 2]
     assert [other.step(name, refuse) for name in ("step 1", "step 3")] == [1, 3]
     assert again.step("step 1", lambda: 9) == 9

@@ -151,10 +151,8 @@ def test_what_there_is_no_room_for_is_left_out_and_said(tmp_path: Path) -> None:
 
 
 def test_a_difference_is_found_whatever_the_budget_is(tmp_path: Path) -> None:
-    path, other = (
-        saved(CHAIN, tmp_path / "a.onnx"),
-        saved(CHAIN.replace("Relu", "Abs"), tmp_path / "b.onnx"),
-    )
+    path = saved(CHAIN, tmp_path / "a.onnx")
+    other = saved(CHAIN.replace("Relu", "Abs"), tmp_path / "b.onnx")
     assert verify(path, other, elements=1).status == "different"
 
 

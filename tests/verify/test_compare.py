@@ -142,7 +142,8 @@ def test_magnitudes_that_stand_for_infinity_hide_nothing(name: str, largest: flo
 
 
 def test_a_scale_from_elsewhere() -> None:
-    zeros, small = np.zeros(3, np.float32), np.array([0, 0, 0.9e-4], np.float32)
+    zeros = np.zeros(3, np.float32)
+    small = np.array([0, 0, 0.9e-4], np.float32)
     assert compare(zeros, zeros) is None and compare(zeros, small) is not None
     assert compare(zeros, small, Yardstick(least_scale=1)) is None
     assert (
@@ -291,7 +292,8 @@ def test_the_order_in_memory_is_no_difference() -> None:
 
 
 def test_the_largest_difference() -> None:
-    a, b = np.array([1, np.nan, 2, np.inf], np.float32), np.array([1.5, 7, 4, 7], np.float32)
+    a = np.array([1, np.nan, 2, np.inf], np.float32)
+    b = np.array([1.5, 7, 4, 7], np.float32)
     assert largest_difference(a, b) == 2 and largest_difference([a, b], [a, b]) == 0
     assert (
         largest_difference({"k": a}, {"k": b}) == 2
@@ -308,11 +310,9 @@ def test_a_signalling_nan_is_a_nan() -> None:
 
 
 def test_every_element_of_a_sequence_is_looked_at() -> None:
-    one, little, much = (
-        np.ones(4, np.float32),
-        np.float32([1, 1, 1, 1.004]),
-        np.float32([1, 1, 1, 3]),
-    )
+    one = np.ones(4, np.float32)
+    little = np.float32([1, 1, 1, 1.004])
+    much = np.float32([1, 1, 1, 3])
     found = compare([one, one, one], [one, little, much])
     assert found is not None and found.reason.startswith("element 1: ")
     assert found.error == pytest.approx(2) and not found.within_widest
@@ -329,7 +329,8 @@ def test_every_element_of_a_sequence_is_looked_at() -> None:
 def test_large_values_hide_no_slice_of_small_ones(axis: int, factor: float, is_same: bool) -> None:
     """Corners of boxes up to 640, and scores near 0."""
     rng = np.random.default_rng(0)
-    boxes, scores = rng.uniform(0, 640, (1, 4, 50)), rng.uniform(0, 0.5, (1, 3, 50))
+    boxes = rng.uniform(0, 640, (1, 4, 50))
+    scores = rng.uniform(0, 0.5, (1, 3, 50))
     made = [np.concatenate([boxes, scores * by], 1).astype(np.float32) for by in (1, factor)]
     made = [array if axis == 1 else array.transpose(0, 2, 1) for array in made]
     assert (compare(*made) is None) is is_same

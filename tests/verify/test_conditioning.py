@@ -46,7 +46,9 @@ def test_each_number_moves_by_one_place_at_most(dtype: type) -> None:
 
 def test_what_is_no_float_stays() -> None:
     rng = np.random.default_rng(0)
-    numbers, words, third = np.arange(3), np.array(["a"], object), np.full(99, 1 / 3)
+    numbers = np.arange(3)
+    words = np.array(["a"], object)
+    third = np.full(99, 1 / 3)
     assert _moved_value(numbers, rng) is numbers and _moved_value(words, rng) is words
     assert _moved_value("text", rng) == "text"
     kept, moved = _moved_value([numbers, third], rng)
@@ -92,11 +94,9 @@ def test_weights_and_inputs_are_moved(tmp_path: Path, as_nodes: bool) -> None:
     place of each.
     """
     text = SCALED.format("d = Sub (x, w) y = Mul (d, k)")
-    third, exact, k = (
-        np.full(64, 1 / 3, np.float32),
-        np.full(64, 0.25, np.float32),
-        np.float32(1024),
-    )
+    third = np.full(64, 1 / 3, np.float32)
+    exact = np.full(64, 0.25, np.float32)
+    k = np.float32(1024)
     weights = {"w": third, "k": np.array(k)}
     both = measured(tmp_path, text, weights, as_nodes, x=third)
     assert both == {"y": 2 * 1024 * ULP, "z": ULP, "n": 0.0}
@@ -235,7 +235,8 @@ def test_of_a_large_model_one_way_at_a_time_is_in_memory(
     path, feeds = amplifying(tmp_path)
     measured = Conditioning(path, ModelFile(path).runner())
     first = list(measured.draws(feeds))
-    found, is_open = [], []
+    found = []
+    is_open = []
     for outputs in measured.other_draws(feeds):
         found.append(outputs[0])
         is_open.append(

@@ -62,7 +62,8 @@ def test_a_reference_that_does_not_end_is_not_comparable(
 
 
 def test_a_candidate_that_does_not_end_is_different(tmp_path: Path) -> None:
-    path, begin = saved(PLAIN, tmp_path / "a.onnx"), time.monotonic()
+    path = saved(PLAIN, tmp_path / "a.onnx")
+    begin = time.monotonic()
     assert verify(path, path).status == "equal"
     # of a step; the reference takes many in that time, however slow it is
     limit = max(0.5, time.monotonic() - begin)

@@ -121,10 +121,8 @@ def test_a_fault_that_only_the_result_suffers_from_is_a_difference(tmp_path: Pat
 
 def test_a_fault_of_the_reference_excuses_no_other_output(tmp_path: Path) -> None:
     text = "agraph (int64[4] x, int64[4] z) => (int64[4] y, int64[4] w) <int64 one = {{1}}> {{ c = Max (x, one) {} }}"
-    faulty, right = (
-        "{0} = Div (one, c) {1} = Mul ({0}, z)",
-        "{0} = Div (one, c) {0}n = Neg ({0}) {1}p = Neg (z) {1} = Mul ({0}n, {1}p)",
-    )
+    faulty = "{0} = Div (one, c) {1} = Mul ({0}, z)"
+    right = "{0} = Div (one, c) {0}n = Neg ({0}) {1}p = Neg (z) {1} = Mul ({0}n, {1}p)"
     reference = text.format(f"{faulty.format('a', 'y')} {right.format('b', 'w')}")
     assert judged(tmp_path, reference, reference).status == "equal"
     found = judged(

@@ -156,7 +156,8 @@ def test_what_the_model_leaves_open_is_not_far_off() -> None:
     """A product that overflows in one order only, say; and what moves by no more than the widest
     tolerance.
     """
-    ours, theirs = array(100, 5, 1, 7, 2), array(100, np.nan, 8, 7.5, 2)
+    ours = array(100, 5, 1, 7, 2)
+    theirs = array(100, np.nan, 8, 7.5, 2)
     order = np.array([0, np.inf, 0, 0, 0])
     found = excused_elements(ours, theirs, order, None, USUAL)
     assert found == Excused(3, 5, 1, 7.0)

@@ -19,7 +19,8 @@ from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 
-ROWS, COLUMNS = 40, 64
+ROWS = 40
+COLUMNS = 64
 HEAD = f"agraph (float[N,{COLUMNS}] x) => ({{}}[N,M] y)"
 PRODUCT = """m = Mul (x, moved) q, s, z = DynamicQuantizeLinear (m) i = MatMulInteger (q, w, z) f = Cast <to = 1> (i)
     g = Mul (f, s) y = {}"""
@@ -130,7 +131,8 @@ def test_nor_is_what_is_wrong_besides(kind: str, tmp_path: Path) -> None:
 
 def test_steps_count_from_the_zero_point() -> None:
     """All elements move with it."""
-    q, zero = np.array([3, 7, 250, 128], np.uint8), np.array(128, np.uint8)
+    q = np.array([3, 7, 250, 128], np.uint8)
+    zero = np.array(128, np.uint8)
     scale = np.array(0.1, np.float32)
     same = _steps_of([q, scale, zero], [q + np.uint8(1), scale, zero + np.uint8(1)])
     assert same is not None and same.elements == 0

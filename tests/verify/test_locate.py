@@ -143,7 +143,8 @@ def test_what_only_the_users_data_show() -> None:
 def test_rounding_that_the_model_amplifies_is_no_difference() -> None:
     text = """agraph (float[N,64] x) => (float[N,64] y)
         <float whole = {{99999.9}}, float a = {{3.3}}, float b = {{30303}}> {{ m = {} s = Sin (m) y = {} (s) }}"""
-    once, twice = text.format("Mul (x, whole)", "Neg"), text.format("Mul (p, b)", "Neg")
+    once = text.format("Mul (x, whole)", "Neg")
+    twice = text.format("Mul (p, b)", "Neg")
     found = located(once, twice.replace("m =", "p = Mul (x, a) m ="))
     assert (found.name, found.compared, found.excused) == ("", 3, 2)
     assert "(2 of them but for rounding that the model amplifies)" in str(found)
@@ -173,10 +174,8 @@ def test_random_nodes_draw_the_same_in_every_part(monkeypatch: pytest.MonkeyPatc
     text = (
         "agraph (float[N,4] x) => (float[N,4] y) {{ {} b = RandomNormalLike (a) y = Add (a, b) }}"
     )
-    one, other = (
-        "a = RandomNormalLike (x)",
-        "i = Identity (x) j = Identity (i) a = RandomNormalLike (j)",
-    )
+    one = "a = RandomNormalLike (x)"
+    other = "i = Identity (x) j = Identity (i) a = RandomNormalLike (j)"
     assert not located(text.format(one), text.format(other)).name
 
 
@@ -251,7 +250,8 @@ def test_another_large_weight_makes_the_difference() -> None:
 
 
 def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, asked = SeenModel.runner, list[int]()
+    original = SeenModel.runner
+    asked = list[int]()
 
     def hungry(self: SeenModel, names: Sequence[str]) -> Runner:
         asked.append(len(names))

@@ -99,7 +99,9 @@ def test_data_beside_a_link_is_found(tmp_path: Path) -> None:
 
 
 def test_one_session_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, most, ask = set[int](), list[int](), runner.request
+    opened = set[int]()
+    most = list[int]()
+    ask = runner.request
 
     def counting(name: str, *arguments: Any, **options: Any) -> Any:
         if name in ("open", "close"):

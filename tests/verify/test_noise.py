@@ -106,7 +106,8 @@ def test_a_channel_that_amplifies_excuses_no_other_one(
 
 def test_as_many_elements_as_have_noise_may_be_off() -> None:
     """Wherever they are, and four times as far as the noise of so many."""
-    moves, off = np.zeros(1000), np.zeros(1000)
+    moves = np.zeros(1000)
+    off = np.zeros(1000)
     moves[:10], off[500:510] = 1.0, 4 * ABOUT
     assert noise_of(moves).explains(off, ABOUT)
     off[510] = 1e-3
@@ -114,7 +115,8 @@ def test_as_many_elements_as_have_noise_may_be_off() -> None:
 
 
 def test_what_is_off_by_less_than_the_tolerance_is_not_off() -> None:
-    ours, theirs = np.float32([100, 1, 0]), np.float32([100.05, 1.005, 0.02])
+    ours = np.float32([100, 1, 0])
+    theirs = np.float32([100.05, 1.005, 0.02])
     assert np.array_equal(elements_off(ours, theirs, USUAL), [0, 0, np.float32(0.02)])
     assert np.array_equal(elements_off(ours, theirs, Yardstick(least_scale=300.0)), [0, 0, 0])
     for other in (np.float32([1, 2]), [ours], np.int32([1, 2, 3])):
@@ -172,7 +174,8 @@ def test_within_some_times_the_noise() -> None:
 
 
 def test_a_few_elements_are_not_the_usual_difference() -> None:
-    value, other = np.ones(100, np.float32), np.ones(100, np.float32)
+    value = np.ones(100, np.float32)
+    other = np.ones(100, np.float32)
     other[:9] = 7
     assert usual_difference(value, other) == 0
     other[:30] = np.nan

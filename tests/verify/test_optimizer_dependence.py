@@ -16,7 +16,8 @@ from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import judge, order_dependence, verify
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 
-LARGE, SMALL = 3e38, 1e-30
+LARGE = 3e38
+SMALL = 1e-30
 
 
 def scaled(*, is_folded: bool = False, is_wrong: bool = False) -> ModelProto:

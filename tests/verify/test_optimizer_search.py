@@ -10,7 +10,9 @@ import pytest
 from fusionc.runtime.optimizers import OPTIMIZERS
 from fusionc.verify.optimizer_search import optimizers_at_fault
 
-FIRST, MIDDLE, LAST = OPTIMIZERS[0], OPTIMIZERS[len(OPTIMIZERS) // 2], OPTIMIZERS[-1]
+FIRST = OPTIMIZERS[0]
+MIDDLE = OPTIMIZERS[len(OPTIMIZERS) // 2]
+LAST = OPTIMIZERS[-1]
 CASES: list[tuple[Callable[[set[str]], bool], set[str]]] = [
     (lambda off: FIRST in off, {FIRST}),
     (lambda off: MIDDLE in off, {MIDDLE}),

@@ -183,7 +183,8 @@ def test_a_product_that_overflows_on_the_way_may_be_associated_in_another_way(
     tmp_path: Path,
 ) -> None:
     """-2e38 · x · Sigmoid(-2e38) is NaN or 0."""
-    given, wrong = "p = Mul (g, x) y = Mul (p, s)", "q = Mul (s, s) p = Mul (g, q) y = Mul (p, x)"
+    given = "p = Mul (g, x) y = Mul (p, s)"
+    wrong = "q = Mul (s, s) p = Mul (g, q) y = Mul (p, x)"
     for factor, other, status in (
         ("2e38", "q = Mul (g, s) y = Mul (q, x)", "equal"),
         ("2e38", wrong.replace("(p, x)", "(p, f)"), "different"),

@@ -28,7 +28,8 @@ def row(*pairs: tuple[Any, Any]) -> OutputErrors:
 
 
 def test_the_largest_errors_of_all_samples_and_where() -> None:
-    one, other = np.float32([[1, 2], [4, -8]]), np.float32([[1, 2], [5, -8]])
+    one = np.float32([[1, 2], [4, -8]])
+    other = np.float32([[1, 2], [5, -8]])
     found = row((one, one), (one, other), (one, np.float32([[1.5, 2], [4, -8]])))
     assert (found.output, found.level, found.samples) == ("y", "disabled", 3)
     assert found.max_abs == 1 and found.worst == "sample 1: [1, 0]" and found.max_rel == 0.5

@@ -117,7 +117,8 @@ def test_each_part_has_its_own_scale() -> None:
     approximate = Yardstick("approximate", joints=parts.joints)
     assert compare(y, y + np.float32([[0], [0], [0.004]]), approximate) is None
     assert compare(y, y + np.float32([[0], [0], [0.04]]), approximate) is not None
-    on_zeros, zeros = Yardstick(least_scale=640, joints=parts.joints), np.zeros_like(y)
+    on_zeros = Yardstick(least_scale=640, joints=parts.joints)
+    zeros = np.zeros_like(y)
     assert compare(zeros, zeros + np.float32(0.04), on_zeros) is None
 
 
@@ -131,7 +132,8 @@ def test_a_part_of_zeros_may_be_off_by_a_place_of_the_largest() -> None:
 
 def test_each_part_has_noise_of_its_own() -> None:
     value = np.zeros((4, 64), np.float32)
-    noise, moved = Noise(value), value.copy()
+    noise = Noise(value)
+    moved = value.copy()
     moved[:2] = 1.0
     noise.add(value, moved)
     off = np.zeros(value.shape)

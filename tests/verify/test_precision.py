@@ -11,7 +11,10 @@ from harness import parse, with_function
 from fusionc.verify.precision import least_precise
 from fusionc.verify.verification import verify
 
-HALF, FLOAT, DOUBLE, BRAIN = "to = 10", "to = 1", "to = 11", "to = 16"
+HALF = "to = 10"
+FLOAT = "to = 1"
+DOUBLE = "to = 11"
+BRAIN = "to = 16"
 IN_HALF = f"h = Cast <{HALF}> (x) e = Exp (h)"
 
 

@@ -13,7 +13,8 @@ import pytest
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 
 Array = np.ndarray
-NAN, INF = np.nan, np.inf
+NAN = np.nan
+INF = np.inf
 LARGE = 3e38
 
 # What no order changes: NaN and infinities that are there, what overflows in each order, ordinary
@@ -190,11 +191,13 @@ def orders(row: Array) -> Iterator[list[Array]]:
 
 @pytest.mark.parametrize("op", ["ReduceSum", "ReduceProd"])
 def test_orders_of_processors_differ_by_no_more_than_the_spread(op: str) -> None:
-    rng, apply = np.random.default_rng(0), IN_ONE_ORDER[op]
+    rng = np.random.default_rng(0)
+    apply = IN_ONE_ORDER[op]
     seen = {"nothing": 0, "anything": 0}
     with np.errstate(all="ignore"):
         for number in range(400):
-            count, scale = int(rng.integers(1, 120)), rng.choice([1.0, 30.0, 60.0, 120.0])
+            count = int(rng.integers(1, 120))
+            scale = rng.choice([1.0, 30.0, 60.0, 120.0])
             low, high = (-scale, scale) if op == "ReduceProd" else (scale - 8, scale + 8)
             row = (rng.standard_normal(count) * 2.0 ** rng.uniform(low, high, count)).astype(
                 np.float32

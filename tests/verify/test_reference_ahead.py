@@ -32,7 +32,8 @@ def test_it_is_what_verification_would_have_opened(
 
 
 def test_another_model_is_another_reference(tmp_path: Path) -> None:
-    model, other = saved(PLAIN, tmp_path / "model.onnx"), saved(PLAIN, tmp_path / "other.onnx")
+    model = saved(PLAIN, tmp_path / "model.onnx")
+    other = saved(PLAIN, tmp_path / "other.onnx")
     with reference_ahead(model, None, None) as ahead:
         assert ahead.take(other) is None
         assert ahead.take(model) is not None

@@ -92,7 +92,8 @@ def test_where_nothing_else_is_left_nothing_is_proved(
     """An output that is another one in each run."""
     path = tmp_path / "m.onnx"
     onnx.save(parse("agraph (float[N,5] x) => (float[N,5] y) { y = Sigmoid (x) }"), path)
-    run, numbers = Runner.run, count()
+    run = Runner.run
+    numbers = count()
     monkeypatch.setattr(
         Runner,
         "run",

@@ -145,7 +145,8 @@ def test_one_element_or_another_order(dtype: type) -> None:
 
 @pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinities_have_their_places(special: float) -> None:
-    here, there = VALUES.astype(np.float32), VALUES.astype(np.float32)
+    here = VALUES.astype(np.float32)
+    there = VALUES.astype(np.float32)
     here[1, 1] = there[1, 1] = special
     assert compare(here, there) is None
     there[1, 1], there[1, 2] = 1, special
@@ -174,7 +175,8 @@ def test_a_file_that_is_no_model_is_not_a_different_model(
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
     output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [output])
-    good, bad = tmp_path / "good.onnx", tmp_path / "bad.onnx"
+    good = tmp_path / "good.onnx"
+    bad = tmp_path / "bad.onnx"
     onnx.save(helper.make_model(graph, ir_version=10), good)
     if fault == "a folder":
         bad.mkdir()
@@ -283,6 +285,7 @@ def test_the_first_step_of_a_decoder_has_no_past(tmp_path: Path) -> None:
     """An axis of 0 elements is one that a Reshape to 0 and −1 cannot find."""
     text = """agraph (float[N,2,past_len,4] past) => (float[N,2,past_len,4] y) <int64[4] s = {{{}}}> {{
         n = Neg (past) y = Reshape (n, s) }}"""
-    whole, left_over = parse(text.format("0,2,0,4")), parse(text.format("0,2,0,-1"))
+    whole = parse(text.format("0,2,0,4"))
+    left_over = parse(text.format("0,2,0,-1"))
     found = judge(tmp_path, whole, left_over)
     assert found.status == "different" and "nothing past" in found.differences[0].run

@@ -373,7 +373,10 @@ def test_the_deployed_candidate_runs_with_no_other_model_in_memory(
     """
     monkeypatch.setattr(sample_runs, "bytes_of", lambda _: size)
     np.savez(tmp_path / "x.npz", x=np.full((2, 64), 0.3, np.float32))
-    run, asked, opened, others = Runner.run, list[Any](), list[Runner](), list[int]()
+    run = Runner.run
+    asked = list[Any]()
+    opened = list[Runner]()
+    others = list[int]()
 
     def watched(self: Runner, feeds: Mapping[str, Any]) -> list[Any]:
         opened.append(self)

@@ -23,7 +23,8 @@ _BIAS_RANK = 4  # axes of what is added to scores
 def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     """MultiHeadAttention without a past. Raises UnfitOperator."""
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
-    query, key, value, scores_bias = *inputs[:3], inputs[_SCORES_BIAS]
+    query, key, value = inputs[:3]
+    scores_bias = inputs[_SCORES_BIAS]
     if not key or not value:
         raise UnfitOperator("its queries, keys and values are one tensor")
     if any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(

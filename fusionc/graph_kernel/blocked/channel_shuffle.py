@@ -18,7 +18,8 @@ from fusionc.graph_kernel.blocked.image_area import (
 from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_AXES, _IMAGE_AXES = 5, 4
+_AXES = 5
+_IMAGE_AXES = 4
 _INTERLEAVING = (0, 2, 1, 3, 4)
 _Shape = tuple[int | str, ...]
 
@@ -30,8 +31,10 @@ def has_five_axes(images: ImageArea, name: str) -> bool:
 
 def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     """The Reshape in front, which does nothing yet, or the one behind."""
-    name, out = node.input[0], node.output[0]
-    before, behind = images.shape(name), images.shape(out)
+    name = node.input[0]
+    out = node.output[0]
+    before = images.shape(name)
+    behind = images.shape(out)
     images.require_known_shape(node)
     if len(before) == _IMAGE_AXES and len(behind) == _AXES:
         _require_same_pixels(before, behind)

@@ -19,7 +19,8 @@ _VECTORS = (4, 8, BLOCK)  # channels that lie together, by processor
 def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Conv, or onnxruntime's FusedConv. Raises UnfitOperator."""
     x, w, bias, second = [*node.input, "", ""][:4]
-    image, shape = images.image(x), images.weights(w)
+    image = images.image(x)
+    shape = images.weights(w)
     if len(shape) != 4:
         raise UnfitOperator("its weights have not four axes")
     out, taken, *kernel = shape
@@ -52,7 +53,8 @@ def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWind
         return StepKind.FIRST if is_read_as_it_is else StepKind.CONV
     if window.group == channels == out:
         return StepKind.DEPTHWISE
-    taken, made = channels // window.group, out // window.group
+    taken = channels // window.group
+    made = out // window.group
     if _are_blocks(taken, made, BLOCK):
         return StepKind.CONV
     if not all(
@@ -79,7 +81,8 @@ def _fit_lanes(taken: int, made: int, out: int, floats: int) -> bool:
 def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """ConvTranspose. Raises UnfitOperator."""
     x, w, bias = [*node.input, ""][:3]
-    image, shape = images.image(x), images.weights(w)
+    image = images.image(x)
+    shape = images.weights(w)
     if len(shape) != 4:
         raise UnfitOperator("its weights have not four axes")
     if attribute(node, "output_shape") is not None:

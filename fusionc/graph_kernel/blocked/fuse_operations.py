@@ -71,10 +71,13 @@ class Operations:
         """The places of parts of norms behind which no norm follows, or which others read as well,
         and of heads that come to no attention, and why they do not fit.
         """
-        parts, heads, left = self.images.norms, self.images.heads, dict[int, str]()
+        parts = self.images.norms
+        heads = self.images.heads
+        left = dict[int, str]()
         if self.images.is_fragment or not (parts or heads):
             return left
-        nodes, readers = self.images.area.nodes, defaultdict[str, list[int]](list)
+        nodes = self.images.area.nodes
+        readers = defaultdict[str, list[int]](list)
         for place, node in enumerate(nodes):
             for name in dict.fromkeys(node.input):
                 readers[name].append(place)
@@ -133,7 +136,8 @@ class Operations:
                 for name, first in item.parts
                 if self._uses[name] or name in self._outputs
             ]
-            item, stored = ImageCut(item.image, tuple(needed)), [name for name, _ in needed]
+            item = ImageCut(item.image, tuple(needed))
+            stored = [name for name, _ in needed]
             if not self._rename(item):
                 self._put(item, *stored)
         for name in stored:
@@ -205,7 +209,8 @@ class Operations:
         ((name, _),) = cut.parts
         if self.images.image(name) != self.images.image(cut.image):
             return False
-        before.out, self._made[name] = name, before
+        before.out = name
+        self._made[name] = before
         return True
 
     def _scaled(self, found: Operation) -> Operation:
@@ -240,7 +245,8 @@ class Operations:
         before = self._maker(found.image)
         if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
             return
-        gate, out = self._made.get(before.second), self.images.image(found.out)
+        gate = self._made.get(before.second)
+        out = self.images.image(found.out)
         is_gate = (
             isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
         )
@@ -250,7 +256,8 @@ class Operations:
             >= _PIXELS * out.channels
         ):
             del self._order[id(before)]
-            found.image, found.third = before.image, before.second
+            found.image = before.image
+            found.third = before.second
 
     def _gate(self, product: Operation) -> Operation | None:
         """x · sigmoid(x) as one activation of x."""
@@ -281,7 +288,8 @@ class Operations:
         before = self._before(found)
         if before is None:
             return False
-        before.activated, before.out = found.activated, found.out
+        before.activated = found.activated
+        before.out = found.out
         self._made[found.out] = before
         return True
 
@@ -300,7 +308,8 @@ class Operations:
         line = joined_line(before.line, found.line)
         if line is None:
             return False
-        before.line, before.out = line, found.out
+        before.line = line
+        before.out = found.out
         self._made[found.out] = before
         return True
 
@@ -317,7 +326,9 @@ class Operations:
             return False
         if before.line is not None:
             return False
-        before.bias, before.activated, before.out = found.bias, found.activated, found.out
+        before.bias = found.bias
+        before.activated = found.activated
+        before.out = found.out
         self._made[found.out] = before
         return True
 
@@ -332,7 +343,8 @@ class Operations:
             or found.bias
         ):
             return False
-        before.weights, before.out = found.weights, found.out
+        before.weights = found.weights
+        before.out = found.out
         self._made[found.out] = before
         return True
 
@@ -375,6 +387,7 @@ class Operations:
         _, maker, other = max(fitting, key=lambda one: one[0])
         del self._order[id(maker)]
         maker.is_after = maker.activated != NO_ACTIVATION
-        maker.second, maker.out = other, found.out
+        maker.second = other
+        maker.out = found.out
         self._put(maker, maker.out)
         return True

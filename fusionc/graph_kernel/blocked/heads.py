@@ -14,7 +14,9 @@ from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 # axes of rows with a batch, of heads, and of those with an axis to repeat them
-_ROWS, _HEADS, _REPEATED = 3, 4, 5
+_ROWS = 3
+_HEADS = 4
+_REPEATED = 5
 _TO_THE_FRONT = (0, 2, 1, 3)
 _TABLE = 2  # axes of cosines and sines by position
 _WITHOUT = ("interleaved", "rotary_embedding_dim", "is_packed_batching")  # what no step does
@@ -23,8 +25,10 @@ _Shape = tuple[int | str, ...]
 
 def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Reshape that gives channels an axis of heads, or one that ends their repetition."""
-    name, out = node.input[0], node.output[0]
-    before, behind = _shape(images, name), _shape(images, out)
+    name = node.input[0]
+    out = node.output[0]
+    before = _shape(images, name)
+    behind = _shape(images, out)
     images.require_known_shape(node)
     if (len(before), len(behind)) == (_ROWS, _HEADS):
         count, size = behind[2:]
@@ -74,7 +78,8 @@ def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
 
 def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Expand that repeats each head."""
-    before, behind = _shape(images, node.input[0]), _shape(images, node.output[0])
+    before = _shape(images, node.input[0])
+    behind = _shape(images, node.output[0])
     if len(before) != _REPEATED or len(behind) != _REPEATED:
         raise UnfitOperator("it repeats no heads")
     images.require_known_shape(node)
@@ -106,12 +111,14 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
         raise UnfitOperator("half of a head is no whole blocks of channels")
     found = None
     if len(_shape(images, name)) == _ROWS:
-        rows, out = name, node.output[0]
+        rows = name
+        out = node.output[0]
     else:
         found = _heads(images, name)
         if found is None:
             return None
-        rows, out = found.rows, f"{node.output[0]}/rows"
+        rows = found.rows
+        out = f"{node.output[0]}/rows"
     image = images.image(rows)
     heads = image.channels // (2 * half)
     declared = {

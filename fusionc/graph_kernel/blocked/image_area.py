@@ -199,7 +199,8 @@ class ImageArea:
 
     def note_alike(self, name: str, rows: str) -> None:
         """Rows that no value of the area is, of the shape of others."""
-        self.images[name], self.alike[name] = self.image(rows), self.alike.get(rows, rows)
+        self.images[name] = self.image(rows)
+        self.alike[name] = self.alike.get(rows, rows)
 
     def is_value(self, name: str) -> bool:
         """Whether it is known what is declared of its sizes."""

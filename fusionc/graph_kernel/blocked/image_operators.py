@@ -176,7 +176,8 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     if not images.is_of_channels(node.output[0], attribute(node, "axis", 1)):
         raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
-    first, channels = images.image(parts[0]), [images.image(part).channels for part in parts]
+    first = images.image(parts[0])
+    channels = [images.image(part).channels for part in parts]
     # onnxruntime joins them as fast
     if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
         raise UnfitOperator("it joins parts of blocks of rows")
@@ -194,7 +195,8 @@ def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
         images.area.values[name].shape[-1 if images.is_channels_last(name) else 1]
         for name in node.output
     ]
-    first, parts = 0, list[tuple[str, int, int]]()
+    first = 0
+    parts = list[tuple[str, int, int]]()
     for name, size in zip(node.output, sizes, strict=True):
         if not isinstance(size, int):
             raise UnfitOperator("its channels are not known before the model runs")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+_SMALLEST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
 _FAR = 1e6  # how much larger, or smaller, a · x may be than both x and the result
 
 
@@ -23,7 +24,8 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     if len(numbers) < 4:
         return None
     a, b, c, d = numbers
-    factor, addend = a * c, b * c + d
+    factor = a * c
+    addend = b * c + d
     is_normal = all(
         _SMALLEST <= abs(number) <= _LARGEST or number == 0 for number in (factor, addend)
     )

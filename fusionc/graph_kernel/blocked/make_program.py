@@ -192,10 +192,12 @@ class _Maker:
             or stride > 2
         ):
             return 0
-        image, out = self._images.images[operation.image], self._images.images[operation.out]
+        image = self._images.images[operation.image]
+        out = self._images.images[operation.out]
         if min(image.channels, out.channels) < BLOCK:
             return 0
-        height, width = out.height.about(self._unknown), out.width.about(self._unknown)
+        height = out.height.about(self._unknown)
+        width = out.width.about(self._unknown)
         direct = direct_seconds(height * width, 9, image.channels, out.channels)
         seconds, points = winograd_seconds(height, width, image.channels, out.channels, stride)
         return points if seconds < _WORTH * direct else 0
@@ -206,7 +208,8 @@ class _Maker:
         """
         if KernelKind.STRASSEN not in self._area.kind or operation.kind not in BY_MATRIX:
             return 0
-        image, out = self._images.images[operation.image], self._images.images[operation.out]
+        image = self._images.images[operation.image]
+        out = self._images.images[operation.out]
         if operation.window != PLAIN_WINDOW or operation.third or image.channels % (2 * BLOCK):
             return 0
         sizes = (out.height, out.width, *([out.batch] if self._is_rows(operation.out) else []))
@@ -235,7 +238,8 @@ class _Maker:
     def _filled(self, operation: Operation, place: int) -> int:
         """The table with the factor of each channel, or with what is added to it."""
         assert operation.line is not None
-        number, channels = operation.line[place], operation.window.group
+        number = operation.line[place]
+        channels = operation.window.group
         return self._table((number, channels), np.full(channels, number, np.float32))
 
     def _table(self, key: object, array: np.ndarray) -> int:

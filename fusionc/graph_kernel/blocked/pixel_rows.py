@@ -16,7 +16,8 @@ from fusionc.graph_kernel.blocked.image_area import (
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.program import StepKind
 
-_ROW_AXES, _IMAGE_AXES = 2, 4
+_ROW_AXES = 2
+_IMAGE_AXES = 4
 _ONE = ImageSize(1)
 
 
@@ -30,11 +31,14 @@ def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operation:
     """Rows of images that have one pixel each, or such images of rows."""
-    name, out = node.input[0], node.output[0]
+    name = node.input[0]
+    out = node.output[0]
     if len(node.input) > 1:
         images.require_known_shape(node)
-    image, batch = images.image(name), images.shape(name)[0]
-    rows, pixels = (batch, image.channels), (batch, image.channels, 1, 1)
+    image = images.image(name)
+    batch = images.shape(name)[0]
+    rows = (batch, image.channels)
+    pixels = (batch, image.channels, 1, 1)
     if {images.shape(name), images.shape(out)} != {rows, pixels} or name in images.channels_last:
         raise UnfitOperator("it moves more than the only pixel of an image")
     if batch == 1:

@@ -87,7 +87,8 @@ class Places:
 
     def _flattened(self, step: Operation) -> list[Operation]:
         """A mean whose pixels become rows."""
-        image, made = self.images.image(step.image), self.images.image(step.out)
+        image = self.images.image(step.image)
+        made = self.images.image(step.out)
         if not self.images.is_rows(step.out) or image.batch == made.batch:
             return [step]
         pixels = f"{step.out}/pixels"
@@ -116,9 +117,11 @@ class Places:
         ]
 
     def _join(self, join: ImageJoin) -> None:
-        first, whole = 0, self.images.image(join.out).channels
+        first = 0
+        whole = self.images.image(join.out).channels
         for number, part in enumerate(join.parts):
-            value, channels = (part, False), self.images.image(part).channels
+            value = (part, False)
+            channels = self.images.image(part).channels
             before = first % BLOCK  # channels of the first block that other parts have made
             is_picked = not are_blocks(first, channels, whole)
             if is_picked or value in self._inside:
@@ -156,7 +159,8 @@ class Places:
         """
         if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
             return
-        out, image = self.made(step), self.read(step)[0]
+        out = self.made(step)
+        image = self.read(step)[0]
         second = [(step.second, False)] if step.second else []
         if step.kind in CONVOLUTIONS:
             operands = [
@@ -219,7 +223,9 @@ def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int
     """A slot for each memory. One takes the slot of about its size that is free, so that slots are
     few and small.
     """
-    ends, largest, chosen = list[int](), list[int](), list[int]()
+    ends = list[int]()
+    largest = list[int]()
+    chosen = list[int]()
     for (begin, end), size in zip(lives, sizes, strict=True):
         free = [slot for slot, busy_until in enumerate(ends) if busy_until < begin]
         enough = [slot for slot in free if largest[slot] >= size]
@@ -231,6 +237,7 @@ def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int
             slot = len(ends)
             ends.append(0)
             largest.append(0)
-        ends[slot], largest[slot] = end, max(largest[slot], size)
+        ends[slot] = end
+        largest[slot] = max(largest[slot], size)
         chosen.append(slot)
     return chosen

@@ -40,8 +40,11 @@ _PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole page
 _PAGE = 1024  # floats
 _FEW = 32  # rows: of at most so many onnxruntime reaches …
 # … this, where tiles were full, and leaves about so many rows of a tile empty
-_OF_FEW, _EMPTY_ROWS = 0.93, 6
-_STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
+_OF_FEW = 0.93
+_EMPTY_ROWS = 6
+# bytes of a large matrix in a second
+_STREAMED = 17e9
+_STREAMED_THERE = 11.5e9
 _ALONE = 1  # row: onnxruntime reads the matrix as fast for it
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
@@ -52,27 +55,34 @@ _PASS = 0.15e-9  # seconds for each number of a pass over results that is saved 
 # … and of one with an activation of many instructions, which is faster here besides
 _LONG_PASS = 0.5e-9
 # products of Strassen's algorithm, and the share of time below which it is taken
-_SEVEN_OF_EIGHT, _WORTH = 7 / 8, 0.97
+_SEVEN_OF_EIGHT = 7 / 8
+_WORTH = 0.97
 # what its sums take beside products of so many channels in, or out …
-_OF_RESULTS, _OF_ROWS = 14.0, 16.0
+_OF_RESULTS = 14.0
+_OF_ROWS = 16.0
 # … or rows, whose matrix comes from memory, or products in all
-_BESIDE_ROWS, _BESIDE_PRODUCTS = 14.0, 2.5e6
+_BESIDE_ROWS = 14.0
+_BESIDE_PRODUCTS = 2.5e6
 # rows, beside which nothing else counts, and more than any model has
-_MANY, _MOST = 1 << 40, 1 << 20
-_ATTENDED, _BESIDE_HERE, _BESIDE_THERE = (
-    50e9,
-    0.6e-9,
-    1.6e-9,
-)  # products of attention, and seconds for numbers beside them
-_NORM, _NORM_THERE = 0.4e-9, 0.55e-9  # seconds for each number of rows that are normalized
+_MANY = 1 << 40
+_MOST = 1 << 20
+# products of attention, and seconds for numbers beside them
+_ATTENDED = 50e9
+_BESIDE_HERE = 0.6e-9
+_BESIDE_THERE = 1.6e-9
+# seconds for each number of rows that are normalized
+_NORM = 0.4e-9
+_NORM_THERE = 0.55e-9
 # seconds for each number of rows in which positions are embedded
-_TURNED, _TURNED_THERE = 0.3e-9, 0.25e-9
+_TURNED = 0.3e-9
+_TURNED_THERE = 0.25e-9
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
 def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
     """Seconds here and in onnxruntime for [rows, taken] times [taken, made], bias and all."""
-    products, weights = rows * taken * made, 4 * taken * made
+    products = rows * taken * made
+    weights = 4 * taken * made
     read = _STREAMED if weights > _SMALL else _CACHED
     read_there = _STREAMED_THERE if weights > _SMALL and rows > _ALONE else read
     share = _PAGES_APART if taken % _PAGE == 0 else 1.0

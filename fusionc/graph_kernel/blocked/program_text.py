@@ -36,7 +36,8 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 
 
 def _step(step: ProgramStep) -> str:
-    window, activated = step.window, step.activated
+    window = step.window
+    activated = step.activated
     numbers = [
         *(
             int(step.kind),

@@ -26,7 +26,8 @@ def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
     """Their mean over the channels."""
     if not images.is_rows(node.input[0]):
         raise UnfitOperator("it is no mean of rows")
-    rank, axes = len(images.shape(node.input[0])), images.numbers(node, 1, "axes")
+    rank = len(images.shape(node.input[0]))
+    axes = images.numbers(node, 1, "axes")
     if (
         axes is None
         or [int(axis) % rank for axis in axes] != [rank - 1]

@@ -18,7 +18,8 @@ _WITH_BATCH = 3  # axes of rows
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Rows times a constant matrix, a bias, and the activation of a FusedGemm."""
     x, w, bias = [*node.input, ""][:3]
-    image, shape = images.image(x), images.weights(w)
+    image = images.image(x)
+    shape = images.weights(w)
     is_transposed = bool(attribute(node, "transB", 0))
     if len(shape) != 2:
         raise UnfitOperator("its weights are no matrix")
@@ -85,7 +86,8 @@ def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if images.number(zero) != 0 or not images.is_rows(name):
         raise UnfitOperator("it chooses between rows")
     chosen = images.tensor(condition, TensorProto.BOOL, _WITH_BATCH).shape
-    declared, made = images.area.values[name].shape, images.area.values[node.output[0]].shape
+    declared = images.area.values[name].shape
+    made = images.area.values[node.output[0]].shape
     if chosen[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
         raise UnfitOperator("its condition is not known to be one for each row")
     images.note(node.output[0], image)

@@ -129,7 +129,8 @@ def _copies(made: MadeProgram) -> tuple[float, float]:
 
 
 def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    rows, (taken, out) = made.pixels(operation.out), _channels(operation, made)
+    rows = made.pixels(operation.out)
+    (taken, out) = _channels(operation, made)
     here, there = product_seconds(rows, taken, out)
     if operation.second:
         there += pass_seconds(rows, out, Activation.NONE)
@@ -141,12 +142,11 @@ def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
 def _of_attention(
     step: ProgramStep, operation: Operation, made: MadeProgram
 ) -> tuple[float, float]:
-    batches, heads = max(1, made.images[operation.second].batch.about(1)), step.window.group
-    queries, keys, both = (
-        made.pixels(operation.out),
-        made.pixels(operation.second),
-        sum(_channels(operation, made)),
-    )
+    batches = max(1, made.images[operation.second].batch.about(1))
+    heads = step.window.group
+    queries = made.pixels(operation.out)
+    keys = made.pixels(operation.second)
+    both = sum(_channels(operation, made))
     of_keys = made.images[operation.second].channels + made.images[operation.third].channels
     numbers = queries * both + keys * of_keys
     return attention_seconds(queries * keys // batches * heads, both // (2 * heads), numbers)
@@ -173,7 +173,8 @@ def _ratio(step: ProgramStep) -> float:
 
 
 def _of_direct(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
-    (channels, out), window = _channels(operation, made), step.window
+    (channels, out) = _channels(operation, made)
+    window = step.window
     taps = window.kernel[0] * window.kernel[1]
     is_transposed = step.kind is StepKind.TRANSPOSED
     # of the taps, one for each pixel

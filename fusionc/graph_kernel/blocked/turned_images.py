@@ -10,12 +10,15 @@ from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, UnfitOperator
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_LAST, _SECOND = (0, 2, 3, 1), (0, 3, 1, 2)  # where a Transpose takes the axes of its result from
+# where a Transpose takes the axes of its result from
+_LAST = (0, 2, 3, 1)
+_SECOND = (0, 3, 1, 2)
 
 
 def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     """A Transpose after which the channels are the last axis, or the second one again."""
-    (name,), (out,) = node.input, node.output
+    (name,) = node.input
+    (out,) = node.output
     order = tuple(attribute(node, "perm") or ())
     if order == _SECOND:
         images.put_channels_last(name)

@@ -56,7 +56,8 @@ def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
     """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
-        stride, reach = window.stride[axis], window.dilation[axis] * (window.kernel[axis] - 1) + 1
+        stride = window.stride[axis]
+        reach = window.dilation[axis] * (window.kernel[axis] - 1) + 1
         if stride == 1:
             continue
         if size.known is None:
@@ -83,7 +84,8 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
             (image.height, image.width), window.kernel, window.stride, window.dilation, strict=True
         )
     ]
-    less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    less = [total // 2 for total in totals]
+    more = [total - total // 2 for total in totals]
     begin, end = (less, more) if auto == "SAME_UPPER" else (more, less)
     return begin[0], begin[1], end[0], end[1]
 

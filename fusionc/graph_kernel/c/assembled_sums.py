@@ -13,10 +13,18 @@ _VECTOR = 8  # floats
 _FLOAT = 4  # bytes
 _LINE = 64  # bytes of a cache
 _NEAR = 3  # pixels that one pointer reaches: none, one and two distances from it
-_X, _LOWER, _WEIGHTS, _AHEAD, _LEFT = "rax", "rcx", "rdx", "rsi", "rdi"
-_APART, _COLUMN, _AHEAD_STEP = "r8", "r9", "r10"
+_X = "rax"
+_LOWER = "rcx"
+_WEIGHTS = "rdx"
+_AHEAD = "rsi"
+_LEFT = "rdi"
+_APART = "r8"
+_COLUMN = "r9"
+_AHEAD_STEP = "r10"
 _AT = ("(%%{})", f"(%%{{}},%%{_APART})", f"(%%{{}},%%{_APART},2)")
-_PIXEL, _WEIGHT = "ymm13", ("ymm14", "ymm15")  # no operands, of which an asm may have 30
+# no operands, of which an asm may have 30
+_PIXEL = "ymm13"
+_WEIGHT = ("ymm14", "ymm15")
 _NUMBERS = f"{_X} {_LOWER} {_WEIGHTS} {_AHEAD} {_LEFT} {_APART} {_COLUMN} {_AHEAD_STEP}"
 _CLOBBERED = f"{_NUMBERS} xmm13 xmm14 xmm15 cc memory".split()
 

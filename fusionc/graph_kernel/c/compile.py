@@ -159,7 +159,8 @@ def compile_units(
     lie: they are used, or put there. `tell` is called with how many are done, and of how many.
     Raises DoesNotCompile, CompilerHangs, or OSError if it cannot be written.
     """
-    places, start = kept or {}, [*command, *flags]
+    places = kept or {}
+    start = [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         # An object has the name of its source in it: that of one that is kept is the same whatever
         # it is linked with.
@@ -167,7 +168,8 @@ def compile_units(
             Path(folder, places[u].stem + ".c" if u in places else f"kernels{k}.c")
             for k, u in enumerate(units)
         ]
-        linked, built = sources, Path(folder, "kernels.so")
+        linked = sources
+        built = Path(folder, "kernels.so")
         missing = [
             number
             for number, unit in enumerate(units)

@@ -33,12 +33,16 @@ class LoopNestText:
     """
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
-        self.name, self._info, self._tensors = name, info, tensors
+        self.name = name
+        self._info = info
+        self._tensors = tensors
         self.divisible = not nest.row
         if nest.row:
-            self.grid, self.row = nest.grid, nest.row
+            self.grid = nest.grid
+            self.row = nest.row
         else:  # the innermost loop is the row, which any part of can be computed alone
-            self.grid, self.row = nest.grid[:-1], nest.grid[-1:] or (Variable(ONE),)
+            self.grid = nest.grid[:-1]
+            self.row = nest.grid[-1:] or (Variable(ONE),)
         self._schedule = LoopSchedule(nest.stores, frozenset(self.row))
         self._stores: dict[int, Store] = {}
         self.accesses: list[Access] = []
@@ -102,7 +106,8 @@ class LoopNestText:
         """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
-            tensor, dtype_bytes = self._tensors.index(access.tensor), self._ctype(access).bytes
+            tensor = self._tensors.index(access.tensor)
+            dtype_bytes = self._ctype(access).bytes
             its = (
                 tensor,
                 dtype_bytes,
@@ -157,7 +162,8 @@ class LoopNestText:
         return bool(access.index.variables & set(self.row))
 
     def _buffers(self) -> list[str]:
-        lines, offset = [], 0
+        lines = []
+        offset = 0
         # so that each is aligned
         for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):
             local = step.ctype.local
@@ -267,7 +273,8 @@ class LoopNestText:
     def _part_of_loop(
         self, parts: LoopParts, part: int, phase: int, begin: str, end: str
     ) -> list[str]:
-        clauses, inner = "", list[str]()
+        clauses = ""
+        inner = list[str]()
         steps = parts.passes.within(part)
         for step in steps:
             if parts.passes.reads(step, part):

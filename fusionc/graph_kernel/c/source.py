@@ -111,9 +111,11 @@ def _lowered(area: Area) -> Kernel:
 
 
 def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) -> str:
-    area, parts = info.area, list[str]()
+    area = info.area
+    parts = list[str]()
     for k, name in enumerate(tables):
-        ctype, array = info.ctype(name), area.constants[name]
+        ctype = info.ctype(name)
+        array = area.constants[name]
         parts.append(f"static const {ctype.stored} {_NAME}_t{k}[] = {{{table(ctype, array)}}};\n")
     firsts = accumulate((len(nest.scalars) for nest in nests), initial=0)
     forms = [nest.form(first) for nest, first in zip(nests, firsts, strict=False)]
@@ -151,10 +153,8 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
 def _ports(area: Area) -> str:
     """The types and ranks of inputs and outputs."""
     ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
-    types, ranks = (
-        ", ".join(str(port.dtype) for port in ports),
-        ", ".join(str(len(port.shape)) for port in ports),
-    )
+    types = ", ".join(str(port.dtype) for port in ports)
+    ranks = ", ".join(str(len(port.shape)) for port in ports)
     return f"static const short {_NAME}_types[] = {{{types}}};\nstatic const short {_NAME}_ranks[] = {{{ranks}}};\n"
 
 
@@ -228,7 +228,8 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
             _list("GK_PROGRAMS", programs),
         ]
     if most is None:
-        ends, widths = [*loops.pop(), *ends, *widths], []
+        ends = [*loops.pop(), *ends, *widths]
+        widths = []
     ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
     end = Unit("\n".join([head, *ends, header("operators.h")]))
     steps = [Unit(text, Contents.STEPS) for text in widths]
@@ -271,7 +272,8 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
 
 def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:
     """Items, of which each has a size, one after another in as few groups as there must be."""
-    groups, filled = list[list[str]]([[]]), 0
+    groups = list[list[str]]([[]])
+    filled = 0
     for item, size in items:
         if most is not None and groups[-1] and filled + size > most:
             groups.append([])

@@ -28,7 +28,8 @@ from fusionc.graph_kernel.flags.flag_table import (
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
 HIGHEST_LEVEL = 3
-_TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
+_TRUE = ("", "true", "True", "on", "1")
+_FALSE = ("false", "False", "off", "0")
 _INT_BITS = 64
 _UINT_BITS = 32
 _LISTS_OF_OPERATORS = ("_ops", "_ops_only")
@@ -102,7 +103,8 @@ def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
                 f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags'
             )
             continue
-        key, value = found[1], found[2] or ""
+        key = found[1]
+        value = found[2] or ""
         if key == "path":
             return _pairs_of_file(Path(value), warnings), warnings
         if key in given:
@@ -190,5 +192,6 @@ class _Reader:
 def _number(text: str, flag_type: FlagType) -> int | None:
     if not re.fullmatch(r"\+?[0-9]{1,40}" if flag_type == "uint" else r"[+-]?[0-9]{1,40}", text):
         return None
-    number, bits = int(text), _UINT_BITS if flag_type == "uint" else _INT_BITS - 1
+    number = int(text)
+    bits = _UINT_BITS if flag_type == "uint" else _INT_BITS - 1
     return number if abs(number) < 2**bits else None

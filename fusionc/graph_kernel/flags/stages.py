@@ -19,7 +19,8 @@ from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
 # MindSpore's level of what is logged, to stderr: debug and info
-_LEVEL, _INFO = "GLOG_v", ("0", "1")
+_LEVEL = "GLOG_v"
+_INFO = ("0", "1")
 
 
 class Log(Protocol):

@@ -64,7 +64,8 @@ class KernelLibrary:
                     "made it"
                 )
             ]
-        self.file, self.inherited = file, library
+        self.file = file
+        self.inherited = library
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
@@ -76,7 +77,8 @@ class KernelLibrary:
                 (area.name for area in areas), "the model has kernels already"
             )
             return self.missing
-        self.file, self.missing = None, {}
+        self.file = None
+        self.missing = {}
         if not self.is_for_onnxruntime or not areas:
             return {}
         from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions get as far as here
@@ -89,7 +91,8 @@ class KernelLibrary:
         except NoCompiler as error:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}
-        self.file, self.missing = built.library, built.failed
+        self.file = built.library
+        self.missing = built.failed
         self.notices = [reason] if (reason := reason_against_keeping()) else []
         return self.missing
 

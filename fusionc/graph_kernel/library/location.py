@@ -41,17 +41,13 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
         outdated = [place] if is_own(place) and not is_of_source else []
         return Library(None, place, place, (*outdated, *_waiting(place)))
     if place.is_dir():
-        problem, hint = (
-            "the kernels of the result would lie where a folder is",
-            "remove it, or give another --output",
-        )
+        problem = "the kernels of the result would lie where a folder is"
+        hint = "remove it, or give another --output"
         raise UsageError(problem, where=str(place), hint=hint, code="E10001")
     if os.path.lexists(place) and not is_copy(place, file):
         if is_of_source:
-            what, hint = (
-                "the kernels of the result would be written over those of the model",
-                "give another --output",
-            )
+            what = "the kernels of the result would be written over those of the model"
+            hint = "give another --output"
             raise FusioncError(what, where=str(place), hint=hint, code="E10001")
         if not is_own(place):
             raise in_the_way(place)

@@ -36,7 +36,8 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     )
     if library is None:
         return
-    place, former = library.resolve(), _REGISTERED.get(session_options)
+    place = library.resolve()
+    former = _REGISTERED.get(session_options)
     if former == place:
         return
     if former is not None:  # onnxruntime would say so only when the session is made

@@ -20,7 +20,8 @@ class AreaInfo:
     """An area while it is lowered. Shapes are filled in by `infer_sizes`."""
 
     def __init__(self, area: Area) -> None:
-        self.area, self.sizes = area, SizeCode()
+        self.area = area
+        self.sizes = SizeCode()
         self.shapes: dict[str, KernelShape] = {}
         self.symbols: dict[str, Size] = {}
         self.wrongly_inferred: set[str] = (

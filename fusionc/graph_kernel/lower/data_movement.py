@@ -56,7 +56,8 @@ def _transpose(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]
 def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]:
     """Axis → start, end, step as they are written."""
     rank = len(info.shapes[node.input[0]])
-    starts, ends = numbers(info, node, 1, "starts") or [], numbers(info, node, 2, "ends") or []
+    starts = numbers(info, node, 1, "starts") or []
+    ends = numbers(info, node, 2, "ends") or []
     axes = numbers(info, node, 3, "axes")
     steps = numbers(info, node, 4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else [a + rank if a < 0 else a for a in axes]
@@ -89,12 +90,14 @@ def _bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
     if step > 0:
         start, end = (min(max(n, 0), size) for n in (start, end))
     else:
-        start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+        start = min(max(start, 0), size - 1)
+        end = min(max(end, -1), size - 1)
     return start, len(range(start, end, step)) if size else 0
 
 
 def _slice(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    found, shape = list(at), info.shapes[node.input[0]]
+    found = list(at)
+    shape = info.shapes[node.input[0]]
     for axis, (start, end, step) in _slices(info, node).items():
         size = shape[axis]
         if size.number is not None:
@@ -109,7 +112,8 @@ def _slice(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) ->
 
 def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
     shape = info.shapes[node.input[0]]
-    size, count = shape[_axis(node, len(shape))], len(node.output)
+    size = shape[_axis(node, len(shape))]
+    count = len(node.output)
     written = numbers(info, node, 1, "split")
     if written is not None:
         info.sizes.equal(size, Size(sum(written)), "the parts of Split are not the whole")
@@ -136,7 +140,8 @@ def _split_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _split(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    axis, before = _axis(node, len(at)), SizeSum()
+    axis = _axis(node, len(at))
+    before = SizeSum()
     for part in _parts(info, node)[:k]:
         before += part
     return node.input[0], tuple(
@@ -156,7 +161,8 @@ def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 def _concat(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
     axis = _axis(node, len(at))
-    index, begin = at[axis], SizeSum()
+    index = at[axis]
+    begin = SizeSum()
     sizes = [info.shapes[name][axis] for name in node.input]
     for name, size in zip(node.input, sizes, strict=True):
         if _lies_in(index, begin, size):
@@ -208,12 +214,14 @@ def _known(array: np.ndarray | None, node: onnx.NodeProto) -> np.ndarray:
 
 
 def _gathered(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    shape, (axis, picks) = info.shapes[node.input[0]], _picks(info, node)
+    shape = info.shapes[node.input[0]]
+    (axis, picks) = _picks(info, node)
     steps = set(np.diff(picks.ravel()))
     if picks.ndim > 1 or len(steps) > 1:
         raise Unsupported("Gather of elements that do not lie at equal distances")
     if picks.size:
-        low, high = int(picks.min()), int(picks.max())
+        low = int(picks.min())
+        high = int(picks.max())
         if low < 0 <= high:
             raise Unsupported("Gather counts from both ends")
         need = high + 1 if low >= 0 else -low
@@ -225,7 +233,8 @@ def _gathered(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _gather(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    shape, (axis, picks) = info.shapes[node.input[0]], _picks(info, node)
+    shape = info.shapes[node.input[0]]
+    (axis, picks) = _picks(info, node)
     flat = [int(n) for n in picks.ravel()]
     start = Size(flat[0] if flat else 0)
     first = SizeSum() + start + (shape[axis] if start.factor < 0 else ZERO)

@@ -301,10 +301,8 @@ def _mod(call: Call, x: Step, y: Step) -> Step:
 
 
 def _is_infinite(call: Call, x: Step) -> Step:
-    positive, negative = (
-        attribute(call.node, "detect_positive", 1),
-        attribute(call.node, "detect_negative", 1),
-    )
+    positive = attribute(call.node, "detect_positive", 1)
+    negative = attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
     if _is_half(x.ctype):  # what is finite in float may have no float16
         x = _as_half(call, x)
@@ -312,9 +310,11 @@ def _is_infinite(call: Call, x: Step) -> Step:
 
 
 def _gelu(call: Call, x: Step) -> Step:
-    one, half = call.constant(1.0), call.constant(0.5)
+    one = call.constant(1.0)
+    half = call.constant(0.5)
     if attribute(call.node, "approximate") == "tanh":
-        scale, cubic = call.constant(math.sqrt(2 / math.pi)), call.constant(0.044715)
+        scale = call.constant(math.sqrt(2 / math.pi))
+        cubic = call.constant(0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
         factor = call.op("gk_tanh_$({0}, machine)", inner, cost=6, types=_FLOATS)
     else:
@@ -364,7 +364,8 @@ _RULES = _BY_FORMULA | {
 
 def _lowered(rule: Rule) -> OperatorLowering:
     def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-        info, name = lowering.info, node.output[k]
+        info = lowering.info
+        name = node.output[k]
         arguments = [
             lowering.broadcast(value, info.shapes[name], at) if value else None
             for value in node.input

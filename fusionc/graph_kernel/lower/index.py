@@ -142,7 +142,8 @@ def _stays_below(index: Index, size: Size) -> bool:
 
 class _LoopsWanted(Exception):
     def __init__(self, variable: Variable, extents: Sequence[Size]) -> None:
-        self.variable, self.extents = variable, tuple(extents)
+        self.variable = variable
+        self.extents = tuple(extents)
 
 
 class SplitWanted(_LoopsWanted):

@@ -80,7 +80,8 @@ def _nests(
         )
     except CutWanted as wanted:
         _must_be_loop(wanted.variable, loops)
-        made, begin = list[LoopNest](), SizeSum()
+        made = list[LoopNest]()
+        begin = SizeSum()
         for size in wanted.extents:
             part = Variable(size)
             index = index_of(part).moved(begin)
@@ -97,7 +98,8 @@ def _nests(
             if len(made) > _MOST_NESTS:
                 break
         return made, []
-    stores, stored = [lowering.store(main, at, step)], []
+    stores = [lowering.store(main, at, step)]
+    stored = []
     for name in others:
         store = lowering.beside(name, main, at)
         if store is not None:

@@ -33,7 +33,10 @@ class LoopPasses:
         roots: Sequence[Step],
         given: frozenset[Step],
     ) -> None:
-        self._steps, self._of, self._roots, self._given = steps, of, roots, given
+        self._steps = steps
+        self._of = of
+        self._roots = roots
+        self._given = given
         self.kept: list[Step] = []
         wanted = self._wanted()
         cost: dict[Step, int] = {}
@@ -80,7 +83,8 @@ class LoopSchedule:
     """
 
     def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
-        self._stores, self._row = stores, row
+        self._stores = stores
+        self._row = row
         self.of: dict[Step, int] = {}
         for step in _cone(store.step for store in stores):
             phase = max((self.of[argument] for argument in step.arguments), default=0)

@@ -48,7 +48,10 @@ class Lowering:
     def __init__(
         self, info: AreaInfo, loops: Sequence[Variable], operators: Mapping[str, OperatorLowering]
     ) -> None:
-        self.info, self.loops, self.steps, self._operators = info, loops, Steps(), operators
+        self.info = info
+        self.loops = loops
+        self.steps = Steps()
+        self._operators = operators
         self.row: tuple[Variable, ...] | None = None
         self._found: dict[Element, Step] = {}
 
@@ -137,7 +140,8 @@ class Lowering:
 
     def beside(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:
         """Another output, if it can be computed in the loops of `main`, once for each of its elements."""
-        shape, whole = self.info.shapes[name], self.info.shapes[main]
+        shape = self.info.shapes[name]
+        whole = self.info.shapes[main]
         places = [place for known, place in self._found if known == name]
         if shape == whole:
             places.insert(0, at)

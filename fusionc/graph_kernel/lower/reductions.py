@@ -65,7 +65,8 @@ def _reduced_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 
 
 def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    shape, axes = info.shapes[node.input[0]], _reduced_axes(info, node)
+    shape = info.shapes[node.input[0]]
+    axes = _reduced_axes(info, node)
     if ZERO in shape:  # onnxruntime forgets to reduce some axes of it
         raise Unsupported(f"no kernel computes {node.op_type} of nothing")
     if attribute(node, "keepdims", 1):
@@ -74,8 +75,11 @@ def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    info, name = lowering.info, node.input[0]
-    ctype, axes, rank = info.ctype(name), _reduced_axes(info, node), len(info.shapes[name])
+    info = lowering.info
+    name = node.input[0]
+    ctype = info.ctype(name)
+    axes = _reduced_axes(info, node)
+    rank = len(info.shapes[name])
     if ctype.name not in _CTYPES and not (
         node.op_type in ("ReduceMax", "ReduceMin") and ctype.name in _LEAST
     ):
@@ -125,8 +129,10 @@ def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index
 
 
 def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    info, name = lowering.info, node.input[0]
-    ctype, rank = info.ctype(name), len(info.shapes[name])
+    info = lowering.info
+    name = node.input[0]
+    ctype = info.ctype(name)
+    rank = len(info.shapes[name])
     if not ctype.is_float:
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     axis = int(attribute(node, "axis", -1 if info.area.opset >= 13 else 1))
@@ -159,7 +165,8 @@ def _normalized_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 
 
 def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    shape, axes = info.shapes[node.input[0]], _normalized_axes(info, node)
+    shape = info.shapes[node.input[0]]
+    axes = _normalized_axes(info, node)
     for operand in filter(None, node.input[1:]):
         if len(info.shapes[operand]) > len(shape):
             raise Unsupported(
@@ -173,11 +180,15 @@ def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape
 
 def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
     """LayerNormalization, and RMSNormalization, which subtracts no mean. Further outputs: that mean, 1 / deviation."""
-    info, name, steps = lowering.info, node.input[0], lowering.steps
-    ctype, axes = info.ctype(name), _normalized_axes(info, node)
+    info = lowering.info
+    name = node.input[0]
+    steps = lowering.steps
+    ctype = info.ctype(name)
+    axes = _normalized_axes(info, node)
     if not ctype.is_float:
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
-    centers, length = node.op_type == "LayerNormalization", lowering.length(ctype, name, axes)
+    centers = node.op_type == "LayerNormalization"
+    length = lowering.length(ctype, name, axes)
     epsilon = steps.literal(ctype, np.float64(attribute(node, "epsilon", 1e-5)))
     mean = (
         steps.op(ctype, "{0} / {1}", lowering.over(name, at, axes, SUM, lambda x: x), length)

@@ -28,7 +28,8 @@ def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
         for axis, n in enumerate(wanted)
     ]
     if -1 in wanted:
-        total, others = product(shape), product(sizes)
+        total = product(shape)
+        others = product(sizes)
         rest = total.over(others)
         if rest is None:
             rest = info.sizes.variable(f"({others}) == 0 ? 0 : ({total}) / ({others})")
@@ -51,7 +52,8 @@ def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelSha
             info.sizes.equal(shape[axis], ONE, "Squeeze of a size that is not 1")
         return tuple(size for axis, size in enumerate(shape) if axis not in gone)
     rank = len(shape) + len(axes or [])
-    new, rest = axes_of(axes, rank), iter(shape)
+    new = axes_of(axes, rank)
+    rest = iter(shape)
     return tuple(ONE if axis in new else next(rest) for axis in range(rank))
 
 
@@ -61,7 +63,8 @@ def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
     Raises SplitWanted where a loop has to be several for that, Unsupported where even that would not help.
     """
     source = node.input[0]
-    old, new = info.shapes[source], info.shapes[node.output[0]]
+    old = info.shapes[source]
+    new = info.shapes[node.output[0]]
     if source not in info.producers:  # it lies row by row: only the number of the element matters
         return source, (*[Index()] * (len(old) - 1), linear(at, new))[: len(old)]
     found: list[Index] = [Index() for _ in old]
@@ -74,13 +77,14 @@ def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
 
 def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
     """The shortest runs of axes with equal products."""
-    groups, olds, news = [], list[int](), list[int]()
-    left, right = (
-        [k for k, n in enumerate(old) if n != ONE],
-        [k for k, n in enumerate(new) if n != ONE],
-    )
+    groups = []
+    olds = list[int]()
+    news = list[int]()
+    left = [k for k, n in enumerate(old) if n != ONE]
+    right = [k for k, n in enumerate(new) if n != ONE]
     while left or right:
-        one, other = product(old[a] for a in olds), product(new[a] for a in news)
+        one = product(old[a] for a in olds)
+        other = product(new[a] for a in news)
         # the side that lacks a factor of the other one grows
         grow_old = left and (not right or one.over(other) is None or (one == other))
         if grow_old:
@@ -89,7 +93,8 @@ def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[in
             news.append(right.pop(0))
         if olds and news and product(old[a] for a in olds) == product(new[a] for a in news):
             groups.append((olds, news))
-            olds, news = [], []
+            olds = []
+            news = []
     if olds or news:
         groups.append((olds, news))
     return groups
@@ -106,7 +111,8 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
         return parts
     inner = ONE
     for size, index in zip(reversed(new), reversed(at), strict=True):
-        digits, variable = _digits(old, inner, size), index.lone
+        digits = _digits(old, inner, size)
+        variable = index.lone
         if digits is not None and len(digits) > 1:
             if variable is None or variable.extent != size:  # which walks along a part of the axis
                 break
@@ -119,13 +125,15 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
 
 def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
     """The loops that one of `size` has to be, so that each walks along a single axis of `old`."""
-    cuts, reach = list[Size](), ONE
+    cuts = list[Size]()
+    reach = ONE
     for axis in reversed(old):
         reach *= axis
         cut = reach.over(inner)
         if cut is not None and cut not in (ONE, size) and size.over(cut) is not None:
             cuts.append(cut)
-    digits, below = list[Size](), ONE
+    digits = list[Size]()
+    below = ONE
     for cut in [*cuts, size]:
         digit = cut.over(below)
         if digit is None:

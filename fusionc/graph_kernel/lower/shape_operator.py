@@ -24,7 +24,8 @@ def _shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    sizes, index = _asked(lowering.info, node), at[0]
+    sizes = _asked(lowering.info, node)
+    index = at[0]
     for variable, _ in index.terms:
         if variable.extent.factor and variable.extent.number is not None:
             raise CutWanted(variable, [ONE] * variable.extent.number)

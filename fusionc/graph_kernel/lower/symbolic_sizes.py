@@ -45,7 +45,8 @@ class Size:
         return Size(self.factor // other.factor, tuple(left))
 
 
-ONE, ZERO = Size(1), Size(0)
+ONE = Size(1)
+ZERO = Size(0)
 
 
 def product(sizes: Iterable[Size]) -> Size:

@@ -56,7 +56,8 @@ def _is_table(edge: Edge) -> bool:
 
 def area_value_of(edge: Edge) -> AreaValue | None:
     """A value as kernels see it; None where its element type or its rank is unknown."""
-    shape, elem_type = edge.shape, edge.elem_type
+    shape = edge.shape
+    elem_type = edge.elem_type
     if shape is None or not elem_type:
         return None
     return AreaValue(

@@ -158,7 +158,8 @@ def _useless(nodes: Sequence[Node]) -> list[Node]:
     of a norm.
     """
     inside = set(nodes)
-    behind, ahead = set[Node](), set[Node]()
+    behind = set[Node]()
+    ahead = set[Node]()
     for node in nodes:
         if _convolves(node) or any(v is not None and v.producer in behind for v in node.inputs):
             behind.add(node)

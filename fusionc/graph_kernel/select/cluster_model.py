@@ -26,7 +26,8 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
     proto.opset_import.add(domain="", version=graph.opset)
     proto.opset_import.add(domain=MICROSOFT, version=1)
     proto.graph.name = "cluster"
-    inside, known = set(nodes), set[Edge]()
+    inside = set(nodes)
+    known = set[Edge]()
     for node in nodes:
         proto.graph.node.append(named(node))
         for edge in edges_of(node):

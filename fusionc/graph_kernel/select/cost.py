@@ -33,7 +33,8 @@ _PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
 # blocked layout and back, too: these are the Transposes that such an operator behind it and before
 # it takes the place
 # of.
-_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_FIRST = (0, 3, 1, 2)
+_LAST = (0, 2, 3, 1)
 _Order = tuple[int, ...]
 
 _ALONE = "fewer than two operators that move memory"

@@ -74,7 +74,8 @@ class Expander:
         if SQUARE in names:
             names = [name for name in names if name != SQUARE]
             _expand_squares(proto.graph)
-        ids, opset = [_split(name) for name in sorted(names)], proto.opset_import[0].version
+        ids = [_split(name) for name in sorted(names)]
+        opset = proto.opset_import[0].version
         own = {node.op_type for node in proto.graph.node if node.domain == MICROSOFT}
         proto.functions.extend(_definition(op, opset) for op in sorted(own))
         for node in proto.graph.node:
@@ -101,7 +102,8 @@ def _expand_squares(graph: onnx.GraphProto) -> None:
     squares = {t.name for t in graph.initializer if _is_two(onnx.numpy_helper.to_array(t))}
     for node in graph.node:
         if not node.domain and node.op_type == SQUARE and node.input[1] in squares:
-            node.op_type, node.input[1] = "Mul", node.input[0]
+            node.op_type = "Mul"
+            node.input[1] = node.input[0]
 
 
 def _is_two(exponent: np.ndarray) -> bool:

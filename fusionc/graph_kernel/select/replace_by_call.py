@@ -21,9 +21,12 @@ from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
 
 # The passes of CANN that make such areas; the most special one that fits names the area.
-SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
-ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
-BLOCKED, PRODUCTS = "BlockedConvolutionFusionPass", "BlockedMatMulFusionPass"
+SEVERAL_OUTPUTS = "TbeMultiOutputFusionPass"
+REDUCTION = "TbeReduceElemwiseFusionPass"
+ELEMENTWISE = "TbeEltwiseFusionPass"
+ANY = "AutomaticUbFusion"
+BLOCKED = "BlockedConvolutionFusionPass"
+PRODUCTS = "BlockedMatMulFusionPass"
 ALGORITHMS = {
     "WinogradConvolutionPass": KernelKind.WINOGRAD,
     "StrassenMatMulPass": KernelKind.STRASSEN,
@@ -101,10 +104,8 @@ def count_steps(
     """How many operators are computed by the algorithm that a pass is for, where the sizes are
     those that it is for, in areas of which some may have been refused.
     """
-    count, kind = (
-        PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name),
-        ALGORITHMS[pass_.name],
-    )
+    count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
+    kind = ALGORITHMS[pass_.name]
     for location, reason in locations:
         if kind not in location.area.kind:
             continue

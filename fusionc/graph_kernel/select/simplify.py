@@ -26,7 +26,8 @@ _TIDY = (
     "ConstantFoldingPass",
     "NoUseReshapeRemovePass",
 )
-EXACT_RULES, INEXACT_RULES = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
+EXACT_RULES = "ArithmeticSimplifyPass"
+INEXACT_RULES = "ArithmeticInexactPass"
 _EQUAL = "CommonSubexpressionEliminationPass"
 _TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPass")
 

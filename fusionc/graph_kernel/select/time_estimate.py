@@ -31,7 +31,8 @@ _LAUNCH = 0.7e-6
 _DOUBT = 0.05  # of the time of its operators, that a kernel may be off by
 _UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
 # symbols that another size is looked for, and sizes that are tried for each
-_MOST_CHANGED, _MOST_TRIED = 8, 300
+_MOST_CHANGED = 8
+_MOST_TRIED = 300
 # bytes; what is larger is not in the near caches any more when the next operator reads it
 _NEAR = 256 * 1024
 

@@ -40,7 +40,8 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
         return Interval(high=number) if node.op == "Min" else Interval(low=number)
     largest = largest_of(node.inputs[0])
     if node.graph.opset < 11:
-        low, high = node.attr("min"), node.attr("max")
+        low = node.attr("min")
+        high = node.attr("max")
         return Interval(-largest if low is None else low, largest if high is None else high)
     low, high = ([*node.inputs[1:], None, None])[:2]
     return Interval(

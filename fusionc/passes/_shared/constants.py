@@ -57,10 +57,8 @@ def shape_of(value: Edge | None) -> Shape | None:
     """The shape of a value; that of a constant also in a function body, where types are unknown."""
     if value is None:
         return None
-    shape, array = (
-        value.shape,
-        value.constant() if value.is_constant and value.shape is None else None,
-    )
+    shape = value.shape
+    array = value.constant() if value.is_constant and value.shape is None else None
     return shape if array is None else array.shape
 
 
@@ -131,7 +129,8 @@ def _is_coarse(rounded: Array, exact: Array) -> bool:
     """Whether rounding cost more than the type's precision, as it does below its smallest normal
     number. Judged by the largest element: beside it, what happens to small ones does not matter.
     """
-    where, error = _where(np.isfinite(exact)), rounded.astype(np.float64)
+    where = _where(np.isfinite(exact))
+    error = rounded.astype(np.float64)
     error -= exact
     worst = np.abs(error, out=error).max(where=where, initial=0)
     largest = np.abs(exact, out=error).max(where=where, initial=0)

@@ -43,7 +43,8 @@ def trailing_axis(node: Node, x: Edge) -> int:
 
     Refuses other Reduce operators.
     """
-    axes, rank = reduced_axes(node, x.rank), x.rank or 0
+    axes = reduced_axes(node, x.rank)
+    rank = x.rank or 0
     if not axes or axes != list(range(axes[0], rank)):
         refuse("not the last axes are reduced")
     if not node.attr("keepdims"):
@@ -78,7 +79,8 @@ def join_reduces(m: Match, new: Tape) -> Result:
     if m.x.dtype.kind not in "iu":
         refuse("floating-point numbers may come out in another way")
     rank = m.x.rank
-    first, is_kept = reduced_axes(m.inner, rank), bool(m.inner.attr("keepdims"))
+    first = reduced_axes(m.inner, rank)
+    is_kept = bool(m.inner.attr("keepdims"))
     left = [axis for axis in range(rank) if is_kept or axis not in first]
     second = [left[axis] for axis in reduced_axes(m.outer, len(left))]
     keeps = bool(m.outer.attr("keepdims"))

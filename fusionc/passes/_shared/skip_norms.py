@@ -50,7 +50,8 @@ def _is_private(m: Match) -> bool:
 
 def _is_shared(m: Match) -> bool:
     """Whether somebody else uses the sum, too."""
-    value, inside = m.sum.outputs[0], set(m.nodes)
+    value = m.sum.outputs[0]
+    inside = set(m.nodes)
     return value.is_output or any(user not in inside for user in value.outputs)
 
 
@@ -61,10 +62,12 @@ def epsilon_of_last(m: Match) -> float:
         refuse("the rank is unknown")
     norm = m.norm
     if norm is None:
-        axis, epsilon = trailing_axis(m.mean, value), epsilon_of(m)
+        axis = trailing_axis(m.mean, value)
+        epsilon = epsilon_of(m)
         is_wide = m.mean.outputs[0].elem_type == TensorProto.FLOAT
     else:
-        axis, epsilon = norm.attr("axis") % max(value.rank, 1), norm.attr("epsilon")
+        axis = norm.attr("axis") % max(value.rank, 1)
+        epsilon = norm.attr("epsilon")
         is_wide = norm.attr("stash_type") == TensorProto.FLOAT
     if not is_wide:
         refuse("the normalization does not compute in float32")
@@ -107,7 +110,8 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
     batch.
     """
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
-        shape, small = shape_of(whole), shape_of(other)
+        shape = shape_of(whole)
+        small = shape_of(other)
         if shape is None or small is None:
             refuse("the rank is unknown")
         if len(shape) not in (2, 3) and len(shape) >= len(small):

@@ -43,7 +43,9 @@ def cuts_of(node: Node) -> list[Cut] | None:
     runs.
     """
     if node.graph.opset < 10:
-        starts, ends, axes = node.attr("starts"), node.attr("ends"), node.attr("axes")
+        starts = node.attr("starts")
+        ends = node.attr("ends")
+        axes = node.attr("axes")
         steps = None
     else:
         given = [None if v is None else v.constant() for v in node.inputs[1:]]
@@ -64,9 +66,11 @@ def cuts_of(node: Node) -> list[Cut] | None:
 
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     """A Slice as the opset writes it."""
-    axes, starts = [c.axis for c in cuts], [min(c.start, _LAST) for c in cuts]
+    axes = [c.axis for c in cuts]
+    starts = [min(c.start, _LAST) for c in cuts]
     # Backwards, onnxruntime takes the largest end for the front, and no other one.
-    ends, steps = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
+    ends = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts]
+    steps = [c.step for c in cuts]
     if new.graph.opset < 10:
         return new.Slice(x, axes=axes, starts=starts, ends=ends)
     inputs = (
@@ -91,7 +95,8 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
     """
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
-    x, cuts = node.inputs[0], cuts_of(node)
+    x = node.inputs[0]
+    cuts = cuts_of(node)
     if cuts is None or len(cuts) != 1 or cuts[0].step != 1 or not x.rank:
         return None
     axis = cuts[0].axis % x.rank

@@ -62,11 +62,13 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
     y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x.
     """
-    first, second = m.first.attr("perm"), m.second.attr("perm")
+    first = m.first.attr("perm")
+    second = m.second.attr("perm")
     rank = len(first or second or ()) or m.x.rank
     if not rank:
         refuse("the rank is unknown")
-    first, second = first or range(rank)[::-1], second or range(rank)[::-1]
+    first = first or range(rank)[::-1]
+    second = second or range(rank)[::-1]
     order = [first[axis] for axis in second]
     return m.x if order == sorted(order) else new.Transpose(m.x, like=m.second, perm=order)
 
@@ -75,7 +77,8 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
     """Reshape of Reshape as one. Refuses a second shape that copies what x is not known to have at
     that place.
     """
-    middle, target = m.second.inputs[0], m.shape.constant()
+    middle = m.second.inputs[0]
+    target = m.shape.constant()
     others = [at for at in _may_be_copied(m) if not _is_same(m.x, middle, at)]
     if not others:
         return new.Reshape(m.x, m.shape, like=m.second)
@@ -88,7 +91,8 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
 
 def _may_be_copied(m: Match) -> list[int]:
     """The places where the second shape may have a zero that stands for what the first made."""
-    sizes, rank = elements(m.shape), m.second.outputs[0].rank
+    sizes = elements(m.shape)
+    rank = m.second.outputs[0].rank
     if m.second.attr("allowzero"):
         return []
     if sizes is None and rank is None:

@@ -16,7 +16,8 @@ from fusionc.shapes.equality import same_shape
 
 LAYER_NORMALIZATION = 17  # the opset from which on it is an operator
 scale = var("scale")
-_x, _epsilon = var("x"), const("epsilon")
+_x = var("x")
+_epsilon = const("epsilon")
 
 
 def _centred(name: str) -> OpFormula:
@@ -128,7 +129,8 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
-    normalized, factor = m.x.shape[axis:], m.scale
+    normalized = m.x.shape[axis:]
+    factor = m.scale
     # the formula does not want anything to normalize
     if not all(isinstance(d, int) and d > 0 for d in normalized):
         refuse("there may be nothing to normalize")

@@ -15,7 +15,8 @@ def softmax_axis(x: Edge, *reductions: Node) -> int:
     if len(axes) != 1:
         refuse("not the same axes are reduced")
     (axis,) = axes
-    opset, rank = reductions[0].graph.opset, x.rank
+    opset = reductions[0].graph.opset
+    rank = x.rank
     if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
         refuse("Softmax of an opset below 13 takes all axes from the given one on", opset=13)
     return axis

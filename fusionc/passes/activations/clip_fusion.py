@@ -40,7 +40,8 @@ class ClipFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         limits = Interval()
         for name in ("first", "second"):
-            node, limit = getattr(m, name), getattr(m, f"{name}_limit")
+            node = getattr(m, name)
+            limit = getattr(m, f"{name}_limit")
             if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
                 refuse("the constant may enlarge the result")
             if node is not None:

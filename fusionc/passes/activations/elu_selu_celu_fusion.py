@@ -2,7 +2,8 @@ from fusionc.passes._shared.constant_arithmetic import require_attribute, single
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
-x, alpha = var("x"), const("alpha")
+x = var("x")
+alpha = const("alpha")
 
 
 def _below(power: Formula) -> Formula:

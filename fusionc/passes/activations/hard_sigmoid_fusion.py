@@ -2,7 +2,8 @@ from fusionc.passes._shared.clipping import interval_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 
-x, c = var("x"), const("c")
+x = var("x")
+c = const("c")
 _LINE = op.Add(either(x * const("a"), x / const("d"), x), const("b"))
 _CLIP = op.Clip(_LINE, rest("limits"), _as="clip")
 
@@ -15,7 +16,8 @@ def _slope(m: Match) -> tuple[float, float]:
     """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that
     divides.
     """
-    limits, size = interval_of(m.clip), 1.0
+    limits = interval_of(m.clip)
+    size = 1.0
     if m.c is not None:
         size = _number(m, "c", 1.0)
         size = size if m.last.op == "Div" else 1 / size if size else 0.0

@@ -1,7 +1,8 @@
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
 
-gate, up = var("gate"), var("up")
+gate = var("gate")
+up = var("up")
 _SIGMOID = op.Sigmoid(gate)
 
 

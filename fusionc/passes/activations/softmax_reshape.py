@@ -30,8 +30,10 @@ def _numbers(shape: Shape, axis: int) -> tuple[list[int] | None, list[int] | Non
     None where no numbers tell in each run: −1 cannot stand for two, nor beside a dimension that may
     be 0.
     """
-    before, behind = shape[: axis + 1], shape[axis + 1 :]
-    stay, known = [0] * len(before), [dim for dim in behind if isinstance(dim, int)]
+    before = shape[: axis + 1]
+    behind = shape[axis + 1 :]
+    stay = [0] * len(before)
+    known = [dim for dim in behind if isinstance(dim, int)]
     if len(known) == len(behind):
         return [*stay, math.prod(known)], [*stay, *known]
     if not all(isinstance(dim, int) and dim > 0 for dim in before):
@@ -75,7 +77,8 @@ class SoftmaxReshapePass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        axis, shape = _axis(m), m.x.shape
+        axis = _axis(m)
+        shape = m.x.shape
         behind = shape[axis + 1 :]
         if 0 in behind or set(behind) == {1}:
             refuse("nothing is transposed")

@@ -16,7 +16,12 @@ from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
 
 Build = Callable[[Match, Tape], Result]
-a, b, c, d, k, q = var("a"), var("b"), var("c"), var("d"), const("k"), const("q")
+a = var("a")
+b = var("b")
+c = var("c")
+d = var("d")
+k = const("k")
+q = const("q")
 
 
 def _rsqrt(x: Formula) -> Formula:

@@ -26,7 +26,9 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refus
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
 
-x, y, c = var("x"), var("y"), const("c")
+x = var("x")
+y = var("y")
+c = const("c")
 _TWICE = op.Transpose(op.Transpose(x, _as="first"), _as="second")
 _OPPOSITE = (
     ("Greater", "LessOrEqual"),
@@ -100,7 +102,8 @@ def _not(opposite: str) -> Callable[[Match, Tape], Result]:
 
 def _undoes(m: Match) -> bool:
     """Whether the second Transpose undoes the first."""
-    first, second = m.first.attr("perm"), m.second.attr("perm")
+    first = m.first.attr("perm")
+    second = m.second.attr("perm")
     if not first or not second:
         return not first and not second
     return [first[axis] for axis in second] == sorted(first)

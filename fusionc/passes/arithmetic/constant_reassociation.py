@@ -44,7 +44,8 @@ def _negative(array: Array) -> Array:
 
 def _factors(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
-    first, second = numbers(m.c), numbers(m.d)
+    first = numbers(m.c)
+    second = numbers(m.d)
     one = inverse(first) if m.inner.op == "Div" else first  # integers are refused there
     other = inverse(second) if m.outer.op == "Div" else second
     factor = joined_scale(one, other, m.c, m.d)
@@ -54,9 +55,11 @@ def _factors(m: Match, new: Tape) -> Result:
 
 
 def _addends(m: Match, new: Tape) -> Result:
-    (sign, first), (outer_sign, second) = _shift(m.inner, m.c), _shift(m.outer, m.d)
+    (sign, first) = _shift(m.inner, m.c)
+    (outer_sign, second) = _shift(m.outer, m.d)
     if outer_sign < 0:
-        sign, first = -sign, _negative(first)
+        sign = -sign
+        first = _negative(first)
     both = np.asarray(first + second)
     if (
         not is_integer(both)
@@ -68,7 +71,8 @@ def _addends(m: Match, new: Tape) -> Result:
 
 
 def _affine(m: Match, new: Tape) -> Result:
-    factor, outer = numbers(m.c), numbers(m.e)
+    factor = numbers(m.c)
+    outer = numbers(m.e)
     if outer.size != 1 and not broadcasts_into(outer.shape, m.x.shape):
         refuse("the outer factor may enlarge what the inner one multiplies")
     factor = inverse(factor) if m.inner.op == "Div" else factor

@@ -4,7 +4,10 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, o
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
 
-a, b, k, q = var("a"), var("b"), const("k"), const("q")
+a = var("a")
+b = var("b")
+k = const("k")
+q = const("q")
 
 
 def _one_over(x: Formula) -> Formula:

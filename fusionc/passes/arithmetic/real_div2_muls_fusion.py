@@ -6,7 +6,8 @@ from fusionc.model.tensors import Array
 from fusionc.passes._shared.constant_arithmetic import inverse, numbers, rounded
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
-x, c = var("x"), const("c")
+x = var("x")
+c = const("c")
 
 
 def _is_exact(m: Match) -> bool:

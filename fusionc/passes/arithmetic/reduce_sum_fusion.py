@@ -41,7 +41,8 @@ def _moved(m: Match, new: Tape) -> Result:
     """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has
     reduced.
     """
-    moved, axes = axes_of(m.move), _axes(m.reduce, m.x.rank)
+    moved = axes_of(m.move)
+    axes = _axes(m.reduce, m.x.rank)
     if moved is None:
         refuse("the axes are not known before the model runs")
     if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:

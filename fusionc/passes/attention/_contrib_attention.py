@@ -207,10 +207,12 @@ def _as_before(m: Match, made: Edge, new: Tape) -> Edge:
 
 def _zeroed(m: Match, new: Tape) -> Edge:
     """The same without the guard, and zeros where the mask hides a whole row."""
-    rank, shape = m.mask.rank, m.mask.shape
+    rank = m.mask.rank
+    shape = m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
         refuse("one mask for each head, and the guard")
-    heads, size = number_of_heads(m), None if m.v.shape is None else m.v.shape[3]
+    heads = number_of_heads(m)
+    size = None if m.v.shape is None else m.v.shape[3]
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
     if m.unchanged is not None:
@@ -244,8 +246,11 @@ def number_of_heads(m: Match) -> int:
 
 
 def _heads(m: Match) -> int:
-    heads, shape, merged_heads = heads_of(query_of(m)), value_of(m).shape, m.merge.outputs[0]
-    size, query = None if shape is None else shape[3], query_of(m).shape
+    heads = heads_of(query_of(m))
+    shape = value_of(m).shape
+    merged_heads = m.merge.outputs[0]
+    size = None if shape is None else shape[3]
+    query = query_of(m).shape
     if isinstance(heads, int):
         return heads
     if (

@@ -63,13 +63,16 @@ def heads_of(value: Edge) -> Heads:
     rotary = _turned(value)
     if rotary is not None and rotary.inputs[0] is not None and rotary.inputs[0].rank == 4:
         return heads_of(rotary.inputs[0])
-    heads, reshape = None if value.shape is None else value.shape[1], split(value)
+    heads = None if value.shape is None else value.shape[1]
+    reshape = split(value)
     if isinstance(heads, int) or reshape is None:
         return heads
-    x, made = reshape.inputs[0], reshape.outputs[0]
+    x = reshape.inputs[0]
+    made = reshape.outputs[0]
     if x is None or x.shape is None or made is None or made.shape is None or None in x.shape:
         return heads
-    size, width = made.shape[-1], x.shape[-1]
+    size = made.shape[-1]
+    width = x.shape[-1]
     if x.shape[:-1] != made.shape[:2]:
         return (x.shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
     return width // size if isinstance(size, int) and isinstance(width, int) and size > 0 else heads
@@ -101,7 +104,8 @@ def joined(value: Edge | None) -> Edge | None:
 
 def _rejoined(value: Edge, width: int, new: Tape) -> Edge:
     """The same from what a Reshape and a Transpose split into heads, whatever shape it has."""
-    inner, reshape = joined(value), split(value)
+    inner = joined(value)
+    reshape = split(value)
     if inner is not None:
         return inner
     target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
@@ -118,7 +122,8 @@ def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
     """[batch, length, heads · size] of which Reshape, Transpose, and maybe a rotary embedding, make
     the value.
     """
-    rotary, size = _turned(value), None if value.shape is None else value.shape[3]
+    rotary = _turned(value)
+    size = None if value.shape is None else value.shape[3]
     above = value if rotary is None else rotary.inputs[0]
     if above is None or split(above) is None or not isinstance(size, int) or size == 0:
         return None
@@ -176,7 +181,8 @@ def ungrouped(value: Edge) -> Edge | None:
         or len(value.shape) != 4
     ):
         return None
-    (batch, heads, length, size), (_, groups, times, _) = x.shape, value.shape
+    (batch, heads, length, size) = x.shape
+    (_, groups, times, _) = value.shape
     if (
         length != 1
         or not isinstance(heads, int)
@@ -209,7 +215,8 @@ def unrepeated(value: Edge | None) -> Edge | None:
     if x.shape is None or wide.shape is None or len(x.shape) != 4 or len(wide.shape) != 5:
         return None
     batch, symbol, length, size = x.shape
-    heads, times = heads_of(x), wide.shape[2]
+    heads = heads_of(x)
+    times = wide.shape[2]
     if (
         not isinstance(heads, int)
         or not isinstance(times, int)
@@ -236,7 +243,8 @@ def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
     mean another dimension.
     """
     # how many dimensions a 0 in front means as before
-    target, same = elements(m.shape), 1 if m.turn is None else 2
+    target = elements(m.shape)
+    same = 1 if m.turn is None else 2
     is_literal = bool(m.merge.attr("allowzero"))
     if target is None or any(
         not is_literal and (e == 0 or not isinstance(e, int)) for e in target[same:]
@@ -263,13 +271,12 @@ def inside(
 def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
     """Whether the heads are known to be side by side, on three axes, in the result."""
     if m.unchanged is not None:
-        before, after = m.unchanged.inputs[0].shape, m.unchanged.outputs[0].shape
+        before = m.unchanged.inputs[0].shape
+        after = m.unchanged.outputs[0].shape
         if not same_after_reshape(before, after):
             refuse("a Reshape behind the operator changes something")
-    (batch, _, length, _), size = (
-        query.shape or (None,) * 4,
-        None if value.shape is None else value.shape[3],
-    )
+    (batch, _, length, _) = query.shape or (None,) * 4
+    size = None if value.shape is None else value.shape[3]
     shape: Shape = (batch, length, heads * size if isinstance(size, int) else None)
     return same_after_reshape(m.merge.outputs[0].shape, shape)
 

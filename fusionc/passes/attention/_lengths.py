@@ -16,13 +16,15 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     """The length of an axis, as a vector of one element: of the first value in the graph that has
     the same, so that many users will share it.
     """
-    length, graph = None if value.shape is None else value.shape[axis], new.graph
+    length = None if value.shape is None else value.shape[axis]
+    graph = new.graph
     if isinstance(length, int):
         return new.const(np.array([length], np.int64))
     if length is not None and value.graph is graph:
         for source in chain(graph.inputs, _made_before(value)):
             if source.shape is not None and length in source.shape:
-                value, axis = source, source.shape.index(length)
+                value = source
+                axis = source.shape.index(length)
                 break
     if not can_take_some_axes(graph):
         return new.Gather(new.Shape(value), new.const(np.array([axis], np.int64)))

@@ -101,7 +101,8 @@ def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
     given, shape = _whole(m, query, key, new)
     if given is None or shape is None:
         return None if given is None else refuse("the mask is not known to fit the scores")
-    whole, rank = full(given, shape, query, key, new), len(shape)
+    whole = full(given, shape, query, key, new)
+    rank = len(shape)
     array = whole.constant()
     if array is not None:
         return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=given)
@@ -113,13 +114,15 @@ def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Sh
     where a Where fills them in.
     """
     given: Edge | None = m.mask
-    shape, condition = None if given is None else given.shape, m.shown or m.hidden
+    shape = None if given is None else given.shape
+    condition = m.shown or m.hidden
     if condition is not None:
         filled, shown = _filled(m, condition, query, key, new)
         shape = shown if given is None else _broadcast(shown, shape)
         given = filled if given is None else new.Add(filled, given)
     if m.bias is not None and given is not None:
-        given, shape = new.Add(m.bias, given), _broadcast(m.bias.shape, shape)
+        given = new.Add(m.bias, given)
+        shape = _broadcast(m.bias.shape, shape)
     if m.floor is not None and given is not None:
         if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
             refuse("the scores have a lower bound that others than hidden ones may reach")
@@ -136,7 +139,8 @@ def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tup
     expand = made_by(condition, "Expand")
     if expand is not None and expand.inputs[0] is not None and expand.inputs[0].shape is not None:
         condition = expand.inputs[0]
-    far, zero = np.array(number.item(), np.float32), np.array(0, np.float32)
+    far = np.array(number.item(), np.float32)
+    zero = np.array(0, np.float32)
     pair = (zero, far) if m.shown is not None else (far, zero)
     array = condition.constant()
     shape: Shape = tuple(condition.shape or ())

@@ -20,9 +20,12 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, re
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import same_after_reshape
 
-x, cos, sin = var("x"), var("cos"), var("sin")
+x = var("x")
+cos = var("cos")
+sin = var("sin")
 _split = op.Split(x, rest("sizes"), _as="split")
-_low, _high = op.Slice(x, rest("low_cut"), _as="low"), op.Slice(x, rest("high_cut"), _as="high")
+_low = op.Slice(x, rest("low_cut"), _as="low")
+_high = op.Slice(x, rest("high_cut"), _as="high")
 
 
 def _turned(low: Formula, high: Formula) -> Formula:
@@ -155,7 +158,8 @@ def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bo
     """Cosine or sine of x as [batch, length, size / 2], and whether it is only one for all of the
     batch.
     """
-    given, wanted = value.shape, x.shape
+    given = value.shape
+    wanted = x.shape
     if given is None or wanted is None or not 2 <= len(given) <= 4:
         refuse("the shape of cosine or sine is unknown")
     batch, heads, length, size = (1,) * (4 - len(given)) + tuple(given)
@@ -176,7 +180,9 @@ def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bo
 
 
 def _of_rank_three(value: Edge, new: Tape) -> Edge:
-    array, rank, node = value.constant(), value.rank, made_by(value, "Unsqueeze")
+    array = value.constant()
+    rank = value.rank
+    node = made_by(value, "Unsqueeze")
     if array is not None:
         shape = (1,) * (4 - array.ndim) + array.shape
         return new.const(array.reshape(shape[0], *shape[2:]), like=value)
@@ -190,7 +196,8 @@ def _of_rank_three(value: Edge, new: Tape) -> Edge:
 
 def _half(value: Edge, new: Tape) -> Edge:
     """The first half of the last axis. Refuses where the second one is not known to be the same."""
-    array, rank = value.constant(), value.rank
+    array = value.constant()
+    rank = value.rank
     if array is not None and array.ndim and array.shape[-1] % 2 == 0:
         first, second = np.split(array, 2, axis=-1)
         if np.array_equal(first, second):
@@ -255,7 +262,8 @@ def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
 
 def _axes_cut(node: Node) -> list[int] | None:
     """The axes of which a Slice takes a part, which may be known only when the model runs."""
-    cuts, given = cuts_of(node), node.inputs[3] if len(node.inputs) > 3 else None
+    cuts = cuts_of(node)
+    given = node.inputs[3] if len(node.inputs) > 3 else None
     array = None if given is None else given.constant()
     if cuts is None:
         return None if array is None else [int(axis) for axis in array.reshape(-1)]

@@ -35,7 +35,8 @@ def _has_repeats(m: Match) -> bool:
 
 
 def _without_repeats(m: Match, new: Tape) -> Result:
-    key, value = unrepeated(m.k), unrepeated(m.v)
+    key = unrepeated(m.k)
+    value = unrepeated(m.v)
     assert key is not None and value is not None
     if heads_of(key) != heads_of(value):
         refuse("key and value have different heads")
@@ -53,7 +54,8 @@ def _has_split_heads(m: Match) -> bool:
 
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
-    heads, key_heads = heads_of(m.q), heads_of(m.k)
+    heads = heads_of(m.q)
+    key_heads = heads_of(m.k)
     if not isinstance(heads, int) or not isinstance(key_heads, int) or key_heads != heads_of(m.v):
         refuse("the number of heads is unknown")
     parts = inside((m.q, m.k, m.v), (heads, key_heads, key_heads), new)

@@ -14,7 +14,10 @@ from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_after_reshape
 
-q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
+q = var("q")
+k = var("k")
+v = var("v")
+mask = var("mask")
 _MOST_PARTS = 100  # of what a mask is made of, that many are looked at
 # of the scores, to a wider type, and of the weights, back
 _CASTS = ("widened", "widened_late", "narrowed")
@@ -146,7 +149,8 @@ def _key(m: Match, given: Edge, new: Tape) -> Edge:
     swapped = m.restore.outputs[0].shape
     if given.rank == 5:
         return _of_five_axes(given, m.flatten.outputs[0].shape, swapped, new)
-    (batch, heads, length, size), flat = given.shape or (None,) * 4, m.flatten.outputs[0].shape
+    (batch, heads, length, size) = given.shape or (None,) * 4
+    flat = m.flatten.outputs[0].shape
     if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
         refuse("the key is not known to be transposed")
     if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (

@@ -57,7 +57,8 @@ def _moved_by_row(m: Match, hidden: set[float] | None, new: Tape) -> Edge:
     −∞.
     """
     given: Edge = m.mask
-    shape, is_guarded = given.shape, m.guard is not None
+    shape = given.shape
+    is_guarded = m.guard is not None
     if is_guarded and not new.graph.model.is_for_onnxruntime:
         refuse("not every runtime makes zeros of a hidden row")
     if is_guarded and hidden is not None and LOWEST not in hidden:

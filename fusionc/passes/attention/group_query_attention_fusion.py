@@ -36,13 +36,15 @@ def _group_query(m: Match, new: Tape) -> Made:
     given, repeated, scale = operands(m, new, key_of(m), value_of(m))
     query = query_of(m)
     key, value = (unrepeated(one) if query is given else one for one in (repeated, value_of(m)))
-    heads, key_heads = number_of_heads(m), None if key is None else heads_of(key)
+    heads = number_of_heads(m)
+    key_heads = None if key is None else heads_of(key)
     if key is None or value is None or not isinstance(key_heads, int):
         refuse("the number of heads is unknown")
     if heads_of(value) != key_heads:
         refuse("key and value have different heads")
     shapes = [one.shape or (None,) * 4 for one in (query, key, value)]
-    sizes, counts = [shape[3] for shape in shapes], [shape[2] for shape in shapes]
+    sizes = [shape[3] for shape in shapes]
+    counts = [shape[2] for shape in shapes]
     if not isinstance(sizes[0], int) or sizes[0] % _STEP or sizes != [sizes[0]] * 3:
         refuse(f"the size of heads is not known to be one multiple of {_STEP}")
     pasts, three = _pasts(query, key, value)
@@ -72,7 +74,8 @@ def _pasts(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], tuple[Edge,
     """Keys and values of the past, which the operator takes together with one query; query, key and
     value without.
     """
-    old_key, old_value = past_of(key, query), past_of(value, query)
+    old_key = past_of(key, query)
+    old_value = past_of(value, query)
     is_single = query.shape is not None and query.shape[2] == 1
     if old_key is None or old_value is None or not is_single:
         return [], (query, key, value)
@@ -91,10 +94,8 @@ def _lengths(query: Edge, new: Tape) -> list[Edge]:
     """What the operator reads the lengths of the keys from: one less for each of a batch, and their
     maximum.
     """
-    batch, total = (
-        length_of(query, 0, new),
-        new.Cast(length_of(query, 2, new), to=TensorProto.INT32),
-    )
+    batch = length_of(query, 0, new)
+    total = new.Cast(length_of(query, 2, new), to=TensorProto.INT32)
     last = new.Sub(total, new.const(np.array([1], np.int32)))
     return [new.Expand(last, batch), total]
 

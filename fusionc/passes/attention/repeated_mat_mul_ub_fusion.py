@@ -30,10 +30,8 @@ def _repeated(value: Formula) -> Formula:
 
 def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
     """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
-    before, behind = (
-        new.const(np.array([0, matrices], np.int64)),
-        new.const(np.array([0], np.int64)),
-    )
+    before = new.const(np.array([0, matrices], np.int64))
+    behind = new.const(np.array([0], np.int64))
     return new.Reshape(value, vector_of([before, rows, behind], new))
 
 
@@ -70,15 +68,18 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        repeated, wide = m.repeat.outputs[0], m.repeat.inputs[0]
+        repeated = m.repeat.outputs[0]
+        wide = m.repeat.inputs[0]
         if unrepeated(repeated) is None:
             refuse("it is not known that each matrix is repeated")
-        heads, groups = repeated.shape[1], wide.shape[1]
+        heads = repeated.shape[1]
+        groups = wide.shape[1]
         if not isinstance(heads, int) or not isinstance(groups, int):
             refuse("the number of matrices is not known")
         if m.a.shape is None or len(m.a.shape) != 4 or m.a.shape[1] != heads:
             refuse("the other operand is not known to have a matrix for each")
-        rows, times = length_of(m.a, 2, new), new.const(np.array([heads // groups], np.int64))
+        rows = length_of(m.a, 2, new)
+        times = new.const(np.array([heads // groups], np.int64))
         known = rows.constant()
         below = new.Mul(rows, times) if known is None else new.const(known * (heads // groups))
         turned = m.x if m.turn is None else new.Transpose(m.x, like=m.turn, perm=_KEYS)

@@ -22,7 +22,8 @@ def _is_of_heads(m: Match) -> bool:
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
     """Turn before the heads are split."""
-    reshape, last = split(m.x), m.x.producer
+    reshape = split(m.x)
+    last = m.x.producer
     assert reshape is not None
     made = new.RotaryEmbedding(joined(m.x), m.cos, m.sin, like=m.rotary, num_heads=heads_of(m.x))
     apart = new.Reshape(made, reshape.inputs[1], like=reshape)

@@ -41,7 +41,8 @@ def _all_rows(x: Edge, new: Tape) -> Edge:
     if all(array is not None for array in known):
         batch, length = (int(array[0]) for array in known if array is not None)
         return new.const(np.arange(batch * length).reshape(batch, length))
-    first, step = _numbers(lengths[0], new), _numbers(lengths[1], new)
+    first = _numbers(lengths[0], new)
+    step = _numbers(lengths[1], new)
     return new.Add(new.Mul(new_unsqueeze(new, first, [1]), lengths[1]), step)
 
 

@@ -11,7 +11,9 @@ x = var("x")
 
 
 def _cast_cast(m: Match, new: Tape) -> Result:
-    before, between, after = m.x.elem_type, m.inner.attr("to"), m.outer.attr("to")
+    before = m.x.elem_type
+    between = m.inner.attr("to")
+    after = m.outer.attr("to")
     if not before:
         refuse("the element type is unknown")
     if not holds(between, before):
@@ -23,9 +25,11 @@ def _cast_cast(m: Match, new: Tape) -> Result:
 
 def _constant_of_shape(m: Match, new: Tape) -> Result:
     """ConstantOfShape with its value in the other type."""
-    written, to = m.fill.attr("value"), m.cast.attr("to")
+    written = m.fill.attr("value")
+    to = m.cast.attr("to")
     value = np.zeros(1, np.float32) if written is None else to_array(written, "")
-    number, dtype = value.item(), numpy_type(to)
+    number = value.item()
+    dtype = numpy_type(to)
     if dtype is None or not {value.dtype.kind, dtype.kind} <= set("fiub"):
         refuse("the value is not a number of a common type")
     if dtype.kind in "iu":

@@ -88,7 +88,8 @@ def _batches(nodes: list[Node]) -> Iterator[list[Node]]:
         size += sum(map(_known_bytes, (*node.inputs, *node.outputs)))
         if size > _BATCH:
             yield batch
-            batch, size = [], 0
+            batch = []
+            size = 0
     if batch:
         yield batch
 
@@ -123,7 +124,8 @@ def _find(graph: Graph) -> Iterator[Match]:
     """
     rejected = {node: _costly[node] for node in graph.nodes if node in _costly} if _costly else {}
     while True:
-        foldable, left = _foldable(graph, rejected), BUDGET - graph.model.folding_growth
+        foldable = _foldable(graph, rejected)
+        left = BUDGET - graph.model.folding_growth
         frontier = _frontier(foldable, rejected, left)
         new: dict[Node, str] = {}
         _spent[graph.model] = _spent.get(graph.model, 0) + sum(foldable.values())
@@ -165,7 +167,8 @@ def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
     """
     if _unpacks(node):
         return "the numbers are stored in fewer bits, and unpacked when the model is loaded", 0
-    made, read = sum(map(_known_bytes, node.outputs)), sum(map(_known_bytes, node.inputs))
+    made = sum(map(_known_bytes, node.outputs))
+    read = sum(map(_known_bytes, node.inputs))
     work, between = _einsum(node) if node.op == "Einsum" else (_multiplications(node), 0)
     if max(made, between) > max(_MOST_BYTES, read):
         return f"it would take more than {_MOST_BYTES >> 20} MiB to compute", 0
@@ -264,7 +267,8 @@ def _known_bytes(value: Edge | None) -> int:
 
 def _freed_bytes(nodes: Iterable[Node]) -> int:
     """Bytes of the constants that nobody needs once these nodes are constants themselves."""
-    freed, pending = 0, list(nodes)
+    freed = 0
+    pending = list(nodes)
     missing: dict[Edge, int] = {}  # users of a value that are not known to go
     while pending:
         for value in dict.fromkeys(pending.pop().inputs):

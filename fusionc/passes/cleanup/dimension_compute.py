@@ -14,7 +14,8 @@ def _picked(m: Match) -> list[Element] | None:
     """
     if m.index is None:
         return elements(m.outputs[0])
-    dims, index = elements(m.shape.outputs[0]), m.index.constant()
+    dims = elements(m.shape.outputs[0])
+    index = m.index.constant()
     if dims is None or (index >= len(dims)).any() or (index < -len(dims)).any():
         return None
     return [dims[i] for i in index.reshape(-1)]

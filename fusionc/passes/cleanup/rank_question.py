@@ -7,7 +7,9 @@ from fusionc.passes._shared.constant_arithmetic import single_number
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
-_RECURRENT, _OF_RANK_3 = ("LSTM", "GRU", "RNN"), {0, 5, 6}  # x and the initial states
+# x and the initial states
+_RECURRENT = ("LSTM", "GRU", "RNN")
+_OF_RANK_3 = {0, 5, 6}
 _ADDS = {"Identity": 0, "Unsqueeze": 1, "Squeeze": -1}  # to the rank, for each axis
 
 
@@ -62,7 +64,8 @@ def _is_seen(node: Node) -> bool:
     """Whether something that a node makes reaches an output of its graph: what does not may never
     be run.
     """
-    pending, seen = [node], {node}
+    pending = [node]
+    seen = {node}
     while pending:
         for value in pending.pop().outputs:
             if value is None:
@@ -82,7 +85,8 @@ def _wanted_ranks(value: Edge) -> Iterator[int]:
         places = {at for at, given in enumerate(user.inputs) if given is value}
         if user.domain == "" and user.op in _RECURRENT and places & _OF_RANK_3 and _is_seen(user):
             yield 3
-        result, added = user.outputs[0], _added(user)
+        result = user.outputs[0]
+        added = _added(user)
         if result is not None and added is not None:
             yield from (wanted - added for wanted in _wanted_ranks(result))
 

@@ -25,7 +25,8 @@ _FLOAT = (None, TensorProto.UNDEFINED, TensorProto.FLOAT)
 
 
 def _patterns(name: str, operators: Any) -> tuple[Pattern, Pattern]:
-    scale, zero = const("scale"), const("zero")
+    scale = const("scale")
+    zero = const("zero")
     same = keep(operators.DequantizeLinear(var("x"), scale, zero, _as="inner"))
     weights = keep(operators.DequantizeLinear(const("x"), scale, zero, _as="inner"))
     moved = keep(
@@ -140,7 +141,8 @@ def _moved_as_integers(m: Match, new: Tape) -> Result:
 
 def _check(m: Match) -> None:
     """Refuses where an integer may be another one afterwards."""
-    scale, zero = m.scale.constant(), m.zero.constant()
+    scale = m.scale.constant()
+    zero = m.zero.constant()
     if zero.dtype not in _INTEGERS or scale.dtype != np.float32:
         refuse("not integers of 8 or 16 bits with a float32 scale")
     if m.inner.attr("output_dtype") not in _FLOAT or m.outer.attr("precision") not in _FLOAT:

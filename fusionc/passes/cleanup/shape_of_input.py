@@ -17,7 +17,8 @@ def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
     """The inputs that a caller has to feed, and their dimensions, where what is asked for its shape
     is none of them.
     """
-    value, main = shape.inputs[0], shape.graph.model.main
+    value = shape.inputs[0]
+    main = shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
         return
     stored = initialized(main.proto)

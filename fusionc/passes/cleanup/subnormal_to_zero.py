@@ -110,7 +110,8 @@ def count_subnormal(array: Array) -> int:
     """
     if array.dtype.kind != "f" or array.itemsize < 4:
         return 0
-    bits, found = array.reshape(-1).view(array.dtype.str.replace("f", "u")), 0
+    bits = array.reshape(-1).view(array.dtype.str.replace("f", "u"))
+    found = 0
     end = (2 << np.finfo(array.dtype).nmant) - 1
     for start in range(0, bits.size, _AT_ONCE):
         beside_sign = bits[start : start + _AT_ONCE] << 1

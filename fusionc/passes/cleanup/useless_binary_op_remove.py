@@ -10,7 +10,9 @@ from fusionc.passes._shared.constant_arithmetic import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
-x, y, c = var("x"), var("y"), const("c")
+x = var("x")
+y = var("y")
+c = const("c")
 
 
 def _choose(m: Match, new: Tape) -> Result:

@@ -36,7 +36,8 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 
     The values `known` are taken to be such.
     """
-    pending, seen = [value], {value, *known}
+    pending = [value]
+    seen = {value, *known}
     if value in known:
         return True
     while pending:
@@ -61,7 +62,8 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
     """Whether a Conv or pool that onnxruntime computes in blocks reads this, or what operators that
     keep the blocks make of it, together with values that are in blocks, as those in `known` are.
     """
-    pending, seen = [value], {value, *known}
+    pending = [value]
+    seen = {value, *known}
     while pending:
         read = pending.pop()
         for user in read.outputs:

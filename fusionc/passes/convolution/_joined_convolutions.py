@@ -67,7 +67,8 @@ def one_conv(
     """The output channels of Convs with equal keys one after the other, and how many each of them
     has.
     """
-    weights, given = [conv.inputs[1] for conv in convs], [[*conv.inputs, None][2] for conv in convs]
+    weights = [conv.inputs[1] for conv in convs]
+    given = [[*conv.inputs, None][2] for conv in convs]
     arrays = [array_of(weight) for weight in weights if weight is not None]
     sizes = [array.shape[0] for array in arrays]
     bias = None

@@ -47,7 +47,8 @@ def window_of(node: Node, axes: int) -> Window:
 
 def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
     """Whether the window is known to be as large as x, so that it has one place only."""
-    window, shape = window_of(node, len(kernel)), x.shape
+    window = window_of(node, len(kernel))
+    shape = x.shape
     if shape is None or len(shape) != len(kernel) + 2 or 0 in kernel:
         return False
     return window.is_unpadded and set(window.dilations) <= {1} and list(shape[2:]) == list(kernel)
@@ -79,11 +80,9 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
     if pad.attr("mode", "constant") != "constant":
         refuse("the padding is not constant")
     if pad.graph.opset < 11:
-        amounts, value, axes = (
-            list(pad.attr("pads") or pad.attr("paddings")),
-            float(pad.attr("value", 0.0)),
-            None,
-        )
+        amounts = list(pad.attr("pads") or pad.attr("paddings"))
+        value = float(pad.attr("value", 0.0))
+        axes = None
     else:
         given = [None if v is None else v.constant() for v in pad.inputs[1:]]
         if any(v is not None and g is None for v, g in zip(pad.inputs[1:], given, strict=True)):
@@ -95,7 +94,9 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
     chosen = list(range(rank)) if axes is None else [int(a) % rank for a in axes.reshape(-1)]
     if len(amounts) != 2 * len(chosen):
         refuse("the padding is not two numbers for each axis")
-    begin, end = [0] * rank, [0] * rank
+    begin = [0] * rank
+    end = [0] * rank
     for i, axis in enumerate(chosen):
-        begin[axis], end[axis] = amounts[i], amounts[i + len(chosen)]
+        begin[axis] = amounts[i]
+        end[axis] = amounts[i + len(chosen)]
     return begin, end, value

@@ -7,11 +7,13 @@ from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.passes.convolution._channels import per_channel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
-x, c = var("x"), const("c")
+x = var("x")
+c = const("c")
 
 
 def _constant(m: Match, is_before: bool) -> Array:
-    channels, rank = array_of(m.scale).size, m.x.rank
+    channels = array_of(m.scale).size
+    rank = m.x.rank
     if rank is None or rank < 2:
         refuse("the rank is unknown")
     numbers = per_channel(array_of(m.c), channels, rank)

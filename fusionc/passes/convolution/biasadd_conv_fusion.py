@@ -12,7 +12,8 @@ _SPREAD = keep(op["Unsqueeze", "Reshape"](var("b"), rest("options"), _as="spread
 
 
 def _vector(m: Match, new: Tape) -> Result:
-    shape, spread = weight_shape(m.W), m.spread.outputs[0].shape
+    shape = weight_shape(m.W)
+    spread = m.spread.outputs[0].shape
     channels = out_channels(m.conv, shape)
     images = (1,) * (len(shape) - 2)
     if m.W.is_constant:

@@ -30,7 +30,8 @@ _DEPTH = 5  # operators between two convolutions that are looked through
 _CONVOLUTIONS = ("Conv", "FusedConv")
 # Products for each number that is moved, from which on that pays (AVX-512, two threads; with AVX2
 # from a third of these on). 1×1 is one product of matrices.
-_WORTH_MOVING, _WORTH_MOVING_A_POINT = 400, 768
+_WORTH_MOVING = 400
+_WORTH_MOVING_A_POINT = 768
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
 _BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
 # Around others onnxruntime leaves the faster layout, and comes back.

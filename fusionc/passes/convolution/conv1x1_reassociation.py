@@ -10,7 +10,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 def _is_pointwise(m: Match, which: str) -> bool:
     """Whether this one of both looks at one place at a time, and at every place."""
-    node, weight = getattr(m, which), getattr(m, "V" if which == "inner" else "W").constant()
+    node = getattr(m, which)
+    weight = getattr(m, "V" if which == "inner" else "W").constant()
     return set(weight.shape[2:]) <= {1} and window_of(node, weight.ndim - 2).is_plain
 
 
@@ -25,7 +26,8 @@ def _inner_mixes_channels_only(m: Match) -> bool:
 
 
 def _check(m: Match, product: tuple[int, ...]) -> None:
-    first, second = m.V.constant(), m.W.constant()
+    first = m.V.constant()
+    second = m.W.constant()
     if m.inner.attr("group") != 1 or m.outer.attr("group") != 1:
         refuse("one of them has groups")
     if first.shape[0] != second.shape[1]:
@@ -36,7 +38,8 @@ def _check(m: Match, product: tuple[int, ...]) -> None:
 
 
 def _outer_is_pointwise(m: Match, new: Tape) -> Result:
-    first, second = m.V.constant().astype(np.float64), m.W.constant().astype(np.float64)
+    first = m.V.constant().astype(np.float64)
+    second = m.W.constant().astype(np.float64)
     _check(m, (second.shape[0], *first.shape[1:]))
     mix = second.reshape(second.shape[:2])
     bias = None
@@ -48,7 +51,8 @@ def _outer_is_pointwise(m: Match, new: Tape) -> Result:
 
 
 def _inner_is_pointwise(m: Match, new: Tape) -> Result:
-    first, second = m.V.constant().astype(np.float64), m.W.constant().astype(np.float64)
+    first = m.V.constant().astype(np.float64)
+    second = m.W.constant().astype(np.float64)
     _check(m, (second.shape[0], first.shape[1], *second.shape[2:]))
     mix = first.reshape(first.shape[:2])
     bias = None

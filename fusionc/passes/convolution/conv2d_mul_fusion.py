@@ -13,7 +13,8 @@ from fusionc.passes.convolution._channels import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
-x, c = var("x"), const("c")
+x = var("x")
+c = const("c")
 
 
 def _scaled(inner: Formula) -> OpFormula:
@@ -26,7 +27,8 @@ def _shifted(inner: Formula) -> OpFormula:
 
 def _per_input(m: Match) -> Array:
     """The constant as one number for each input channel."""
-    shape, constant = weight_shape(m.W), array_of(m.c)
+    shape = weight_shape(m.W)
+    constant = array_of(m.c)
     channels = shape[1] * int(m.conv.attr("group"))
     numbers = per_channel(constant, channels, len(shape))
     if m.x.rank != len(shape) or (constant.size > 1 and m.x.shape[1] != channels):

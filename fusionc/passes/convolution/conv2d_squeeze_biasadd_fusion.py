@@ -15,7 +15,8 @@ _MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="
 
 
 def _squeezed(m: Match, rank: int) -> int:
-    axes, shape = axes_of(m.move), m.conv.outputs[0].shape
+    axes = axes_of(m.move)
+    shape = m.conv.outputs[0].shape
     if axes is None:
         if any(m.options) or not is_static(shape):
             refuse("the axes are not known before the model runs")
@@ -27,7 +28,8 @@ def _squeezed(m: Match, rank: int) -> int:
 
 
 def _reshaped(m: Match, channels: int) -> int:
-    old, shape = m.conv.outputs[0].shape, m.move.outputs[0].shape
+    old = m.conv.outputs[0].shape
+    shape = m.move.outputs[0].shape
     if old is None or shape is None or len(shape) < 2 or shape[1] != channels or channels == 0:
         refuse("the Reshape may not keep the channels")
     images = (*old[2:], *shape[2:])
@@ -60,7 +62,8 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        shape, rank = weight_shape(m.W), m.move.outputs[0].rank
+        shape = weight_shape(m.W)
+        rank = m.move.outputs[0].rank
         channels = out_channels(m.conv, shape)
         axis = _squeezed(m, len(shape)) if m.move.op == "Squeeze" else _reshaped(m, channels)
         if rank is None or rank <= axis:

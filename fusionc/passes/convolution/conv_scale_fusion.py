@@ -14,7 +14,8 @@ _CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B"
 
 
 def _scale_after(m: Match, new: Tape) -> Result:
-    shape, constant = weight_shape(m.W), m.c.constant().astype(np.float64)
+    shape = weight_shape(m.W)
+    constant = m.c.constant().astype(np.float64)
     channels = out_channels(m.conv, shape)
     factor = per_channel(1 / constant if m.div else constant, channels, len(shape))
     bias = m.B and new.const(bias_or_zero(m.B, channels) * factor, like=m.B)

@@ -20,7 +20,8 @@ _CONTRIB = ("Gelu", "QuickGelu")
 def _find(graph: Graph) -> Iterator[Match]:
     """How many pieces there are is not a question for a formula."""
     for split in (node for node in graph.of_operator("Split") if not node.has_references):
-        x, parts = split.inputs[0], [part for part in split.outputs if part is not None]
+        x = split.inputs[0]
+        parts = [part for part in split.outputs if part is not None]
         sizes = sizes_of(split)
         if (
             x is None

@@ -56,7 +56,8 @@ class ConvToFullyConnectionFusionPass(Pass):
         if not isinstance(images, int) or images < _IMAGES:
             refuse("few images, or an unknown number")
         require_own(m, m.W)
-        weight, bias = m.W.constant(), m.B
+        weight = m.W.constant()
+        bias = m.B
         if bias is None and m.opset < 11:
             bias = new.const(np.zeros(weight.shape[0], weight.dtype))
         matrix = new.const(weight.reshape(weight.shape[0], -1), like=m.W)

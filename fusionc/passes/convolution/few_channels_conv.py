@@ -78,7 +78,8 @@ def _in_order(
     """The pixels of the blocks, which are channels [M, p, q], in their places."""
     if block[0] == block[1] and new.graph.opset >= 11:
         return new.DepthToSpace(x, blocksize=block[0], mode="CRD")
-    rows, columns = size[0] // block[0], size[1] // block[1]
+    rows = size[0] // block[0]
+    columns = size[1] // block[1]
     apart = new.Reshape(x, new.const(np.array([0, channels, *block, rows, columns])))
     return new.Reshape(
         new.Transpose(apart, perm=[0, 1, 4, 2, 5, 3]), new.const(np.array([0, channels, *size]))
@@ -119,7 +120,9 @@ class FewChannelsConvPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        weights, window, shape = array_of(m.W), window_of(m.conv, 2), m.outputs[0].shape
+        weights = array_of(m.W)
+        window = window_of(m.conv, 2)
+        shape = m.outputs[0].shape
         if weights.dtype != np.float32:
             refuse("the elements are not float32")
         if window.auto_pad or window.group != 1 or set(window.strides + window.dilations) != {1}:
@@ -130,7 +133,8 @@ class FewChannelsConvPass(UBFusionPass):
             or not (isinstance(shape[2], int) and isinstance(shape[3], int))
         ):
             refuse("the size of the image is unknown")
-        channels, size = weights.shape[0], (shape[2], shape[3])
+        channels = weights.shape[0]
+        size = (shape[2], shape[3])
         fitting = [
             block
             for block in _paying(weights.shape)

@@ -67,7 +67,9 @@ def _between(conv: Node) -> tuple[list[Node], list[Node]] | None:
     where others do.
     """
     first = conv.outputs[0]
-    values, inner, readers = dict.fromkeys([first]), dict[Node, None](), dict[Node, None]()
+    values = dict.fromkeys([first])
+    inner = dict[Node, None]()
+    readers = dict[Node, None]()
     pending = [first]
     while pending:
         value = pending.pop()

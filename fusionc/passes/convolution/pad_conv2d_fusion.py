@@ -3,7 +3,8 @@ from fusionc.passes.convolution._windows import with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, maybe, op, refuse, rest, var
 
 _PADDED = op.Pad(var("x"), rest("options"), _as="pad")
-W, others = var("W"), rest("others")
+W = var("W")
+others = rest("others")
 
 
 def _with_pads(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:

@@ -88,7 +88,8 @@ def _is_over_space(m: Match) -> bool:
 
 def _is_normalization(m: Match) -> bool:
     """Whether the mean is subtracted from x again, or is one of squares."""
-    maker, (mean,) = m.x.producer, m.outputs
+    maker = m.x.producer
+    (mean,) = m.outputs
     squares = maker is not None and (
         maker.is_op("Pow") or (maker.is_op("Mul") and len(set(maker.inputs)) == 1)
     )

@@ -13,7 +13,9 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, r
 
 _BLOCK = 16  # channels, of the processors with the widest registers; others take 8
 
-x, s, b = var("x"), const("s"), const("b")
+x = var("x")
+s = const("s")
+b = const("b")
 
 
 def _is_between_blocks(m: Match) -> bool:

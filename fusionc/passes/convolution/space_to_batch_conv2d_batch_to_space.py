@@ -54,8 +54,10 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
             refuse("the Conv computes its own padding")
         if set(window.strides) != {1}:
             refuse("the Conv has strides")
-        first, last = _perm(m.first), _perm(m.last)
+        first = _perm(m.first)
+        last = _perm(m.last)
         image = transposed(new, m.x, [first[axis] for axis in _SWAP])
-        dilations, pads = [d * block for d in window.dilations], [p * block for p in window.pads]
+        dilations = [d * block for d in window.dilations]
+        pads = [p * block for p in window.pads]
         conv = new.Conv(image, m.W, m.B, like=m.conv, dilations=dilations, pads=pads, auto_pad=None)
         return transposed(new, conv, [_SWAP[axis] for axis in last])

@@ -56,7 +56,8 @@ class ASplitConv2dConcatPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        first, weights = m.convs[0], [weight.constant() for weight in m.weights]
+        first = m.convs[0]
+        weights = [weight.constant() for weight in m.weights]
         rank = weights[0].ndim
         if axis_of(m.split, rank) != 1 or axis_of(m.concat, rank) != 1:
             refuse("the axis is not the channels")

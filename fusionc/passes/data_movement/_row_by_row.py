@@ -145,7 +145,8 @@ def _others(axes: Sequence[int], rank: int) -> list[int]:
 def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     """The axis of x that has as many rows, and as many elements in each."""
     target = None if node.inputs[1] is None else node.inputs[1].constant()
-    rows, behind = shape[axis], _count(shape[axis + 1 :])
+    rows = shape[axis]
+    behind = _count(shape[axis + 1 :])
     if (
         target is None
         or target.shape != (len(shape),)
@@ -172,7 +173,8 @@ def _concat(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 def _gather(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     """Of embeddings, the indices bring the rows."""
-    index, first = node.inputs[1], node.attr("axis") % len(x)
+    index = node.inputs[1]
+    first = node.attr("axis") % len(x)
     if (
         index is None
         or index.is_constant

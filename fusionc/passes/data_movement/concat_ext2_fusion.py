@@ -65,7 +65,8 @@ def _may_be_joined(value: Edge) -> bool:
 
 
 def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
-    left, right = piece_of(a.producer), piece_of(b.producer)
+    left = piece_of(a.producer)
+    right = piece_of(b.producer)
     return (
         left is not None
         and right is not None
@@ -110,7 +111,8 @@ def _join(group: list[Edge], axis: int, new: Tape) -> Edge:
     if group[0].is_constant:
         arrays = [array for value in group if (array := value.constant()) is not None]
         return new.const(np.concatenate(arrays, axis), like=group[0])
-    first, last = piece_of(group[0].producer), piece_of(group[-1].producer)
+    first = piece_of(group[0].producer)
+    last = piece_of(group[-1].producer)
     assert first is not None and last is not None
     x, at, start, _ = first
     end = last[3]

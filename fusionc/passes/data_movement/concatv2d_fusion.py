@@ -15,7 +15,9 @@ def _find(graph: Graph) -> Iterator[Match]:
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
             continue
-        tree, pieces, refused = {outer: None}, [], {}
+        tree = {outer: None}
+        pieces = []
+        refused = {}
         pending: list[tuple[Edge | None, Node]] = [
             (value, outer) for value in reversed(outer.inputs)
         ]

@@ -55,7 +55,8 @@ def _check_runs(small: list[Element], full: list[Element], user: Node, itemsize:
     """
     pairs = [(part == 1, size) for part, size in zip_longest(small, full, fillvalue=1) if size != 1]
     length = next((at for at, pair in enumerate(pairs) if pair[0] != pairs[0][0]), len(pairs))
-    run, times = pairs[:length], pairs[length:]
+    run = pairs[:length]
+    times = pairs[length:]
     repeats_elements_only = any(is_repeated for is_repeated, _ in run) and not any(
         again for again, _ in times
     )
@@ -98,12 +99,14 @@ class ExpandEliminationPass(Pass):
     patterns = (Pattern("ExpandElementwise", find=_find, operators=_SOURCES),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        (expanded,), x = m.source.outputs, _unrepeated(m.source, new)
+        (expanded,) = m.source.outputs
+        x = _unrepeated(m.source, new)
         if m.user.op == "PRelu" and m.user.inputs[0] is expanded:
             refuse("PRelu broadcasts its slope only")
         if not is_same_everywhere(m.user.op, m.user.outputs[0].elem_type):
             refuse("the last bit of the result depends on what is repeated")
-        small, full = [] if m.source.op == "ConstantOfShape" else _dims(x), _dims(expanded)
+        small = [] if m.source.op == "ConstantOfShape" else _dims(x)
+        full = _dims(expanded)
         if any(part not in (1, size) for part, size in zip(small, full, strict=False)):
             refuse("more is repeated than single elements")
         _check_shape(

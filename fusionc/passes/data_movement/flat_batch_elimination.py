@@ -14,7 +14,8 @@ _MOST = 16  # operators that one match looks through
 
 def _joined(reshape: Node) -> Shape:
     """The leading axes that a Reshape makes one of; none where it is not known to do that alone."""
-    x, made = reshape.inputs[0], reshape.outputs[0]
+    x = reshape.inputs[0]
+    made = reshape.outputs[0]
     if x is None or made is None or x.shape is None or made.shape is None or not made.shape:
         return ()
     count = len(x.shape) - len(made.shape) + 1
@@ -62,7 +63,8 @@ class _Region:
             return False
         if node.op == "Reshape":
             lead = _joined(node)
-            self.leaves[value], self.lead = node, self.lead or lead
+            self.leaves[value] = node
+            self.lead = self.lead or lead
             return bool(lead) and lead == self.lead
         self.nodes[node] = None
         return _is_by_batch(node) and all(map(self.add, node.inputs))
@@ -79,7 +81,8 @@ class _Region:
 def _between_reshapes(graph: Graph) -> Iterator[Match]:
     """Reshapes of what operators that work by batches make of Reshapes."""
     for root in graph.of_operator("Reshape"):
-        flat, made = root.inputs[0], root.outputs[0]
+        flat = root.inputs[0]
+        made = root.outputs[0]
         region = _Region(graph)
         if (
             not root.is_in_graph

@@ -5,7 +5,8 @@ from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of, joins_al
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 
-x, index = var("x"), const("index")
+x = var("x")
+index = const("index")
 
 
 def _same_axis(a: int, b: int, rank: int | None) -> bool:
@@ -14,7 +15,8 @@ def _same_axis(a: int, b: int, rank: int | None) -> bool:
 
 
 def _gather_unsqueeze(m: Match, new: Tape) -> Result:
-    axes, axis = axes_of(m.unsqueeze), m.gather.attr("axis")
+    axes = axes_of(m.unsqueeze)
+    axis = m.gather.attr("axis")
     if (
         array_of(m.index).ndim
         or axes is None
@@ -26,7 +28,8 @@ def _gather_unsqueeze(m: Match, new: Tape) -> Result:
 
 
 def _slice_squeeze(m: Match, new: Tape) -> Result:
-    axes, cuts = axes_of(m.squeeze), cuts_of(m.slice)
+    axes = axes_of(m.squeeze)
+    cuts = cuts_of(m.slice)
     if axes is None or cuts is None or len(axes) != 1 or len(cuts) != 1 or cuts[0].step != 1:
         refuse("not one axis")
     start = cuts[0].start
@@ -42,7 +45,8 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
 
 
 def _gather_gather(m: Match, new: Tape) -> Result:
-    inner, outer = array_of(m.index), array_of(m.then)
+    inner = array_of(m.index)
+    outer = array_of(m.then)
     if inner.ndim != 1:
         refuse("the inner indices are not a vector")
     if not _same_axis(m.first.attr("axis"), m.second.attr("axis"), m.x.rank):
@@ -54,7 +58,8 @@ def _gather_gather(m: Match, new: Tape) -> Result:
 
 def _gather_concat(m: Match, new: Tape) -> Result:
     rank = m.inputs[0].rank
-    axis, at = axis_of(m.concat, rank), array_of(m.index)
+    axis = axis_of(m.concat, rank)
+    at = array_of(m.index)
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
         refuse("the axes differ")
     if at.size != 1 or at.reshape(()) < 0:

@@ -7,7 +7,8 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refu
 from fusionc.shapes.equality import same_shape
 from fusionc.shapes.expressions import is_static
 
-x, shape = var("x"), var("shape")
+x = var("x")
+shape = var("shape")
 _SWAPPED = [0, 2, 1]
 _NO_SIZES = "rows and columns are computed when the model runs, or there are none"
 
@@ -27,7 +28,8 @@ def _is_before_conv(m: Match) -> bool:
 
 def _pixels_of_image(m: Match, new: Tape) -> Result:
     require_onnxruntime(m)
-    pixels, target = m.reshape.outputs[0].shape, m.shape.constant()
+    pixels = m.reshape.outputs[0].shape
+    target = m.shape.constant()
     channels = _channels(m.x.shape, pixels, (0, 1))
     count = pixels[2]
     if not isinstance(count, int) and target is not None and target[-1] == -1:
@@ -43,7 +45,8 @@ def _pixels_of_image(m: Match, new: Tape) -> Result:
 
 def _image_of_pixels(m: Match, new: Tape) -> Result:
     require_onnxruntime(m)
-    image, target = m.reshape.outputs[0].shape, m.shape.constant()
+    image = m.reshape.outputs[0].shape
+    target = m.shape.constant()
     channels = _channels(image, m.x.shape, (0, 2))
     sizes = image[2:]
     if not is_static(sizes) or 0 in sizes:

@@ -26,9 +26,12 @@ from fusionc.rewrite import (
 )
 from fusionc.shapes.elements import FAR
 
-_LONG, _FEW = 8, 100  # elements in a row that a Gather takes, and rows
+# elements in a row that a Gather takes, and rows
+_LONG = 8
+_FEW = 100
 
-x, values = var("x"), rest("values")
+x = var("x")
+values = rest("values")
 _CONSTRUCT = op.SequenceConstruct(values)
 _SPLIT = op.SplitToSequence(x, maybe(var("sizes")), _as="split")
 
@@ -49,7 +52,8 @@ def _value_at(m: Match, new: Tape) -> Result:
 def _splits(graph: Graph) -> Iterator[Match]:
     """Splits of which all pieces are taken one by one."""
     for split in graph.of_operator("SplitToSequence"):
-        (sequence,), (x, *sizes) = split.outputs, split.inputs
+        (sequence,) = split.outputs
+        (x, *sizes) = split.inputs
         if sequence is None or sequence.is_output or split.has_references:
             continue
         takers = [
@@ -74,7 +78,8 @@ def _may_drop_its_axis(m: Match) -> bool:
 
 
 def _pieces(m: Match, new: Tape) -> Result:
-    axis, shape = axis_of(m.split, m.x.rank), m.x.shape
+    axis = axis_of(m.split, m.x.rank)
+    shape = m.x.shape
     if axis is None:
         refuse("the rank is unknown")
     if _may_drop_its_axis(m):

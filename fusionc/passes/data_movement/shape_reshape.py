@@ -3,14 +3,16 @@ import numpy as np
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 from fusionc.shapes.elements import dimension, elements
 
-x, shape = var("x"), var("shape")
+x = var("x")
+shape = var("shape")
 
 
 def _reshape_target(m: Match) -> list[int] | None:
     """The shape in numbers: 0 for a dimension that is the one of x at that place, −1 for one
     other.
     """
-    wanted, rank = elements(m.shape), m.x.rank
+    wanted = elements(m.shape)
+    rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
         return None
     target: list[int] = []
@@ -27,7 +29,8 @@ def _expand_target(m: Match) -> list[int] | None:
     """The shape in numbers: 1 for a dimension that is the one of x, which Expand leaves as it
     is.
     """
-    wanted, rank = elements(m.shape), m.x.rank
+    wanted = elements(m.shape)
+    rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
         return None
     offset = len(wanted) - rank

@@ -113,7 +113,9 @@ def _checked(m: Match) -> tuple[Shape, int]:
 
 def _into_weights(m: Match, new: Tape) -> Result:
     """A Conv that reads the channels in another order: its weights in that order."""
-    index, weight, blocks = array_of(m.index), array_of(m.W), m.blocks.outputs[0]
+    index = array_of(m.index)
+    weight = array_of(m.W)
+    blocks = m.blocks.outputs[0]
     if (
         m.conv.attr("group") != 1
         or index.ndim != 1

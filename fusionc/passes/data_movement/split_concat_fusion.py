@@ -34,14 +34,16 @@ class SplitConcatFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         rank = m.x.rank
-        source, target = axis_of(m.split, rank), axis_of(m.concat, rank)
+        source = axis_of(m.split, rank)
+        target = axis_of(m.concat, rank)
         if source is None or target is None:
             refuse("the rank is unknown")
         if source == target:
             return m.x
         if rank is None:
             refuse("the rank is unknown")
-        sizes, count = sizes_of(m.split), len(m.split.outputs)
+        sizes = sizes_of(m.split)
+        count = len(m.split.outputs)
         if sizes is None or len(set(sizes)) != 1:
             refuse("the pieces are not known to be equal")
         dims = [d if isinstance(d, int) else -1 for d in m.x.shape]

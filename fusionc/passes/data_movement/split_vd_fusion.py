@@ -50,7 +50,8 @@ class ZSplitVDFusionPass(Pass):
         axis = axis_of(m.outer, rank)
         if axis is None or axis != axis_of(m.inner, rank):
             refuse("the axes differ")
-        outer, inner = sizes_of(m.outer), sizes_of(m.inner)
+        outer = sizes_of(m.outer)
+        inner = sizes_of(m.inner)
         if outer is None or inner is None:
             refuse("the sizes are not known before the model runs")
         made = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)

@@ -24,7 +24,8 @@ def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
 def _of_concat(m: Match, new: Tape) -> Result:
     """The one input of the Concat that holds everything which is cut out, cut."""
     rank = m.inputs[0].rank
-    axis, cuts = axis_of(m.concat, rank), _cuts(m.slice, rank)
+    axis = axis_of(m.concat, rank)
+    cuts = _cuts(m.slice, rank)
     if axis is None or list(cuts) != [axis] or not cuts[axis].is_forward:
         refuse("not a piece of the joined axis, counted from the front")
     if not joins_all_inputs(m.concat):
@@ -34,7 +35,8 @@ def _of_concat(m: Match, new: Tape) -> Result:
         size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
         if not isinstance(size, int):
             refuse("the sizes are not known before the model runs")
-        start, end = cuts[axis].start - before, cuts[axis].end - before
+        start = cuts[axis].start - before
+        end = cuts[axis].end - before
         if 0 <= start < size and start <= end <= size:
             return (
                 value
@@ -74,7 +76,8 @@ class StridedSliceMergePass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        first, second = _cuts(m.first, m.x.rank), _cuts(m.second, m.x.rank)
+        first = _cuts(m.first, m.x.rank)
+        second = _cuts(m.second, m.x.rank)
         merged = dict(first)
         for axis, cut in second.items():
             inner = first.get(axis)

@@ -63,7 +63,9 @@ def _twice(m: Match, new: Tape) -> Result:
 
 def _one_reshape(m: Match, new: Tape) -> Result:
     """One Reshape, the axes of one element that come or go behind it being part of its shape."""
-    target, axes, shape = m.shape.constant(), axes_of(m.second), m.first.outputs[0].shape
+    target = m.shape.constant()
+    axes = axes_of(m.second)
+    shape = m.first.outputs[0].shape
     if target is None or target.ndim != 1 or not axes:
         refuse("the shape or the axes are not known before the model runs")
     if any(user.is_op("Expand") for user in m.second.outputs[0].outputs):

@@ -29,7 +29,8 @@ def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
     pending = [_entry(value) for value in wanted if value.producer is not None]
     while pending:  # users come before what they use
         _, _, value = heapq.heappop(pending)
-        node, axes = value.producer, wanted[value]
+        node = value.producer
+        axes = wanted[value]
         if (
             node is None
             or node.graph is not rows.node.graph
@@ -68,7 +69,8 @@ def _only_carries(user: Node, value: Edge, found: dict[Node, tuple[int, Carriers
 
 def _saves(rows: _Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
     """Whether what need not be computed is more than what the additional Gathers cost."""
-    count, whole = rows.count or 1, rows.node.inputs[0]
+    count = rows.count or 1
+    whole = rows.node.inputs[0]
     size = whole.shape[rows.axis] if whole is not None and whole.shape is not None else None
     saved = sum(_work(node, axis) for node, (axis, _) in region.items())
     saved *= (size if isinstance(size, int) else _ROWS) - count
@@ -152,7 +154,8 @@ def _selection_of(node: Node) -> _Selection | None:
     if not shape or node.has_references:
         return None
     if node.op == "Gather":
-        axis, index = node.attr("axis") % len(shape), node.inputs[1]
+        axis = node.attr("axis") % len(shape)
+        index = node.inputs[1]
         taken = None if index is None else index.shape
         count = 1 if taken == () else taken[0] if taken is not None and len(taken) == 1 else None
         is_few = isinstance(count, int) and 0 < 2 * count <= (
@@ -162,7 +165,8 @@ def _selection_of(node: Node) -> _Selection | None:
     cuts = cuts_of(node)
     if cuts is None or len(cuts) != 1 or cuts[0].step < 1:
         return None
-    cut, axis = cuts[0], cuts[0].axis % len(shape)
+    cut = cuts[0]
+    axis = cuts[0].axis % len(shape)
     size = shape[axis]
     if isinstance(size, int):
         count = len(range(*slice(cut.start, cut.end, cut.step).indices(size)))

@@ -6,8 +6,10 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, keep, maybe, op, refuse, var
 
-a, b = var("a"), var("b")
-_A, _B = op.Transpose(a, _as="first"), op.Transpose(b, _as="second")
+a = var("a")
+b = var("b")
+_A = op.Transpose(a, _as="first")
+_B = op.Transpose(b, _as="second")
 
 
 def _exchanges(node: Node) -> bool:
@@ -29,7 +31,8 @@ def _check_weights(m: Match) -> None:
 
 def _into_gemm(m: Match, new: Tape) -> Result:
     _check_weights(m)
-    flags, operands = {}, [m.a, m.b]
+    flags = {}
+    operands = [m.a, m.b]
     for flag, name in (("transA", "first"), ("transB", "second")):
         node = getattr(m, name)
         if node is not None:
@@ -65,7 +68,8 @@ def _product(m: Match, new: Tape) -> Result:
         refuse("before opset 11 Gemm wants an addend", opset=11)
     require_floats(m.a)
     _check_weights(m)
-    first, second = m.first, m.second
+    first = m.first
+    second = m.second
     return new.Gemm(
         m.a,
         m.b,

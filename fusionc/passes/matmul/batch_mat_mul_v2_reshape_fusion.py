@@ -17,7 +17,9 @@ from fusionc.rewrite import (
     var,
 )
 
-x, W, B = var("x"), const("W"), const("B")
+x = var("x")
+W = const("W")
+B = const("B")
 _FLAT = op.Reshape(x, var("flat_shape"), _as="flatten")
 _PRODUCT = either(
     op.Gemm(_FLAT, W, maybe(B), _as="product"),
@@ -71,7 +73,9 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        flat, result, bias = m.flatten.outputs[0], m.unflatten.outputs[0], m.B
+        flat = m.flatten.outputs[0]
+        result = m.unflatten.outputs[0]
+        bias = m.B
         require_floats(m.x)
         if flat.rank is None or m.x.rank is None or result.rank is None:
             refuse("the rank is unknown")

@@ -48,7 +48,8 @@ class _Plan:
             and not all(isinstance(sizes[x], int) for x in self.second)
         ):
             return math.inf  # the axes of the second value would be joined
-        left, right = self.both + self.first + self.inner, self.both + self.inner + self.second
+        left = self.both + self.first + self.inner
+        right = self.both + self.inner + self.second
         moves = [
             (self.terms[i], new)
             for i, new in enumerate((left, right))
@@ -76,7 +77,8 @@ def _number(size: int | str | None) -> int:
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
     """Which value comes first, and in which order axes are summed."""
-    shared, plans = set(terms[0]) & set(terms[1]), []
+    shared = set(terms[0]) & set(terms[1])
+    plans = []
     both = "".join(label for label in result if label in shared)
     for i, j in ((0, 1), (1, 0)):
         first, second = (
@@ -92,8 +94,12 @@ def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) 
 
 def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
     """The sum of products of the two values, and its labels in order."""
-    (a, b), (left, right) = plan.values, plan.terms
-    both, first, second, inner = plan.both, plan.first, plan.second, plan.inner
+    (a, b) = plan.values
+    (left, right) = plan.terms
+    both = plan.both
+    first = plan.first
+    second = plan.second
+    inner = plan.inner
     a = _arranged(new, a, left, both + first + inner)
     is_outer = len(first) == 1 == len(second) and bool(both)
     if not (inner and (first or second)) and not is_outer:

@@ -56,7 +56,8 @@ def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = No
 
     Refuses a bias that would become larger by that, and weights that cannot take the factor.
     """
-    count, bias = _columns(m), m.B
+    count = _columns(m)
+    bias = m.B
     is_gemm = m.linear.op == "Gemm"
     along = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
     weight = scaled(new, m.W, along)
@@ -104,7 +105,8 @@ def _per_column(array: Array, count: int, rank: int | None) -> Array:
     return np.broadcast_to(array.reshape(-1), (count,))
 
 
-x, c = var("x"), const("c")
+x = var("x")
+c = const("c")
 _SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of 2²⁴ elements
 
 
@@ -120,11 +122,10 @@ _MOVED = _moved(_moved(LINEAR, "inner"), "outer")
 def _scale(m: Match, new: Tape) -> Result:
     require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
-    count, value = (
-        _columns(m),
-        next(v for v in m.root.inputs if v is not None and not v.is_constant),
-    )
-    constant, rank = array_of(m.c), value.rank
+    count = _columns(m)
+    value = next(v for v in m.root.inputs if v is not None and not v.is_constant)
+    constant = array_of(m.c)
+    rank = value.rank
     are_turned = (
         rank is not None and constant.ndim <= rank and all(move.op == "Transpose" for move in moves)
     )
@@ -150,7 +151,9 @@ def _scale_before(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     keep_scale(m.x, m.c)
     require_floats(m.x)
-    rows, array, rank = dims_of(m.W), m.c.constant(), m.x.rank
+    rows = dims_of(m.W)
+    array = m.c.constant()
+    rank = m.x.rank
     if len(rows) < 2:
         refuse("the weights are a vector")
     is_column = bool(m.linear.attr("transB"))
@@ -163,7 +166,8 @@ def _scale_before(m: Match, new: Tape) -> Result:
 
 
 def _scale_both(m: Match, new: Tape) -> Result:
-    first, second = m.c.constant().astype(np.float64), m.d.constant().astype(np.float64)
+    first = m.c.constant().astype(np.float64)
+    second = m.d.constant().astype(np.float64)
     if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
         refuse("not two single numbers")
     if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):

@@ -42,7 +42,8 @@ def _find(graph: Graph) -> Iterator[Match]:
     for split in graph.of_operator("Split"):
         if split.has_references:
             continue
-        whole, sizes = split.inputs[0], sizes_of(split)
+        whole = split.inputs[0]
+        sizes = sizes_of(split)
         found = _sum(whole, graph)
         if whole is None or found is None or sizes is None:
             continue

@@ -3,7 +3,9 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, refu
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
 
-a, b, c = var("a"), var("b"), var("c")
+a = var("a")
+b = var("b")
+c = var("c")
 
 
 def _sum_of(product: Formula) -> Formula:
@@ -45,7 +47,8 @@ class MatMulBiasAddFusionPass(Pass):
                 else "the rank is not 2"
             )
         require_floats(m.a)
-        addend, product = m.c.shape, (m.a.shape[0], m.b.shape[1])
+        addend = m.c.shape
+        product = (m.a.shape[0], m.b.shape[1])
         if not broadcasts_into(addend, product):
             refuse("the addend does not fit into the product")
         return new.Gemm(m.a, m.b, m.c)

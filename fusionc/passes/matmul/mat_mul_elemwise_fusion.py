@@ -3,7 +3,9 @@ from typing import Any
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, var
 
-a, b, c = var("a"), var("b"), var("c")
+a = var("a")
+b = var("b")
+c = var("c")
 _ACTIVATIONS = op[
     "Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Softplus", "Softsign"
 ]
@@ -47,7 +49,8 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
                 if m.a.rank is None or m.b.rank is None
                 else "the rank is not 2"
             )
-        kind, inputs = m.activation.op, [m.a, m.b, m.c]
+        kind = m.activation.op
+        inputs = [m.a, m.b, m.c]
         parameters: dict[str, Any] = {
             f"activation_{name}": float(m.activation.attr(name))
             for name in _PARAMETERS.get(kind, ())

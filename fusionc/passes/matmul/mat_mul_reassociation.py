@@ -23,7 +23,8 @@ class MatMulReassociationPass(Pass):
     patterns = (Pattern("MatMulMatMul", op.MatMul(op.MatMul(var("x"), const("V")), const("W"))),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        first, second = m.V.constant(), m.W.constant()
+        first = m.V.constant()
+        second = m.W.constant()
         if first.ndim != 2 or second.ndim != 2:
             refuse("the weights are not matrices")
         require_floats(m.x)

@@ -27,10 +27,12 @@ class MatMulReshapeBiasAddFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        shape, bias = m.reshape.outputs[0].shape, m.B.constant()
+        shape = m.reshape.outputs[0].shape
+        bias = m.B.constant()
         if m.W.constant().ndim < 2 or shape is None:
             refuse("the shape is unknown")
-        columns, last = m.W.constant().shape[-1], list[int]()
+        columns = m.W.constant().shape[-1]
+        last = list[int]()
         for dim in reversed(shape):
             if not isinstance(dim, int) or math.prod(last) >= columns:
                 break

@@ -21,7 +21,9 @@ from fusionc.rewrite import (
 from fusionc.rewrite.pattern import Formula, ms
 from fusionc.shapes.equality import broadcasts_into
 
-a, b, c = var("a"), var("b"), const("c")
+a = var("a")
+b = var("b")
+c = const("c")
 _WIDEST = 40  # powers of two
 _BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
 
@@ -120,10 +122,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        array, scaled = (
-            m.c.constant(),
-            next((value for value in m.scale.inputs if value is not m.c), m.c),
-        )
+        array = m.c.constant()
+        scaled = next((value for value in m.scale.inputs if value is not m.c), m.c)
         if array.size != 1:
             refuse("the factor is not a single number")
         if not broadcasts_into(array.shape, scaled.shape):

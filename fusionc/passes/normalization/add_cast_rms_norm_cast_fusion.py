@@ -18,7 +18,8 @@ _WIDE = op.Cast(SUM, to=TensorProto.FLOAT)
 
 def _narrow(value: Edge, new: Tape) -> Edge:
     """The value in float16. Refuses one that would be rounded."""
-    array, node = value.constant(), value.producer
+    array = value.constant()
+    node = value.producer
     if value.elem_type == TensorProto.FLOAT16:
         return value
     if array is not None and np.array_equal(array.astype(np.float16), array):
@@ -57,5 +58,6 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        scale, epsilon = _narrow(m.gamma, new), epsilon_of_last(m)
+        scale = _narrow(m.gamma, new)
+        epsilon = epsilon_of_last(m)
         return joined(m, new, "SkipSimplifiedLayerNormalization", [scale], epsilon)

@@ -13,7 +13,8 @@ def _looked_up(name: str) -> OpFormula:
     return op.Gather(const(f"{name}_table"), var(f"{name}_index"), axis=0, _as=f"{name}_look")
 
 
-_FIRST, _SECOND = _looked_up("a"), _looked_up("b")
+_FIRST = _looked_up("a")
+_SECOND = _looked_up("b")
 _THIRD = either(_looked_up("c"), const("rows"))
 _THREE = op.Add(op.Add(_FIRST, _SECOND), _THIRD, _as="sum")
 _TWO = op.Add(_FIRST, either(_SECOND, const("rows")), _as="sum")

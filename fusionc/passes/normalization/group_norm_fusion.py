@@ -34,7 +34,8 @@ class GroupNormFusionPass(Pass):
             refuse("opset below 21: its GroupNormalization scales groups")
         if (m.ones.constant() != 1).any() or (m.zeros.constant() != 0).any():
             refuse("the InstanceNormalization scales")
-        shape, inner = m.x.shape, m.norm.inputs[0].shape
+        shape = m.x.shape
+        inner = m.norm.inputs[0].shape
         if (
             shape is None
             or inner is None

@@ -38,12 +38,11 @@ class InstanceNormFusionPass(Pass):
             refuse("the size of the image is unknown")
         if not isinstance(channels, int):
             refuse("the number of channels is unknown")
-        ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
+        ones = np.ones(channels, m.x.dtype)
+        zeros = np.zeros(channels, m.x.dtype)
         if m.factor is not None:
-            ones, zeros = (
-                channel_vector(m.factor, channels, m.x.rank),
-                channel_vector(m.addend, channels, m.x.rank),
-            )
+            ones = channel_vector(m.factor, channels, m.x.rank)
+            zeros = channel_vector(m.addend, channels, m.x.rank)
         return new.InstanceNormalization(
             m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m)
         )

@@ -20,7 +20,8 @@ from fusionc.rewrite import (
 from fusionc.shapes.equality import same_shape
 
 _STANDARD = 23  # the first opset that has RMSNormalization
-_x, _scale = var("x"), var("scale")
+_x = var("x")
+_scale = var("scale")
 _square = either(_x**2.0, op.Mul(_x, _x, _as="product"))
 _mean = op.ReduceMean(_square, rest("axes"), _as="mean") + const("epsilon")
 _root = op.Sqrt(_mean)

@@ -29,7 +29,9 @@ def without_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
         refuse("the elements are not float32")
     if not m.gamma.is_constant or not m.scale.is_constant:
         refuse("a scale is not a constant")
-    factor, gamma, rank = array_of(m.scale), array_of(m.gamma), m.quantize.inputs[0].rank
+    factor = array_of(m.scale)
+    gamma = array_of(m.gamma)
+    rank = m.quantize.inputs[0].rank
     if factor.size == 1 and factor.item() == 1:
         refuse("the scale is 1")
     if m.quantize.attr("block_size", 0):

@@ -93,7 +93,8 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        x, scale = m.quotient.inputs[0], _scale(m, new)
+        x = m.quotient.inputs[0]
+        scale = _scale(m, new)
         if m.largest.inputs[0].producer.inputs[0] is not x:
             refuse("the scale is that of another value")
         if m.opset < 14:

@@ -28,7 +28,9 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
     patterns = patterns_of("AddRmsNormQuant", quantized(rms_norm(SUM)))
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        gamma, scale, zero = m.gamma, m.scale, m.zero
+        gamma = m.gamma
+        scale = m.scale
+        zero = m.zero
         with suppress(Refused):  # then it stays where it is
             gamma, scale, zero = without_scale(m, new)
         made = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))

@@ -24,14 +24,16 @@ from fusionc.rewrite import (
 from fusionc.rewrite.pattern import Formula, Out
 
 # between an element and its zero point; of the sum of products
-_LARGEST, _INT32 = 255, (1 << 31) - 1
-x, a, W, bias = var("x"), var("a"), var("W"), var("bias")
-a_scale, a_zero, W_scale, W_zero = (
-    var("a_scale"),
-    maybe(var("a_zero")),
-    var("W_scale"),
-    maybe(var("W_zero")),
-)
+_LARGEST = 255
+_INT32 = (1 << 31) - 1
+x = var("x")
+a = var("a")
+W = var("W")
+bias = var("bias")
+a_scale = var("a_scale")
+a_zero = maybe(var("a_zero"))
+W_scale = var("W_scale")
+W_zero = maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
 _DEQUANTIZED = op.MatMul(
     keep(op.DequantizeLinear(a, a_scale, a_zero, _as="left")),
@@ -176,7 +178,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
         _check_columns(m.W_scale, columns)
         if not _is_single(m.W_scale) and m.right.attr("axis") not in (1, -1):
             refuse("a scale or zero point is not one number for each column")
-        weight, zero = m.W, m.W_zero
+        weight = m.W
+        zero = m.W_zero
         if weight.elem_type == TensorProto.INT8:
             if zero is not None and not zero.is_constant:
                 refuse("the zero point of signed weights is not constant")

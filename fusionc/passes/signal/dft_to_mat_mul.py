@@ -28,10 +28,13 @@ class DftToMatMulPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         require_continuous(m.outputs[0])
-        shape, rank = m.x.shape, m.x.rank
+        shape = m.x.shape
+        rank = m.x.rank
         if shape is None or rank is None or rank < 3:
             refuse("the shape of the signal is unknown")
-        length, parts, inverse = shape[-2], parts_of(shape[-1]), bool(m.dft.attr("inverse"))
+        length = shape[-2]
+        parts = parts_of(shape[-1])
+        inverse = bool(m.dft.attr("inverse"))
         if not isinstance(length, int) or length < 1:
             refuse("the length of the signal is unknown")
         if any(value is not None and value.constant().size != 1 for value in (m.length, m.axis)):

@@ -67,7 +67,8 @@ def evaluate(formula: Formula, sizes: Sizes) -> int | None:
     stack: list[int] = []
     for token in formula:
         if token in _OPERATORS:
-            right, left = stack.pop(), stack.pop()
+            right = stack.pop()
+            left = stack.pop()
             if right == 0 and token in ("/", "//"):
                 return None
             value: int | None = _OPERATORS[token](left, right)
@@ -98,9 +99,11 @@ def _text(formula: Formula) -> str:
         if token not in _OPERATORS:
             stack.append((token, _OPERAND))
             continue
-        (right, below), (left, above) = stack.pop(), stack.pop()
+        (right, below) = stack.pop()
+        (left, above) = stack.pop()
         own = _binds(token)
-        left, right = left if above >= own else f"({left})", right if below > own else f"({right})"
+        left = left if above >= own else f"({left})"
+        right = right if below > own else f"({right})"
         stack.append((f"{left} {token} {right}", own))
     return stack.pop()[0]
 

@@ -116,7 +116,8 @@ def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
         for limit in _sizes(flow, node, scope, data_operand, axis):
             allowed.limits.add(max(1, limit - offset) if isinstance(limit, int) else limit)
     if operand in COUNTS.get(op, ()):
-        allowed.whole, allowed.least = True, 1
+        allowed.whole = True
+        allowed.least = 1
     if operand in ZEROS.get(op, ()):
         allowed.whole = True
         allowed.limits.add(1)

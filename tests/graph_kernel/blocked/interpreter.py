@@ -35,7 +35,9 @@ LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POO
     CLEAR,
     PICK,
 ) = range(9, 22)
-RMS_NORM, ROTARY, FLATTEN = 22, 23, 24
+RMS_NORM = 22
+ROTARY = 23
+FLATTEN = 24
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -167,7 +169,8 @@ class Interpreter:
     """Runs a program. `tensors` are the inputs of its operator."""
 
     def __init__(self, program: CProgram, tensors: Sequence[Array]) -> None:
-        self.program, self.tensors = program, [*tensors, *program.tables]
+        self.program = program
+        self.tensors = [*tensors, *program.tables]
         self.storages: dict[int, Array] = {}
         self.in_slot: dict[int, int] = {}
         self.outputs: dict[int, Array] = {}
@@ -185,7 +188,8 @@ class Interpreter:
         if not others:
             return
         assert head.op in (CONV, FIRST) and head.group == 1 and len(steps) == 1 + head.chained
-        buffers, made = self.program.buffers, [head.out]
+        buffers = self.program.buffers
+        made = [head.out]
         for step in others:
             assert (
                 step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
@@ -307,7 +311,8 @@ class Interpreter:
             x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3])
             for x, n in zip(rows, heads, strict=True)
         )
-        k, v = k.repeat(times, axis=1), v.repeat(times, axis=1)
+        k = k.repeat(times, axis=1)
+        v = v.repeat(times, axis=1)
         scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
         if step.tensor >= 0:
             scores = scores + self.tensors[step.tensor]
@@ -317,10 +322,8 @@ class Interpreter:
         return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
-        (storage, planar, first, channels), out = (
-            self.program.buffers[step.source],
-            self.program.buffers[step.out],
-        )
+        (storage, planar, first, channels) = self.program.buffers[step.source]
+        out = self.program.buffers[step.out]
         assert self.program.storages[storage][1] >= _border(step)
         assert bool(planar) == (step.op == FIRST)
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
@@ -336,7 +339,8 @@ class Interpreter:
                 1,
                 1,
             ]
-        taken, made = channels // step.group, out[3] // step.group
+        taken = channels // step.group
+        made = out[3] // step.group
         if step.op == DEPTHWISE:
             assert taken == made == 1
         elif step.op == GROUPED:
@@ -393,18 +397,14 @@ def _border(step: CStep) -> int:
 
 def _transposed(step: CStep, x: Array, w: Array, channels: int) -> Array:
     """Each pixel times the kernel, added where it belongs."""
-    (rows, columns), (down, across), (top, left, bottom, right) = (
-        step.kernel,
-        step.stride,
-        step.pads,
-    )
+    (rows, columns) = step.kernel
+    (down, across) = step.stride
+    (top, left, bottom, right) = step.pads
     batch, _, height, width = x.shape
     w = w.reshape(step.group, x.shape[1] // step.group, channels // step.group, rows, columns)
     grouped = x.reshape(batch, step.group, -1, height, width)
-    high, wide = (
-        (height - 1) * down + rows + max(0, -bottom),
-        (width - 1) * across + columns + max(0, -right),
-    )
+    high = (height - 1) * down + rows + max(0, -bottom)
+    wide = (width - 1) * across + columns + max(0, -right)
     made = np.zeros((batch, channels, high, wide))
     for i in range(rows):
         for j in range(columns):

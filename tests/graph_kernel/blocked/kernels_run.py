@@ -59,7 +59,8 @@ def check_everywhere(
     is returned.
     """
     tensors = found.tensors(values)
-    program, (plain,) = check(found.area, tensors), wanted(found.area, tensors)
+    program = check(found.area, tensors)
+    (plain,) = wanted(found.area, tensors)
     for width in widths():
         problem = difference(plain, programs.run(found.area, tensors, width)[0])
         assert not problem, f"vectors of {width}: {problem}"

@@ -13,11 +13,13 @@ def squeezed() -> Network:
     half.
     """
     n = Network(seed=10)
-    x, channels = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1), 40
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1)
+    channels = 40
     for made in 24, 40, 9:
         y = n.op("Mul", x, n.op("Sigmoid", x))
         s = n.op("Sigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
-        x, channels = n.conv(n.op("Mul", y, s), channels, made, 1), made
+        x = n.conv(n.op("Mul", y, s), channels, made, 1)
+        channels = made
     n.outputs = [n.op("Mul", x, n.op("Sigmoid", x))]
     return n
 

@@ -92,33 +92,36 @@ class RandomNetwork:
         return True
 
     def _convolve(self, x: _Image) -> bool:
-        rng, n = self.rng, self.network
-        kernel, stride, dilation = (
-            rng.choice((1, 1, 3, 3, 3, 5, 2)),
-            rng.choice((1, 1, 1, 2)),
-            rng.choice((1, 1, 1, 2)),
-        )
+        rng = self.rng
+        n = self.network
+        kernel = rng.choice((1, 1, 3, 3, 3, 5, 2))
+        stride = rng.choice((1, 1, 1, 2))
+        dilation = rng.choice((1, 1, 1, 2))
         reach = dilation * (kernel - 1) + 1
         pads = [reach // 2] * 4 if rng.random() < 0.8 else [rng.randint(0, 3) for _ in range(4)]
         height = x.height + pads[0] + pads[2] - reach
         width = x.width + pads[1] + pads[3] - reach
         if min(height, width) < 0:
             return False
-        group, out = 1, rng.choice(_CHANNELS)
+        group = 1
+        out = rng.choice(_CHANNELS)
         how = rng.random()
         if how < 0.2:
             group = out = x.channels
         elif how < 0.3 and x.channels == 32:
-            group, out = 2, 64
+            group = 2
+            out = 64
         elif how < 0.5 and x.channels % 8 == 0:
             taken = rng.choice((1, 2, 4, 8))
             group = x.channels // taken
             out = group * taken * rng.choice((1, 1, 1, 2))
         given = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads": pads, "group": group}
         size = height // stride + 1, width // stride + 1
-        z, op = "", "Conv"
+        z = ""
+        op = "Conv"
         if rng.random() < 0.25:
-            op, given["activation"] = "FusedConv", rng.choice(("Relu", "Sigmoid", "Tanh"))
+            op = "FusedConv"
+            given["activation"] = rng.choice(("Relu", "Sigmoid", "Tanh"))
             same = [i for i in self.images if (i.channels, i.height, i.width) == (out, *size)]
             if same and not self.is_dynamic and rng.random() < 0.5:
                 z = rng.choice(same).name
@@ -126,7 +129,8 @@ class RandomNetwork:
         return self._made(name, out, *size)
 
     def _activate(self, x: _Image) -> bool:
-        n, how = self.network, self.rng.choice(_ACTIVATIONS)
+        n = self.network
+        how = self.rng.choice(_ACTIVATIONS)
         if how == "Clip":
             y = n.op("Clip", x.name, n.const(-0.4), n.const(0.8))
         elif how == "SiLU":
@@ -169,9 +173,11 @@ class RandomNetwork:
 
     def _pool(self, x: _Image) -> bool:
         rng = self.rng
-        kernel, stride = rng.choice((2, 3, 5)), rng.choice((1, 2))
+        kernel = rng.choice((2, 3, 5))
+        stride = rng.choice((1, 2))
         pads = [rng.randint(0, kernel // 2) for _ in range(4)]
-        height, width = x.height + pads[0] + pads[2] - kernel, x.width + pads[1] + pads[3] - kernel
+        height = x.height + pads[0] + pads[2] - kernel
+        width = x.width + pads[1] + pads[3] - kernel
         if min(height, width) < 0:
             return False
         given = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": pads}
@@ -199,10 +205,8 @@ class RandomNetwork:
     def _split(self, x: _Image) -> bool:
         if x.channels < 3:
             return False
-        n, whole = (
-            self.network,
-            x.channels % 16 == 0 and x.channels > 16 and self.rng.random() < 0.5,
-        )
+        n = self.network
+        whole = x.channels % 16 == 0 and x.channels > 16 and self.rng.random() < 0.5
         first = 16 if whole else self.rng.randint(1, x.channels - 1)
         sizes = [first, x.channels - first]
         if self.rng.random() < 0.5:
@@ -218,7 +222,8 @@ class RandomNetwork:
         groups = [group for group in range(2, x.channels) if x.channels % group == 0]
         if not groups or (self.is_dynamic and self.rng.random() < 0.8):
             return False
-        n, group = self.network, self.rng.choice(groups)
+        n = self.network
+        group = self.rng.choice(groups)
         y = n.op(
             "Reshape", x.name, n.const([-1, group, x.channels // group, x.height, x.width], "int64")
         )
@@ -242,7 +247,9 @@ class RandomNetwork:
         return self._made(n.op("Mul", *names), x.channels, x.height, x.width)
 
     def _classify(self, x: _Image) -> bool:
-        n, rng, channels = self.network, self.rng, x.channels
+        n = self.network
+        rng = self.rng
+        channels = x.channels
         if rng.random() < 0.3:
             y = n.op("ReduceMean", x.name, axes=[2, 3], keepdims=0)
         else:
@@ -251,7 +258,8 @@ class RandomNetwork:
             shape = {"Reshape": [0, -1], "Squeeze": [2, 3]}.get(how)
             y = n.op(how, y, *([] if shape is None else [n.const(shape, "int64")]))
         for _ in range(rng.randint(1, 2)):
-            before, channels = channels, rng.choice((x.channels, *_CHANNELS))
+            before = channels
+            channels = rng.choice((x.channels, *_CHANNELS))
             if rng.random() < 0.5:
                 y = n.product(y, before, channels, bias=rng.random() < 0.7)
             else:
@@ -277,7 +285,8 @@ class RandomNetwork:
         )
 
     def _enlarge(self, x: _Image) -> bool:
-        rows, columns = self.rng.randint(1, 3), self.rng.randint(1, 3)
+        rows = self.rng.randint(1, 3)
+        columns = self.rng.randint(1, 3)
         if x.height * rows > 40 or x.width * columns > 40:
             return False
         n = self.network
@@ -287,11 +296,11 @@ class RandomNetwork:
     def _transpose(self, x: _Image) -> bool:
         if x.height > 20 or x.width > 20:
             return False
-        n, rng, out = self.network, self.rng, self.rng.choice(_CHANNELS)
-        kernel, strides = (
-            [rng.randint(1, 4), rng.randint(1, 4)],
-            [rng.randint(1, 3), rng.randint(1, 3)],
-        )
+        n = self.network
+        rng = self.rng
+        out = self.rng.choice(_CHANNELS)
+        kernel = [rng.randint(1, 4), rng.randint(1, 4)]
+        strides = [rng.randint(1, 3), rng.randint(1, 3)]
         pads = [rng.randint(0, (kernel[k % 2] - 1) // 2) for k in range(4)]
         more = [rng.randint(0, stride - 1) for stride in strides] if rng.random() < 0.3 else [0, 0]
         group = 2 if x.channels == 32 and rng.random() < 0.5 else 1
@@ -308,7 +317,9 @@ class RandomNetwork:
         return self._made(y, out, height, width)
 
     def _turn(self, x: _Image) -> bool:
-        n, rng, out = self.network, self.rng, x.channels
+        n = self.network
+        rng = self.rng
+        out = x.channels
         y = n.op("Transpose", x.name, perm=[0, 2, 3, 1])
         for _ in range(rng.randint(0, 3)):
             how = rng.random()
@@ -323,7 +334,8 @@ class RandomNetwork:
                     else y
                 )
             elif how < 0.8:
-                before, out = out, rng.choice(_CHANNELS)
+                before = out
+                out = rng.choice(_CHANNELS)
                 y = n.product(y, before, out, bias=rng.random() < 0.7)
             else:
                 y = n.op("Mul", n.op("Relu", y), n.random(out))

@@ -41,7 +41,8 @@ class RandomRows:
             "M": self.rng.choice(_ROWS),
         }
         rank = self.rng.choice((2, 2, 3, 3, 3, 4, 4))
-        self.is_matrix, self.sizes = rank == 2, sizes
+        self.is_matrix = rank == 2
+        self.sizes = sizes
         outer = {2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank]
         is_dynamic = self.rng.random() < 0.4
         for _ in range(self.rng.choice((1, 1, 2))):
@@ -72,7 +73,8 @@ class RandomRows:
                 (self.network.product(x, channels, out, bias=self.rng.random() < 0.6), out)
             )
             return
-        n, is_transposed = self.network, self.rng.randint(0, 1)
+        n = self.network
+        is_transposed = self.rng.randint(0, 1)
         shape = (out, channels) if is_transposed else (channels, out)
         weights = n.const(n.rng.standard_normal(shape) / np.sqrt(channels))
         bias = self.rng.choice(([], [n.random(out)], [n.random(1, out)]))
@@ -84,7 +86,8 @@ class RandomRows:
         self.rows.append((n.op(op, x, weights, *bias, transB=is_transposed, **how), out))
 
     def _activate(self, x: str, channels: int) -> None:
-        n, how = self.network, self.rng.choice(_ACTIVATIONS)
+        n = self.network
+        how = self.rng.choice(_ACTIVATIONS)
         if how == "Clip":
             y = n.op("Clip", x, n.const(-0.4), n.const(0.8))
         elif how == "SiLU":
@@ -159,9 +162,11 @@ class RandomRows:
 
     def _attend(self, x: str, channels: int) -> None:
         """Of two heads; two of the three operands may be made by one product, or be the same."""
-        n, of_head = self.network, self.rng.choice((16, 32, 48))
+        n = self.network
+        of_head = self.rng.choice((16, 32, 48))
         other, others = self.rng.choice(self.rows)
-        q, k = n.product(x, channels, 2 * of_head), n.product(other, others, 2 * of_head)
+        q = n.product(x, channels, 2 * of_head)
+        k = n.product(other, others, 2 * of_head)
         v = k if self.rng.random() < 0.3 else n.product(other, others, 64)
         batch, rows = self.outer
         more = []
@@ -179,12 +184,11 @@ class RandomRows:
         """Heads of keys and values that count several times, and positions, as decoders have
         them.
         """
-        n, (batch, rows) = self.network, self.outer
-        size, key_heads, is_empty = (
-            self.rng.choice((32, 64)),
-            self.rng.choice((1, 2)),
-            not self.sizes["N"] * self.sizes["M"],
-        )
+        n = self.network
+        (batch, rows) = self.outer
+        size = self.rng.choice((32, 64))
+        key_heads = self.rng.choice((1, 2))
+        is_empty = not self.sizes["N"] * self.sizes["M"]
         # the Reshape behind an Expand takes no empty tensors
         times = 1 if is_empty else self.rng.choice((1, 2, 3))
         heads = times * key_heads
@@ -192,7 +196,8 @@ class RandomRows:
         k, v = (heads_in_front(n, one, key_heads, size) for one in (k, v))
         if self.rng.random() < 0.7:
             tables = n.input(rows, size // 2), n.input(rows, size // 2)
-            q, k = rotary(n, q, *tables, num_heads=heads), rotary(n, k, *tables)
+            q = rotary(n, q, *tables, num_heads=heads)
+            k = rotary(n, k, *tables)
         if not is_empty:
             k, v = (repeated(n, one, key_heads, times, size) for one in (k, v))
         bias = ["", "", n.input(batch, 1, rows, rows)] if self.rng.random() < 0.5 else []
@@ -200,7 +205,8 @@ class RandomRows:
         self.rows.append((made, heads * size))
 
     def _clear(self, x: str, channels: int) -> None:
-        n, (batch, rows) = self.network, self.outer
+        n = self.network
+        (batch, rows) = self.outer
         chosen = n.input(self.rng.choice((1, batch)), self.rng.choice((1, rows)), 1)
         self.rows.append(
             (n.op("Where", n.op("Greater", chosen, n.const(0.0)), n.const(0.0), x), channels)

@@ -21,7 +21,8 @@ from fusionc.graph_kernel.c import compile
 from fusionc.graph_kernel.c.source import source
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-PAYS_HERE, PAYS_EVERYWHERE = "|| !gb_pays_strassen()", "|| (0 && !gb_pays_strassen())"
+PAYS_HERE = "|| !gb_pays_strassen()"
+PAYS_EVERYWHERE = "|| (0 && !gb_pays_strassen())"
 _REPLACED = {
     "gb_widths[gk_best_body()]": "gb_widths[chosen_width]",
     "sysconf(_SC_NPROCESSORS_ONLN)": "4",
@@ -87,7 +88,8 @@ class Standalone:
         if "-O0" in flags:  # what is inlined everywhere takes a compiler half of its time
             text = text.replace("always_inline, ", "")
         text = f"static int chosen_width;\n{text}"
-        file, program = folder / "programs.c", folder / "programs"
+        file = folder / "programs.c"
+        program = folder / "programs"
         self._command = [*processor.runner, str(program)]
         file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]

@@ -62,7 +62,8 @@ class Form:
         if self.is_self:
             q, k, v = n.op("Split", n.product(rows, 40, 192), axis=-1, outputs=3, num_outputs=3)
         else:
-            q, k = n.product(rows, 40, 64), n.product(others, 24, 64)
+            q = n.product(rows, 40, 64)
+            k = n.product(others, 24, 64)
             v = n.product(others, 24, self.channels)
         made = attend(n, q, k, v, *more, **self.attributes)
         made = n.op(self.behind, made) if self.behind else made
@@ -220,8 +221,10 @@ def run_with(one: Found, feeds: dict[str, Array]) -> None:
 def test_rows_that_do_not_fit_are_an_error(
     operand: int, wrong: dict[str, int], found: dict[str, Found]
 ) -> None:
-    form, sizes = FORMS["bias_of_all_heads"], {"B": 1, "Q": 5, "K": 9}
-    feeds, other = feeds_of(form, sizes), feeds_of(form, sizes | wrong)
+    form = FORMS["bias_of_all_heads"]
+    sizes = {"B": 1, "Q": 5, "K": 9}
+    feeds = feeds_of(form, sizes)
+    other = feeds_of(form, sizes | wrong)
     name = list(feeds)[operand]
     with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):
         run_with(found["bias_of_all_heads"], feeds | {name: other[name]})

@@ -194,7 +194,8 @@ def test_a_convolution_alone_is_no_cluster() -> None:
 
 def test_what_no_convolution_leads_to_stays_outside() -> None:
     n = Network()
-    x, y = n.input(1, 16, 6, 6), n.input(1, 16, 6, 6)
+    x = n.input(1, 16, 6, 6)
+    y = n.input(1, 16, 6, 6)
     a = n.op("Sigmoid", y)
     b = n.op("Relu", n.conv(x, 16, 16))
     assert operators_in(n, a, b) == [["Conv", "Relu"]]
@@ -246,7 +247,8 @@ def test_a_concat_within_a_block_stays_outside() -> None:
 def test_areas_say_what_they_are() -> None:
     n = Network()
     model = n.model(n.op("Relu", n.conv(n.conv(n.input(1, 16, 20, 20), 16, 16), 16, 16)))
-    (one,), (other,) = areas_of(model, KernelKind.BLOCKED), areas_of(model, KernelKind.WINOGRAD)
+    (one,) = areas_of(model, KernelKind.BLOCKED)
+    (other,) = areas_of(model, KernelKind.WINOGRAD)
     assert (one.area.kind, other.area.kind) == (KernelKind.BLOCKED, KernelKind.WINOGRAD)
     assert "_blocked_" in one.area.name and one.area.name != other.area.name
 
@@ -289,8 +291,10 @@ def separable(kernel: int) -> onnx.ModelProto:
     return n.model(x)
 
 
-BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
-PRODUCTS, STRASSEN = "BlockedMatMulFusionPass", "StrassenMatMulPass"
+BLOCKED = "BlockedConvolutionFusionPass"
+WINOGRAD = "WinogradConvolutionPass"
+PRODUCTS = "BlockedMatMulFusionPass"
+STRASSEN = "StrassenMatMulPass"
 
 
 def test_areas_and_convolutions_by_winograd_are_counted() -> None:

@@ -54,7 +54,8 @@ def found() -> dict[str, Found]:
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str, found: dict[str, Found], programs: Standalone, library: Path) -> None:
     """Rows that are not finite among them: what is cleared is zero whatever it was."""
-    one, n = found[name], network(FORMS[name])
+    one = found[name]
+    n = network(FORMS[name])
     given = [session(call_of(one), registered) for registered in (library, None)]
     for sizes in SIZES:
         for edges in (False, name != "attention"):
@@ -67,7 +68,8 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
 def test_sizes_that_do_not_fit_are_an_error(
     shape: tuple[int, ...], found: dict[str, Found], library: Path
 ) -> None:
-    one, n = found["rows"], network(FORMS["rows"])
+    one = found["rows"]
+    n = network(FORMS["rows"])
     feeds = values_of(n.model(), n.feeds({"B": 2, "M": 5}), one.images.values())
     feeds = {
         name: np.zeros(shape, bool) if array.dtype == bool else array

@@ -80,7 +80,8 @@ def test_the_families_of_a_program(make: Callable[[], Found], families: set[Step
 def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
     """Else the library would not load: each text is compiled without the others."""
     has = {f"GB_HAS_{family.name}": family in families for family in StepFamily}
-    named, is_taken = set[str](), True
+    named = set[str]()
+    is_taken = True
     for line in header("blocked_width.h").splitlines():
         if line.startswith("#"):
             is_taken = has[line.split()[1]] if line.startswith("#if ") else True
@@ -105,7 +106,8 @@ def test_a_library_without_any_of_them() -> None:
         *found.constants.values(),
     ]
     library = build([found.area]).library
-    (made,), (plain,) = run_kernel(found, tensors, library), wanted(found.area, tensors)
+    (made,) = run_kernel(found, tensors, library)
+    (plain,) = wanted(found.area, tensors)
     assert library and not difference(plain, made)
 
 

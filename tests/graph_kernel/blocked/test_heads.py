@@ -30,7 +30,8 @@ from standalone_programs import Standalone
 from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 
 SIZES = ({"B": 1, "S": 1}, {"B": 2, "S": 7}, {"B": 3, "S": 150}, {"B": 0, "S": 3}, {"B": 2, "S": 0})
-HEADS, SIZE = 4, 64
+HEADS = 4
+SIZE = 64
 
 
 def attend(n: Network, q: str, k: str, v: str, *more: str, heads: int = HEADS) -> str:
@@ -52,7 +53,8 @@ def decoder(
     )
     angles = np.linspace(0, 9, 150 * SIZE // 2).reshape(150, -1)
     both = (n.const(np.cos(angles)), n.const(np.sin(angles))) if is_known else tables(n)
-    q, k = rotary(n, q, *both, num_heads=HEADS), rotary(n, k, *both)
+    q = rotary(n, q, *both, num_heads=HEADS)
+    k = rotary(n, k, *both)
     k, v = (repeated(n, one, key_heads, times, SIZE) for one in (k, v))
     return attend(n, q, k, v, *(["", "", n.input("B", 1, "S", "S")] if is_masked else []))
 
@@ -68,7 +70,8 @@ def of_heads(n: Network, x: str) -> str:
 
 def that_others_read(n: Network, x: str) -> str:
     """Keys before and behind their positions are read again."""
-    k, (cosines, sines) = n.product(x, 40, 256), tables(n)
+    k = n.product(x, 40, 256)
+    (cosines, sines) = tables(n)
     turned = rotary(n, k, cosines, sines, num_heads=HEADS)
     v = n.op("Add", turned, n.op("Relu", k))
     return attend(n, turned, turned, v)
@@ -121,7 +124,8 @@ def found() -> dict[str, Found]:
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str, found: dict[str, Found], programs: Standalone, library: Path) -> None:
-    one, n = found[name], network(FORMS[name])
+    one = found[name]
+    n = network(FORMS[name])
     given = [session(call_of(one), registered) for registered in (library, None)]
     has_attention = any(node.op_type == "MultiHeadAttention" for node in n.nodes)
     assert (saved_by_program(one.area) > 0) == has_attention
@@ -145,7 +149,8 @@ def test_nothing_is_moved(found: dict[str, Found]) -> None:
 def test_fewer_positions_than_rows_are_an_error(
     table: int, found: dict[str, Found], library: Path
 ) -> None:
-    one, n = found["decoder"], network(decoder)
+    one = found["decoder"]
+    n = network(decoder)
     feeds = n.feeds({"B": 2, "S": 5})
     name = list(feeds)[table]
     with pytest.raises(Exception, match=r"_blocked_.*: Non-zero status code"):

@@ -20,7 +20,8 @@ def split(n: Network, x: str, *sizes: int) -> list[str]:
     return list(n.op("Split", x, n.const(sizes, np.int64), axis=1, outputs=len(sizes)))
 
 
-FIVE, FOUR = (2, 4, 8, 5, 6), (2, 32, 5, 6)
+FIVE = (2, 4, 8, 5, 6)
+FOUR = (2, 32, 5, 6)
 
 
 def reshape(n: Network, x: str, shape: Sequence[int]) -> str:

@@ -278,7 +278,8 @@ def test_upsample() -> None:
 def test_sums_are_part_of_the_later_convolution() -> None:
     n = Network()
     x = n.conv(n.input(1, 16, 6, 6), 16, 32, 1)
-    a, b = n.conv(x, 32, 32, 1), n.conv(x, 32, 32, 1)
+    a = n.conv(x, 32, 32, 1)
+    b = n.conv(x, 32, 32, 1)
     program = check_alone(n, n.op("Relu", n.op("Add", b, a)))
     assert kinds_of(program) == "CONV CONV CONV"
     assert [(s.other >= 0, s.activation) for s in program.steps[1:-1]] == [
@@ -309,7 +310,8 @@ def test_a_sum_behind_an_activation() -> None:
 def test_a_sum_of_what_others_read_too_stands_alone() -> None:
     n = Network()
     x = n.conv(n.input(1, 16, 6, 6), 16, 32, 1)
-    a, b = n.conv(x, 32, 32, 1), n.conv(x, 32, 32, 1)
+    a = n.conv(x, 32, 32, 1)
+    b = n.conv(x, 32, 32, 1)
     total = n.op("Add", a, b)
     assert kinds_of(check_alone(n, total, n.op("Mul", a, b))) == "CONV CONV CONV ADD MUL"
     n = Network()
@@ -570,7 +572,8 @@ def test_a_sum_and_then_a_factor_are_two_steps() -> None:
 def test_parts_of_a_concat_are_made_where_they_belong() -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 6), 16, 32)
-    a, b = n.conv(x, 32, 16), n.op("Relu", n.conv(x, 32, 48))
+    a = n.conv(x, 32, 16)
+    b = n.op("Relu", n.conv(x, 32, 48))
     program = check_alone(n, n.conv(n.op("Concat", a, b, axis=1), 64, 16))
     assert kinds_of(program) == "CONV CONV CONV CONV"
 
@@ -586,7 +589,8 @@ def test_what_is_in_two_concats_is_copied_once() -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 6), 16, 32)
     y = n.conv(x, 32, 16)
-    first, second = n.op("Concat", x, y, axis=1), n.op("Concat", y, x, y, axis=1)
+    first = n.op("Concat", x, y, axis=1)
+    second = n.op("Concat", y, x, y, axis=1)
     program = check_alone(n, n.conv(first, 48, 16), n.conv(second, 64, 16))
     assert kinds_of(program).split().count("COPY") == 3
 
@@ -643,7 +647,8 @@ def test_results_in_the_middle_are_stored_before_they_are_overwritten() -> None:
 def test_an_image_is_loaded_once_for_each_layout() -> None:
     n = Network()
     x = n.input(1, 3, 8, 8)
-    a, b = n.conv(x, 3, 16, 3), n.conv(x, 3, 16, 1)
+    a = n.conv(x, 3, 16, 3)
+    b = n.conv(x, 3, 16, 1)
     c = n.conv(n.op("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4), 3, 16, 1)
     program = check_alone(n, n.op("Add", n.op("Add", a, b), c))
     assert program.kinds.count("LOAD") == 2
@@ -652,7 +657,8 @@ def test_an_image_is_loaded_once_for_each_layout() -> None:
 
 def test_inputs_may_be_parts_of_a_concat_and_operands() -> None:
     n = Network()
-    x, y = n.input(1, 16, 8, 8), n.input(1, 16, 8, 8)
+    x = n.input(1, 16, 8, 8)
+    y = n.input(1, 16, 8, 8)
     joined = n.op("Concat", x, y, axis=1)
     z = n.conv(joined, 32, 16)
     check_alone(n, n.op("Mul", n.op("Add", z, x), y))
@@ -744,7 +750,8 @@ def test_what_is_not_of_the_last_axis_stays_outside(what: str) -> None:
 
 def test_an_operand_that_is_read_has_its_channels_where_the_other_one_has_them() -> None:
     n = Network()
-    x, other = n.conv(n.input(1, 16, 16, 16), 16, 16, 1), n.input(1, 16, 16, 16)
+    x = n.conv(n.input(1, 16, 16, 16), 16, 16, 1)
+    other = n.input(1, 16, 16, 16)
     y = normalized(n, n.op("Add", other, turned(n, x)), 16)
     assert kinds_of(check_alone(n, turned(n, y, is_back=True))) == "CONV LAYER_NORM"
 

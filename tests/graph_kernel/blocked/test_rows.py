@@ -336,7 +336,8 @@ def test_few_rows_do_not_read_copies_of_weights_that_are_shared(
     rows: int | str, pays: bool
 ) -> None:
     n = Network()
-    x, weights = n.input(1, rows, 64), n.random(64, 64)
+    x = n.input(1, rows, 64)
+    weights = n.random(64, 64)
     last = n.op("Relu", n.op("MatMul", n.op("Tanh", n.op("MatMul", x, weights)), weights))
     assert bool(areas_of(n.model(last))) == pays
 
@@ -499,10 +500,12 @@ def in_tensors(tmp_path_factory: pytest.TempPathFactory) -> Standalone:
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_kernels(tmp_path: Path) -> None:
     """With vectors of each width, and in onnxruntime; on numbers that are not finite, too."""
-    areas, calls = [], []
+    areas = []
+    calls = []
     for seed in range(12):
         made = RandomRows(f"kernels/{seed}")
-        found, model = areas_of(made.network.model()), made.network.model()
+        found = areas_of(made.network.model())
+        model = made.network.model()
         names = [name for one in found for name in one.images.values()]
         areas += [one.area for one in found]
         for edges in (False, True):

@@ -134,7 +134,8 @@ def test_it_is_another_algorithm(
     not finite.
     """
     for name in ("plain", "activation_and_sum"):
-        one, other = found[name], only_area(FORMS[name].model(), KernelKind.BLOCKED)
+        one = found[name]
+        other = only_area(FORMS[name].model(), KernelKind.BLOCKED)
         feeds = FORMS[name].feeds({"M": 16, "N": 1})
         for is_finite in (True, False):
             for width in widths():

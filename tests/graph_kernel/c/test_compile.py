@@ -147,7 +147,8 @@ def test_the_library_is_the_same_on_any_number_of_processors(
     ],
 )
 def test_gcc_does_less_for_loops(says: str, contents: Contents, level: str, tmp_path: Path) -> None:
-    program, calls = tmp_path / "program", tmp_path / "calls"
+    program = tmp_path / "program"
+    calls = tmp_path / "calls"
     program.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && echo "{says}" && exit\necho "$@" >> {calls}\n'
         'while [ "$1" != -o ]; do shift; done\ntouch "$2"\n'

@@ -49,7 +49,8 @@ def library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(compiled([Unit(text + headers + EXPORTS)])))
     for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 7)):
         function = getattr(library, name)
-        function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64] * count
+        function.restype = ctypes.c_int64
+        function.argtypes = [ctypes.c_int64] * count
     return library
 
 

@@ -74,7 +74,8 @@ def assert_like_its_operators(
     """Both give the same results, or both refuse: each twice, since the first run makes the session
     for the others.
     """
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), library)
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), library)
     try:
         wanted = plain.run(None, feeds)
     except Exception:
@@ -221,7 +222,8 @@ def test_to_write_float16_takes_little_longer_than_float() -> None:
         text = f"g (float[N] x, float[N] y) => ({kind}[N] z) {{ a = Mul(x, y) z = Cast <to = {to}>(a) }}"
         area = area_of(text, name=f"to_{kind}")
         kernel = session(kernel_model(area), build([area]).library, threads=1)
-        feeds, times = dict.fromkeys(("x", "y"), np.ones(100_000, np.float32)), list[float]()
+        feeds = dict.fromkeys(("x", "y"), np.ones(100_000, np.float32))
+        times = list[float]()
         for _ in range(50):
             start = thread_time()
             kernel.run(None, feeds)
@@ -231,10 +233,8 @@ def test_to_write_float16_takes_little_longer_than_float() -> None:
 
 
 def test_equal_areas_share_a_kernel() -> None:
-    one, other = (
-        area_of(CHAIN, name="one"),
-        area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other"),
-    )
+    one = area_of(CHAIN, name="one")
+    other = area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other")
     assert kernel_of(one).function == kernel_of(other).function
     assert source([one, other, one]).count("_plan(const") == 1
     with pytest.raises(ValueError, match="two different areas"):
@@ -324,7 +324,8 @@ def test_functions_for_any_strides_are_there_for_what_may_broadcast(
 def test_sizes_of_1_where_no_function_takes_any_strides(text: str, sizes: tuple[int, int]) -> None:
     area = area_of(text)
     assert "GK_BODIES_AND_ANY(gk_" not in source([area])
-    numbers, known = np.random.default_rng(0), dict(zip("NM", sizes, strict=True))
+    numbers = np.random.default_rng(0)
+    known = dict(zip("NM", sizes, strict=True))
     shapes = {name: [known.get(str(n), n) for n in area.values[name].shape] for name in area.inputs}
     feeds = {
         name: numbers.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()

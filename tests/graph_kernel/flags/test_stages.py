@@ -80,7 +80,8 @@ def test_the_last_part_of_a_stage_pass_gets_its_full_name() -> None:
 
 
 def test_the_lines_of_the_stages() -> None:
-    stages, lines = Stages(Flags(opt_level=1)), Lines()
+    stages = Stages(Flags(opt_level=1))
+    lines = Lines()
     with stages.timed(STAGE_PASSES[0]):
         stages.note_change(STAGE_PASSES[0])
     stages.write(lines)
@@ -93,10 +94,10 @@ def test_the_lines_of_the_stages() -> None:
 
 
 def test_the_names_of_mindspore_are_in_the_lines() -> None:
-    lines, passes = (
-        Lines(),
-        [p for p in PASSES if p.name in ("AddLayerNormFusionPass", "ATbeMatMulElemwiseFusionPass")],
-    )
+    lines = Lines()
+    passes = [
+        p for p in PASSES if p.name in ("AddLayerNormFusionPass", "ATbeMatMulElemwiseFusionPass")
+    ]
     write_passes(passes, frozenset({"ATbeMatMulElemwiseFusionPass"}), {}, lines)
     assert lines == [
         "graph kernel passes: "

@@ -78,7 +78,8 @@ def test_the_cache_forgets_what_was_not_wanted_for_longest(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cache, "_MOST", 2)
     texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
-    first, second = compiled([Unit(texts[0])]), compiled([Unit(texts[1])])
+    first = compiled([Unit(texts[0])])
+    second = compiled([Unit(texts[1])])
     os.utime(first, (1, 1))
     os.utime(second, (2, 2))
     compiled([Unit(texts[0])])

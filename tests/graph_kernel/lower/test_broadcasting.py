@@ -70,7 +70,8 @@ def library(areas: dict[str, Area]) -> Path:
 
 
 def _feeds(area: Area, sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
-    known, rng = dict(zip("NMK", sizes, strict=True)), np.random.default_rng(0)
+    known = dict(zip("NMK", sizes, strict=True))
+    rng = np.random.default_rng(0)
     shapes = {name: [known.get(str(n), n) for n in area.values[name].shape] for name in area.inputs}
     feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     return {name: array > 0 if name == "c" else array for name, array in feeds.items()}
@@ -80,7 +81,8 @@ def _feeds(area: Area, sizes: tuple[int, int, int]) -> dict[str, np.ndarray]:
 def test_results_are_as_large_as_in_onnxruntime(
     text: str, areas: dict[str, Area], library: Path
 ) -> None:
-    plain, kernel = session(plain_model(areas[text])), session(kernel_model(areas[text]), library)
+    plain = session(plain_model(areas[text]))
+    kernel = session(kernel_model(areas[text]), library)
     for sizes in LARGER[text]:
         feeds = _feeds(areas[text], sizes)
         assert not differences(plain.run(None, feeds), kernel.run(None, feeds), 1e-5), sizes

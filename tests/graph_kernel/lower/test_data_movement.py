@@ -56,10 +56,12 @@ def library() -> tuple[dict[str, Area], Built]:
 def test_gather_reads_up_to_the_end_and_not_beyond(
     picks: str, library: tuple[dict[str, Area], Built]
 ) -> None:
-    (areas, built), need = library, PICKS[picks]
+    (areas, built) = library
+    need = PICKS[picks]
     area = areas[picks]
     assert not built.failed
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), built.library)
     for size in (need, need + 1, need + 5):
         x = np.arange(3 * size, dtype=np.float32).reshape(size, 3)
         assert not differences(plain.run(None, {"x": x}), kernel.run(None, {"x": x}))

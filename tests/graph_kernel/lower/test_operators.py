@@ -170,8 +170,10 @@ def test_what_kernels_reduce_is_in_the_table_of_what_depends_on_the_order() -> N
 @pytest.mark.parametrize("name", CASES)
 def test_as_onnxruntime(name: str, library: tuple[dict[str, Area], Built]) -> None:
     areas, built = library
-    area, share = areas[name], CASES[name][1]
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    area = areas[name]
+    share = CASES[name][1]
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), built.library)
     for seed, (n, m) in enumerate(SIZES):
         if (
             0 in (n, m)
@@ -232,7 +234,8 @@ def feeds_of(area: Area, seed: int, n: int, m: int, name: str) -> dict[str, np.n
 def test_a_power_has_the_range_of_its_type(power: str) -> None:
     """Whatever it is computed in."""
     text = f"g (float[N] x) => (float[N] z) <{power}, float s = {{1e-30}}> {{ p = Pow(x, n) z = Mul(p, s) }}"
-    area, feeds = area_of(text), {"x": np.array([1e10, 1e5, 2], np.float32)}
+    area = area_of(text)
+    feeds = {"x": np.array([1e10, 1e5, 2], np.float32)}
     (made,) = session(kernel_model(area), build([area]).library).run(None, feeds)
     (wanted,) = session(plain_model(area)).run(None, feeds)
     assert np.isinf(made[0]) and not differences([wanted], [made], 1e-6)

@@ -15,7 +15,8 @@ from fusionc.graph_kernel.library.build_library import Built, build
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
-INT64, FLOAT = TensorProto.INT64, TensorProto.FLOAT
+INT64 = TensorProto.INT64
+FLOAT = TensorProto.FLOAT
 CASES = {
     "all sizes": "(float[N,3,M] x) => (int64[3] z) { z = Shape(x) }",
     "from the end": "(float[N,3,M] x) => (int64[2] z) { z = Shape<start = -2>(x) }",
@@ -69,7 +70,8 @@ def test_random_computations_with_sizes() -> None:
 
 
 def _compare(area: Area, built: Built) -> None:
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), built.library)
     for n, m, k in ((5, 7, 4), (0, 2, 3), (1, 1, 1), (300, 0, 2)):
         feeds = {}
         for name in area.inputs:
@@ -83,7 +85,8 @@ def _compare(area: Area, built: Built) -> None:
 
 def _random_area(rng: random.Random, name: str) -> Area:
     """Vectors of sizes, taken apart, computed with and joined."""
-    nodes, constants = [], dict[str, np.ndarray]()
+    nodes = []
+    constants = dict[str, np.ndarray]()
     inputs = {"x": ["N", 3, "M"], "y": ["K", "N"]}
     vectors: list[tuple[str, int]] = []
 
@@ -102,7 +105,9 @@ def _random_area(rng: random.Random, name: str) -> Area:
         one, length = rng.choice(vectors)
         op = rng.choice(["Gather", "Slice", "Concat", "Unary", "Binary", "Where", "Binary"])
         if op == "Gather":
-            first, step, count = rng.randrange(length), rng.choice([1, 1, -1]), rng.randint(1, 2)
+            first = rng.randrange(length)
+            step = rng.choice([1, 1, -1])
+            count = rng.randint(1, 2)
             picks = [first + step * k for k in range(count)]
             if all(0 <= pick < length for pick in picks):
                 make("Gather", [one, constant(picks)], count)

@@ -147,7 +147,8 @@ def _is_alike(wanted: np.ndarray, got: np.ndarray, is_exact: bool) -> np.ndarray
 @pytest.mark.parametrize("name", ALL)
 def test_special_values_as_in_onnxruntime(name: str, alone: Built, further: Built) -> None:
     area, is_exact = ALL[name]
-    feeds, built = _pairs(area), alone if area.name.startswith("op_") else further
+    feeds = _pairs(area)
+    built = alone if area.name.startswith("op_") else further
     (wanted,) = session(plain_model(area)).run(None, feeds)
     (got,) = session(kernel_model(area), built.library).run(None, feeds)
     wrong = np.flatnonzero(~_is_alike(wanted, got, is_exact))

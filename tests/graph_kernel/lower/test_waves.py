@@ -50,7 +50,8 @@ def library(areas: dict[str, Area]) -> Path:
 def test_waves_as_in_onnxruntime(
     name: str, far: bool, areas: dict[str, Area], library: Path
 ) -> None:
-    area, rng = areas[name], np.random.default_rng(0)
+    area = areas[name]
+    rng = np.random.default_rng(0)
     feeds = {}
     for key in area.inputs:
         value = area.values[key]

@@ -38,9 +38,11 @@ def cases() -> tuple[dict[str, object], Built]:
 @pytest.mark.parametrize("name", benchmark.CASES)
 def test_known_shapes_of_networks(name: str, cases: tuple[dict[str, object], Built]) -> None:
     areas, built = cases
-    area, sizes = areas[name], dict(benchmark.CASES[name][1])
+    area = areas[name]
+    sizes = dict(benchmark.CASES[name][1])
     assert not built.failed
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), built.library)
     rng = np.random.default_rng(0)
     for factor in (1, 3):
         feeds = {}
@@ -50,7 +52,8 @@ def test_known_shapes_of_networks(name: str, cases: tuple[dict[str, object], Bui
                 for d in area.values[key].shape
             ]
             feeds[key] = random_array(rng, area.values[key].dtype, shape, edges=factor == 3)
-        wanted, got = plain.run(None, feeds), kernel.run(None, feeds)
+        wanted = plain.run(None, feeds)
+        got = kernel.run(None, feeds)
         pairs = (
             settled_by(plain_model(area), feeds, wanted, got)
             if differences(wanted, got, 1e-3)
@@ -156,7 +159,8 @@ def long_rows() -> tuple[dict[str, Area], Built]:
 def test_long_rows_are_computed_to_their_ends(
     name: str, n: int, long_rows: tuple[dict[str, Area], Built]
 ) -> None:
-    area, sizes = long_rows[0][name], {"N": n, "M": (n + 1) // 2}
+    area = long_rows[0][name]
+    sizes = {"N": n, "M": (n + 1) // 2}
     rng = np.random.default_rng(n)
     shapes = {key: [sizes.get(str(d), d) for d in area.values[key].shape] for key in area.inputs}
     feeds = {
@@ -184,7 +188,8 @@ def test_zeros_keep_their_signs(number: int, signed: tuple[list[Area], Built]) -
     areas, built = signed
     area = areas[number]
     x = np.array([0.0, -0.0, -0.3, 0.4, -1, 1, -np.inf, np.inf, np.nan], np.float32)
-    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    plain = session(plain_model(area))
+    kernel = session(kernel_model(area), built.library)
     for y in (np.roll(x, 3), np.zeros_like(x), -np.zeros_like(x)):
         feeds = {"x": x, "y": y}
         assert not differences(plain.run(None, feeds), kernel.run(None, feeds), 1e-5)

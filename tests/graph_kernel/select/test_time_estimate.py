@@ -15,7 +15,8 @@ def test_what_an_area_saves() -> None:
         calls = " ".join(f"v{k + 1} = Neg(v{k})" for k in range(count))
         return f"g (float[N] v0) => (float[N] v{count}) {{ {calls} }}"
 
-    short, long = area_of(chain(2)), area_of(chain(8))
+    short = area_of(chain(2))
+    long = area_of(chain(8))
     assert seconds_saved(long, {"N": 1000}) > seconds_saved(short, {"N": 1000}) > 0
     assert seconds_saved(long, {"N": 1_000_000}) > 10 * seconds_saved(long, {"N": 1000})
 

@@ -5,7 +5,8 @@ TANH = (
     "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
 )
 HALF = "h = Mul (x, half) y = Mul (h, a)"
-GELU, GELU_TANH = "y = Gelu (x)", 'y = Gelu <approximate = "tanh"> (x)'
+GELU = "y = Gelu (x)"
+GELU_TANH = 'y = Gelu <approximate = "tanh"> (x)'
 CONSTANTS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float root = {1.41421356}, float inverse = {0.70710678}, float c = {0.044715}, float k = {0.7978845608}"
 
 

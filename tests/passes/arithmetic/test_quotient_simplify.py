@@ -12,7 +12,8 @@ def graph(
     return f"agraph ({a}, {b}) => ({y}{more}) <{constants}> {{ {body} }}"
 
 
-TIMES, OVER = "r = Div (one, a) y = Mul (r, b)", "r = Div (one, a) y = Div (b, r)"
+TIMES = "r = Div (one, a) y = Mul (r, b)"
+OVER = "r = Div (one, a) y = Div (b, r)"
 NO_FLOATS = "the elements are not floating-point numbers"
 MORE = "there may be more divisions than before"
 INTEGERS = {

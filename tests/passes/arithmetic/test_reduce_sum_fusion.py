@@ -20,7 +20,8 @@ def twice(
 
 
 FLOATS = "floating-point numbers may come out in another way"
-DROP, KEEP = "keepdims = 0", "keepdims = 1"
+DROP = "keepdims = 0"
+KEEP = "keepdims = 1"
 STAYS = [
     Stays(
         "of a single number",

@@ -122,7 +122,8 @@ FIRES = [
 
 test_stays, test_fires = tables("FlashAttentionFusionV1", STAYS, FIRES)
 
-LOW_32, INF = np.finfo(np.float32).min, np.inf
+LOW_32 = np.finfo(np.float32).min
+INF = np.inf
 ROWS = {
     "nothing": [0] * 5,
     "some keys": [0, -INF, LOW_32, 0, -10000],

@@ -52,7 +52,8 @@ def filled(
 
 FAR = ", float far = {-10000}"
 INFINITE = ", float far = {-inf}"
-SHOWN, HIDDEN = "f = Where (g, t, far)", "f = Where (g, far, t)"
+SHOWN = "f = Where (g, t, far)"
+HIDDEN = "f = Where (g, far, t)"
 BOUND = ", float bound = {-3.4028234663852886e38}"
 LOWEST = ", float far = {-3.4028234663852886e38}"
 WHERE = "m = Where (g, zero, far)"

@@ -73,10 +73,8 @@ STAYS = [
     ),
 ]  # fmt: skip
 
-LEFT_KEYS, LEFT_VALUES = (
-    ["Transpose", "Reshape", "MatMul", "Reshape"],
-    ["Reshape", "MatMul", "Reshape"],
-)
+LEFT_KEYS = ["Transpose", "Reshape", "MatMul", "Reshape"]
+LEFT_VALUES = ["Reshape", "MatMul", "Reshape"]
 UNKNOWN_KEYS = ["Shape", "Mul", "Transpose", "Concat", "Reshape", "MatMul", "Concat", "Reshape"]
 FIRES = [
     Fires("keys", graph(), LEFT_KEYS),

@@ -6,7 +6,8 @@ TWICE = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) {{ a = {} b = {} 
 
 def two_calls(op: str, first: str = "own (x)", second: str = "own (x)") -> onnx.ModelProto:
     """The difference of two calls of a function of which the body is this operator."""
-    name, inputs = first.split()[0], "ab"[: 1 + first.count(",")]
+    name = first.split()[0]
+    inputs = "ab"[: 1 + first.count(",")]
     model: onnx.ModelProto = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
         agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)

@@ -385,7 +385,8 @@ def test_a_weight_that_is_used_elsewhere_is_not_doubled() -> None:
 
 def test_the_budget_is_for_all_folds_together_and_the_small_ones_come_first() -> None:
     rows = {"large": 400, "middle": 200, "small": 100}  # 800, 400 and 200 KB out of 16 bytes each
-    nodes, total = [], "x"
+    nodes = []
+    total = "x"
     for name in rows:
         nodes += [
             helper.make_node("ConstantOfShape", [f"{name}_shape"], [name]),
@@ -424,7 +425,8 @@ def test_weights_in_constant_nodes_count_as_freed() -> None:
         helper.make_node("MatMul", ["x", "t"], ["y"]),
     ]
     model = weights_model(nodes)
-    model.ir_version, model.opset_import[0].version = 3, 9
+    model.ir_version = 3
+    model.opset_import[0].version = 9
     result, count, _ = fold(model)
     assert count == 1 and operators(result) == {"MatMul": 1}
 

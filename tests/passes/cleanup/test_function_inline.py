@@ -60,7 +60,8 @@ def with_an_output_that_is_not_given() -> onnx.ModelProto:
 def named(op: str, domain: str) -> onnx.ModelProto:
     """A function that has the name of an operator; onnxruntime runs the operator."""
     made = model([helper.make_node("Neg", ["a"], ["b"])], f"y = {domain and domain + '.'}{op} (x)")
-    made.functions[0].domain, made.functions[0].name = domain, op
+    made.functions[0].domain = domain
+    made.functions[0].name = op
     if domain:
         made.opset_import.add(domain=domain, version=1)
     return made
@@ -111,7 +112,8 @@ test_stays, test_fires = tables("FunctionInlinePass", STAYS, FIRES)
 
 def test_a_function_goes_with_its_last_call() -> None:
     body = [helper.make_node("Neg", ["a"], ["b"])]
-    once, twice = model(body), model(body, "z = own.f (x) y = own.f (z)")
+    once = model(body)
+    twice = model(body, "z = own.f (x) y = own.f (z)")
     for before, rewrites, left in ((once, 1, 0), (twice, 2, 0)):
         result, counts = optimize(before, [pass_of("FunctionInlinePass")])
         assert (sum(count.effected for count in counts), len(result.functions)) == (rewrites, left)

@@ -13,7 +13,8 @@ import fusionc
 from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 
 CONV = "agraph (float[N,1,4,4] x) => (float[N,M,4,4] y{}) <float[2,1,1,1] W = {}, float[2] B = {}> {{ {} }}"
-LIVE, DEAD = "{0.5, 1e-40}", "{1e-39, 1e-40}"
+LIVE = "{0.5, 1e-40}"
+DEAD = "{1e-39, 1e-40}"
 ADD = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {0.5, 1e-40}, float[2] d = {2,3}> { a = Add (x, c) %s }"
 
 
@@ -167,7 +168,10 @@ test_stays, test_fires = tables("SubnormalToZeroPass", STAYS, FIRES)
 
 def dead_filters(scale: float, variance: float = 1.0) -> onnx.ModelProto:
     """Two convolutions with a BatchNormalization each, of which every eighth filter is dead."""
-    rng, nodes, constants, value = np.random.default_rng(0), [], [], "x"
+    rng = np.random.default_rng(0)
+    nodes = []
+    constants = []
+    value = "x"
     for layer in range(2):
         arrays = {
             "W": rng.normal(size=(8, 8, 3, 3)),

@@ -11,7 +11,8 @@ def graph(
     return f"agraph ({x}) => (float[{out}] y) <{statistics}, {c}> {{ {body.replace('BN', 'BatchNormalization')} }}"
 
 
-AFTER, BEFORE = "n = BN (x, s, o, m, v) y = {} (n, c)", "n = {} (x, c) y = BN (n, s, o, m, v)"
+AFTER = "n = BN (x, s, o, m, v) y = {} (n, c)"
+BEFORE = "n = {} (x, c) y = BN (n, s, o, m, v)"
 WRONG = "the constant is not one number for each channel"
 ENLARGES = "the constant may enlarge what it is combined with"
 STAYS = [

@@ -35,7 +35,8 @@ def full(pool: str, x: str = "float[N,3,5,6] x") -> str:
 
 
 MAX = "MaxPool <kernel_shape = [3, 3], strides = [2, 2]> (a)"
-MAXIMUM, SMALL = "the padding may be the maximum", "the padding is not smaller than the window"
+MAXIMUM = "the padding may be the maximum"
+SMALL = "the padding is not smaller than the window"
 SIZES = {"H": 4, "K": 5}
 
 
@@ -259,11 +260,9 @@ STAYS = [
     ),
 ]
 
-AVERAGE, MAXIMA, GLOBAL = (
-    ["Relu", "AveragePool"],
-    ["Relu", "MaxPool"],
-    ["Conv", "Relu", "GlobalAveragePool"],
-)
+AVERAGE = ["Relu", "AveragePool"]
+MAXIMA = ["Relu", "MaxPool"]
+GLOBAL = ["Conv", "Relu", "GlobalAveragePool"]
 FIRES = [
     Fires("an average", padded(), AVERAGE),
     Fires("zero written out", padded(pad="Pad (r, p, v)", v="float v = {0}"), AVERAGE),

@@ -13,7 +13,8 @@ def graph(
     image: str = "a = Relu (c)",
     pool: str = "g = GlobalAveragePool (a)",
 ) -> str:
-    c, m = channels, middle
+    c = channels
+    m = middle
     return f"""agraph (float[{batch},{c},{size}] x) => (float[{batch},{c},{size}] y{more})
         <float[{c},{c},1,1] V, float[{c},{c},1,1] W, float[{m},{c},1,1] D, float[{c},{m},1,1] U, float two = {{2}}> {{
         c = Conv (x, V) {image} {pool} d = Conv (g, D) e = Relu (d) u = Conv (e, U)

@@ -1,6 +1,7 @@
 from harness import Fires, Stays, seen_by_subgraph, tables
 
-DCR, CRD = "[0, 3, 4, 1, 5, 2]", "[0, 1, 4, 2, 5, 3]"
+DCR = "[0, 3, 4, 1, 5, 2]"
+CRD = "[0, 1, 4, 2, 5, 3]"
 BLOCKS = {DCR: "{N, 2, 2, 3, 4, 5}", CRD: "{N, 3, 2, 2, 4, 5}"}
 
 

@@ -22,10 +22,8 @@ def graph(
 
 
 RAISES = "the Expand raises the rank"
-LARGER, SHORT = (
-    "the Expand may enlarge the result",
-    "the runs of elements are too short to be repeated by the operator itself",
-)
+LARGER = "the Expand may enlarge the result"
+SHORT = "the runs of elements are too short to be repeated by the operator itself"
 CHOSEN = ", bool[200,300] c"
 STAYS = [
     *[

@@ -89,7 +89,8 @@ STAYS = [
     ),
 ]  # fmt: skip
 
-LAST, SECOND = ["Conv", "Transpose", "Reshape"], ["Reshape", "Transpose", "Conv"]
+LAST = ["Conv", "Transpose", "Reshape"]
+SECOND = ["Reshape", "Transpose", "Conv"]
 FIRES = [
     Fires("pixels of an image", pixels(), LAST),
     Fires("pixels of an image, all numbers", pixels(x="float[2,3,7,9] x", shape="{2, 4, -1}", y="float[2,35,4] y"), LAST),

@@ -43,7 +43,8 @@ TWO = ", float[N,4] z"
 UNKNOWN = "the number of pieces is not known before the model runs"
 WRONG = "the sizes are not those of the axis"
 MADE = "s = SequenceConstruct (x, z)"
-NO_PLACE, SIZES = "the sequence has no such place", "the sizes are not known before the model runs"
+NO_PLACE = "the sequence has no such place"
+SIZES = "the sizes are not known before the model runs"
 COLUMNS = "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
 STAYS = [
     Stays("the number of pieces along an open axis", length(attributes="axis = 0"), UNKNOWN),

@@ -41,7 +41,8 @@ def grouped(
     rank = parted.count(",") + 1
     outputs = f"float[{','.join('pqrst'[:rank])}] y"
     numbers = {name: text.split(",") for name, text in (("s", joint), ("t", parted))}
-    constants, body = ["int64[1] i = {2}"], "n = Shape (x) N = Gather (n, i)"
+    constants = ["int64[1] i = {2}"]
+    body = "n = Shape (x) N = Gather (n, i)"
     for name, texts in numbers.items():
         given = [f"{name}{k}" if text != "N" else "N" for k, text in enumerate(texts)]
         constants += [
@@ -60,10 +61,8 @@ def quantized(
     body: str, y: str = "float[N,2,3,4] y", constants: str = SCALES, more: str = ""
 ) -> str:
     """Transposes to channels last and back, and what is between them."""
-    first, last = (
-        "a = Transpose <perm = [0, 2, 3, 1]> (x)",
-        "y = Transpose <perm = [0, 3, 1, 2]> (d)",
-    )
+    first = "a = Transpose <perm = [0, 2, 3, 1]> (x)"
+    last = "y = Transpose <perm = [0, 3, 1, 2]> (d)"
     return f"agraph (float[N,4,2,3] x{more}) => (float[N,4,2,3] y) <{constants}> {{ {first} {body} {last} }}"
 
 

@@ -4,7 +4,8 @@ BODY = "p = Pow (w, two) v = ReduceMean (p, ax) e = Add (v, eps) r = Sqrt (e) q 
 BEFORE = f"{BODY} m = Mul (n, g) y = Cast <to = 10> (m)"
 BEHIND = f"{BODY} c = Cast <to = 10> (n) y = Mul (g, c)"
 ONE = "n = RMSNormalization (w, g) y = Cast <to = 10> (n)"
-FULL, HALF = "float[4] g = {0.5, 1.25, 1, 2}", "float16[4] g"
+FULL = "float[4] g = {0.5, 1.25, 1, 2}"
+HALF = "float16[4] g"
 
 
 def graph(

@@ -74,7 +74,8 @@ def test_onnxruntime_makes_one_operator_of_it(case: Fires, tmp_path: Path) -> No
         parse(case.graph, case.opset, case.ir_version), [pass_of("RmsNormUbFusionPass")]
     )
     options = onnxruntime.SessionOptions()
-    options.optimized_model_filepath, options.log_severity_level = str(tmp_path / "run.onnx"), 4
+    options.optimized_model_filepath = str(tmp_path / "run.onnx")
+    options.log_severity_level = 4
     onnxruntime.InferenceSession(
         result.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

@@ -82,7 +82,8 @@ def torchair(
     form: str, *, with_sum: bool, epsilon: str = "", dims: str = "B,S", written: bool = False
 ) -> str:
     """A sum, its normalization and the quantization of that; "cast" is of float16, to float32."""
-    is_half, is_flat = "cast" in form, "flattened" in form
+    is_half = "cast" in form
+    is_flat = "flattened" in form
     if is_half:
         norm = f"s = Add (u, k) n = RMSNormalization {epsilon} (s, h)"
     elif written:
@@ -90,9 +91,12 @@ def torchair(
     else:
         norm = f"s = Add (u, k) n = RMSNormalization {epsilon} (s, g)"
     before = TORCHAIR[form]
-    reduce, end = "a = Abs (x) m = ReduceMax (a, ax)", ROUND
+    reduce = "a = Abs (x) m = ReduceMax (a, ax)"
+    end = ROUND
     if form == "plain":
-        before, reduce, end = "", reduce.replace("(x)", "(n)"), ROUND.replace("(x,", "(n,")
+        before = ""
+        reduce = reduce.replace("(x)", "(n)")
+        end = ROUND.replace("(x,", "(n,")
     kind = "float16" if is_half else "float"
     outputs = "int8[i,j] y, float[l,o] w" if is_flat else "int8[i,j,q] y, float[l,o,r] w"
     outputs += f", {kind}[z1,z2,z3] s" if with_sum else ""

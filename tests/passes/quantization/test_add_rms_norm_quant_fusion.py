@@ -18,7 +18,8 @@ def graph(
 
 
 LAST = "y = QuantizeLinear <axis = -1> (n, w, z)"
-SAME, DIFFERENT = "int8[4] z = {3, 3, 3, 3}", "int8[4] z = {3, 3, 2, 3}"
+SAME = "int8[4] z = {3, 3, 3, 3}"
+DIFFERENT = "int8[4] z = {3, 3, 2, 3}"
 STAYS = [
     Stays("used elsewhere", graph(quantize="y = QuantizeLinear (n, w, z) m = Neg (n)", y="int8[a,b,c] y, float[d,e,f] m"), "an interior value is used elsewhere", opset=23),
     Stays("other shapes", graph(inputs="float[B,S,4] x, float[C,S,4] k"), "the shapes are not known to be equal", opset=23),

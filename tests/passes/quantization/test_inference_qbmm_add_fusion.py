@@ -210,7 +210,8 @@ STAYS = [
     ),
 ]
 
-FLOATED, DYNAMIC_PRODUCT = ["MatMulIntegerToFloat"], ["DynamicQuantizeMatMul"]
+FLOATED = ["MatMulIntegerToFloat"]
+DYNAMIC_PRODUCT = ["DynamicQuantizeMatMul"]
 SHARED = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c = Cast <to = 1> (p) k = Mul (s, ws) r = Mul (c, k) y = Add (r, B) e = DequantizeLinear (q, s, z)"
 OUTSIDE = f"agraph (float[N,4] x, uint8[4,5] W, uint8 wz, float ws, float[5] B) => (float[N,5] y) {{ {DYNAMIC} y = Add (r, B) }}"
 OUTSIDE_INTEGERS = "agraph (uint8[N,4] a, uint8[4,5] W, float as, float[5] ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"

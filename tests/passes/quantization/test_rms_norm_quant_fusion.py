@@ -19,7 +19,8 @@ def graph(
 POWER = "the scale of the quantization is not a power of two"
 LAST = "y = QuantizeLinear <axis = -1> (n, w, z)"
 VECTOR = {"scale": "float[4] w = {0.25, 0.5, 2, 1}", "quantize": LAST}
-SAME, DIFFERENT = "int8[4] z = {3, 3, 3, 3}", "int8[4] z = {3, 3, 2, 3}"
+SAME = "int8[4] z = {3, 3, 3, 3}"
+DIFFERENT = "int8[4] z = {3, 3, 2, 3}"
 STAYS = [
     Stays("no power of two", graph("float w = {0.3}"), POWER, opset=23),
     Stays("one of them no power of two", graph("float[4] w = {0.25, 0.5, 3, 1}", SAME, LAST), POWER, opset=23),

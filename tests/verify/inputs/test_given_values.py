@@ -33,7 +33,8 @@ MODEL = parse(
     "(x, "
     "f) }"
 )
-X, IDS = np.float32([[1, 2, 3]]), np.array([4, 5, 6])
+X = np.float32([[1, 2, 3]])
+IDS = np.array([4, 5, 6])
 
 
 def samples(path: Path, model: onnx.ModelProto = MODEL) -> list[GivenSample]:

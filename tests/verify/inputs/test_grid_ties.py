@@ -71,7 +71,8 @@ def test_limits_of_floors_and_comparisons() -> None:
             "a = Div (x, s) f = Floor (a) c = Greater (x, b) d = Cast <to = 1> (c) y = Add (f, d)"
         )
     )
-    whole, equal = np.abs(x / 0.3 - np.rint(x / 0.3)) < 1e-4, np.abs(x - 1.25) < 1e-6
+    whole = np.abs(x / 0.3 - np.rint(x / 0.3)) < 1e-4
+    equal = np.abs(x - 1.25) < 1e-6
     assert (whole | equal).all() and whole.mean() > 0.3 and equal.mean() > 0.3
 
 

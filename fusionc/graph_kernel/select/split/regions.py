@@ -194,7 +194,8 @@ def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
 
 def same_size(a: Region, b: Region) -> bool:
     """Whether the dominant operators are known to make equally many elements."""
-    first, second = _result_shape(a), _result_shape(b)
+    first = _result_shape(a)
+    second = _result_shape(b)
     if first is None or second is None:
         return False
     sizes = [math.prod(d for d in shape if isinstance(d, int)) for shape in (first, second)]

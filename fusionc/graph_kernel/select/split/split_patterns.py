@@ -184,7 +184,8 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
         and not (u.is_lone and u.kind == OperatorKind.RESHAPE)
     ]
     fitting = [u for u in users if same_size(region, u) and not regions.has_detour(region, u)]
-    taken, outputs = [], 1 if region.is_output else 0
+    taken = []
+    outputs = 1 if region.is_output else 0
     for user in sorted(fitting, key=_outputs):
         outputs += _outputs(user)
         if outputs <= _MOST_OUTPUTS_OF_MATMUL:

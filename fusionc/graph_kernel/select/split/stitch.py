@@ -59,7 +59,8 @@ def _is_read_once(value: Edge, node: Node, length: int) -> bool:
 
 
 def _fits(value: Edge, result: Edge | None, length: int) -> bool:
-    small, whole = _shape(value), _shape(result)
+    small = _shape(value)
+    whole = _shape(result)
     small = (1,) * (len(whole) - len(small)) + small
     start = len(whole) - length
     is_along = small[start:] == whole[start:] or all(dim == 1 for dim in small[start:])

@@ -36,7 +36,8 @@ def assert_no_cycle(graph: Graph, regions: list[Region]) -> None:
 
 def random_graph(seed: int) -> Graph:
     draw = random.Random(seed)
-    count, far = draw.randrange(5, 25), draw.choice([3, 6, 30])
+    count = draw.randrange(5, 25)
+    far = draw.choice([3, 6, 30])
     graph = onnx.GraphProto(name="random")
     graph.input.append(onnx.helper.make_tensor_value_info("v0", 1, [4, 4]))
     for i in range(1, count):
