@@ -49,7 +49,7 @@ from harness import _with_edges as with_edges
 from harness import all_nodes, interface, operators
 
 import fusionc
-from fusionc.bisection.first_bad import first_bad
+from fusionc.bisect.first_bad import first_bad
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass

@@ -14,9 +14,9 @@ from interleaved import KERNELS
 from numpy.typing import NDArray
 
 import fusionc
+from fusionc.bench.deployed_model import DeployedModel
+from fusionc.bench.what_runs import what_runs
 from fusionc.graph_kernel.library.location import library_for
-from fusionc.measurement.deployed_model import DeployedModel
-from fusionc.measurement.what_runs import what_runs
 
 Array = NDArray[np.generic]
 SLOWER = 1.01  # a ratio that is a remark

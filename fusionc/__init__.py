@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fusionc.in_memory.onnxsim_call import simplify
     from fusionc.in_memory.onnxslim_call import slim
     from fusionc.in_memory.optimize import optimize
-    from fusionc.ready.session import session
+    from fusionc.ready_form.session import session
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
@@ -60,7 +60,7 @@ _HOMES = {
     "refuse": "fusionc.rewrite",
     "register_kernels": "fusionc.graph_kernel.library.register",
     "register_replacement": "fusionc.custom.replacement",
-    "session": "fusionc.ready.session",
+    "session": "fusionc.ready_form.session",
     "simplify": "fusionc.in_memory.onnxsim_call",
     "slim": "fusionc.in_memory.onnxslim_call",
 }

@@ -16,9 +16,9 @@ from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
 
 if TYPE_CHECKING:
-    from fusionc.bisection.bisection_story import Bisection
-    from fusionc.near_miss.why_story import Answer
-    from fusionc.tuning.tuned import Tuned
+    from fusionc.bisect.bisect_story import Bisection
+    from fusionc.tune.tuned import Tuned
+    from fusionc.why.why_story import Answer
 
 
 def convert(
@@ -141,19 +141,19 @@ def bisect(
     does.
     """
     # a conversion whose result is right does without it
-    from fusionc.bisection import bisection_story
+    from fusionc.bisect import bisect_story
 
-    return bisection_story.bisect(options_for(model, options), check, Path(output_dir))
+    return bisect_story.bisect(options_for(model, options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
     """Convert with the first `limit` rewrites only, write the result unverified, and return what
     the last one was, and whether there are no more.
     """
-    from fusionc.bisection import bisection_story
+    from fusionc.bisect import bisect_story
     from fusionc.report.rewrite_text import described
 
-    last = bisection_story.convert_up_to(options_for(model, options), limit)
+    last = bisect_story.convert_up_to(options_for(model, options), limit)
     count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
         said += f"; the conversion has no more rewrites, {count} for a limit of {limit}: this is its whole result"
@@ -179,7 +179,7 @@ def why(
     Raises UsageError where there is no such pass, node or model, else as `convert` does; nothing is
     written.
     """
-    from fusionc.near_miss import why_story
+    from fusionc.why import why_story
 
     if pass_name is None and expected is None:
         raise UsageError(
@@ -207,7 +207,7 @@ def tune(
     A journal beside the output stays where this is interrupted; the same call goes on from there.
     Raises VerificationError, UsageError and FusioncError as `convert` does.
     """
-    from fusionc.tuning import tune_story
+    from fusionc.tune import tune_story
 
     return tune_story.tune(options_for(model, options), budget, confidence)
 

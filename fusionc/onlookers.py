@@ -15,8 +15,8 @@ from fusionc.report import Report
 from fusionc.report.stage_times import timed
 
 if TYPE_CHECKING:
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
     from fusionc.report_page.report_page import ReportPage
-    from fusionc.rewrite_check.check_rewrites import RewriteChecker
 
 
 class Onlookers:
@@ -77,7 +77,7 @@ def _checker(job: Job) -> RewriteChecker | None:
     if not job.options.check_rewrites:
         return None
     # few conversions need what it imports; so below
-    from fusionc.rewrite_check.check_rewrites import RewriteChecker
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
 
     return RewriteChecker(job.left_out, job.kernels, job.options.on_mismatch)
 

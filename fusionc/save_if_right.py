@@ -14,7 +14,7 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
 from fusionc.loadable import DEPLOYED, fault_of_result
-from fusionc.ready.session_file import (
+from fusionc.ready_form.session_file import (
     is_session_file,
     of_lost_settings,
     require_session_place,
@@ -25,7 +25,7 @@ from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
 
 if TYPE_CHECKING:
-    from fusionc.ready.ready_form import MadeReady
+    from fusionc.ready_form.ready_form import MadeReady
     from fusionc.verdict import Verdict
 
 
@@ -97,14 +97,14 @@ def _is_loadable(job: Job, done: Optimized, saved: Saved, report: Report) -> boo
         fault = fault_of_result(job, saved.model)
         if fault is not None:
             # few conversions need the search
-            from fusionc.bisection.blame_loading import blame_loading
+            from fusionc.bisect.blame_loading import blame_loading
 
             blame_loading(job, done, fault)
     return fault is None
 
 
 def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
-    from fusionc.ready.ready_form import make_ready  # few conversions need it
+    from fusionc.ready_form.ready_form import make_ready  # few conversions need it
 
     options = job.options
     options.progress("making it ready to load")
@@ -137,7 +137,7 @@ def _verdict(job: Job, done: Optimized, saved: Saved, reference: Path, report: R
         report.budget = verdict.budget
         job.notices += verdict.notices
         if not verdict.is_right:
-            from fusionc.bisection.blame import blame  # few conversions need the search
+            from fusionc.bisect.blame import blame  # few conversions need the search
 
             blame(job, done, verdict, reference)
     return verdict

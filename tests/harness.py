@@ -29,6 +29,7 @@ from in_functions import times_inside
 from onnx import ModelProto, helper, numpy_helper
 from variants import can_have_constant_nodes, inside_function, wrap_in_if
 
+from fusionc.check_rewrites.check_rewrites import RewriteChecker
 from fusionc.model.write_back import write_back
 from fusionc.node_origin import FROM_KEY, PASS_KEY
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL
@@ -36,7 +37,6 @@ from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
-from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.shapes.inference import typed_model
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few

@@ -14,19 +14,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
-    "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "save_if_right": 7.5, "bisection": 7, "onlookers": 7,
-    "verdict": 6.5, "job": 6, "surroundings": 5, "options": 5, "rewrite_check": 5, "comparison": 5, "report_page": 4,
+    "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "save_if_right": 7.5, "bisect": 7, "onlookers": 7,
+    "verdict": 6.5, "job": 6, "surroundings": 5, "options": 5, "check_rewrites": 5, "diff": 5, "report_page": 4,
     "requested": 4, "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "report": 3.5,
     "passes": 3, "verify": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0,
     "exactness": 1.5, "errors": -1, "graphsurgeon": -1, "operators": -1, "protos": -1,
-    "node_origin": -1, "in_memory": 9.5, "batch": 9.5, "ready": 5, "inspection": 5, "near_miss": 7,
-    "measurement": 6, "tuning": 8.5, "loadable": 6.5, "functions": 0.5, "integer_groups": 1.5,
+    "node_origin": -1, "in_memory": 9.5, "batch": 9.5, "ready_form": 5, "inspect": 5, "why": 7,
+    "bench": 6, "tune": 8.5, "loadable": 6.5, "functions": 0.5, "integer_groups": 1.5,
 }  # fmt: skip
 # Rooms in a room, which others see as one. What ties them together may look at verification and the
 # log, they may not.
 KERNEL_ROOMS = ("area", "lower", "blocked", "c", "library", "flags", "select")
 HEIGHT |= {f"graph_kernel.{name}": 2 + k / 10 for k, name in enumerate(KERNEL_ROOMS, 1)}
-ENGINE = 2600  # lines of code
+ENGINE = 3200  # lines of code
 
 
 def room(module: str, seen_from: str = "") -> str:

@@ -19,7 +19,7 @@ from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
-from fusionc.ready.session_file import read_session_file
+from fusionc.ready_form.session_file import read_session_file
 from fusionc.surroundings import surroundings
 
 _FILE = "outcome.json"

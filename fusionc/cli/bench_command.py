@@ -23,7 +23,7 @@ from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
 
 if TYPE_CHECKING:
-    from fusionc.measurement.bench import Bench
+    from fusionc.bench.bench_story import Bench
 
 _MOST_OPERATORS = 12
 _EPILOG = """\b
@@ -120,7 +120,7 @@ def command(
 
     start()
     with held_back():
-        from fusionc.measurement.bench import BenchRequest, bench
+        from fusionc.bench.bench_story import BenchRequest, bench
     from fusionc.report.progress import Progress
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
@@ -139,7 +139,7 @@ def command(
 
 
 def _show(found: Bench) -> None:
-    from fusionc.measurement.bench import PERCENTILES
+    from fusionc.bench.bench_story import PERCENTILES
     from fusionc.report.table import show_facts, show_table
 
     shares = [f">p{100 * part:g} ms" for part in PERCENTILES]

@@ -17,7 +17,7 @@ from fusionc.errors import printable
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
-    from fusionc.bisection.bisection_story import Bisection, Found
+    from fusionc.bisect.bisect_story import Bisection, Found
 
 _FILE = FilePath()
 _WRONG = 3

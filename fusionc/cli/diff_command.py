@@ -18,8 +18,8 @@ from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
 
 if TYPE_CHECKING:
-    from fusionc.comparison.changes import Change
-    from fusionc.comparison.model_diff import ModelDiff
+    from fusionc.diff.changes import Change
+    from fusionc.diff.diff_story import ModelDiff
 
 _DIFFERENT = 3
 _EPILOG = """\b
@@ -69,7 +69,7 @@ def command(
     can be compared. Names, comments and metadata are no difference.
     """
     with held_back():
-        from fusionc.comparison.model_diff import model_diff
+        from fusionc.diff.diff_story import model_diff
 
     found = model_diff(before, after, input_shape)
     if as_json:
@@ -80,7 +80,7 @@ def command(
 
 
 def _show(found: ModelDiff, every_node: bool) -> None:
-    from fusionc.comparison.model_diff import summed
+    from fusionc.diff.diff_story import summed
     from fusionc.report.table import show_facts, show_table
 
     show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)

@@ -15,7 +15,7 @@ from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
 
 if TYPE_CHECKING:
-    from fusionc.inspection.inspect_model import Inspection
+    from fusionc.inspect.inspect_story import Inspection
 
 _PLACES = 3  # names that are shown of each finding; --json has all
 _EPILOG = """\b
@@ -42,7 +42,7 @@ def command(model: Path, as_json: bool) -> None:
     does about it the passes say, in a dry run.
     """
     with held_back():
-        from fusionc.inspection.inspect_model import inspect
+        from fusionc.inspect.inspect_story import inspect
 
     found = inspect(model)
     if as_json:

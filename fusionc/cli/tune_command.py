@@ -22,9 +22,9 @@ from fusionc.errors import Terminated
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
-    from fusionc.measurement.intervals import RatioInterval
-    from fusionc.tuning.decisions import Worth
-    from fusionc.tuning.tuned import Tuned
+    from fusionc.bench.intervals import RatioInterval
+    from fusionc.tune.decisions import Worth
+    from fusionc.tune.tuned import Tuned
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _FORMS = {

@@ -78,7 +78,7 @@ def command(
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
     with held_back():
-        from fusionc.ready.session_file import session_file_of
+        from fusionc.ready_form.session_file import session_file_of
         from fusionc.verify import verify
         from fusionc.verify.budget import elements_of
 
@@ -108,7 +108,7 @@ def command(
         )
         ready = None
         if verification.status == "equal" and session_file_of(candidate).is_file():
-            from fusionc.ready.check_ready import check_ready
+            from fusionc.ready_form.check_ready import check_ready
 
             ready = check_ready(candidate, input_shape or {}, inputs)
     click.echo(printable(verification.summary))

@@ -18,9 +18,9 @@ from fusionc.cli.signals import held_back
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
-    from fusionc.near_miss.nearest import Reason
-    from fusionc.near_miss.pass_answer import PassAnswer
-    from fusionc.near_miss.why_story import Answer, ExpectedAnswer
+    from fusionc.why.nearest import Reason
+    from fusionc.why.pass_answer import PassAnswer
+    from fusionc.why.why_story import Answer, ExpectedAnswer
 
 _Item = TypeVar("_Item")
 _MOST = 5  # names on a line
@@ -107,8 +107,8 @@ def _show(answer: Answer) -> None:
 
 
 def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
-    from fusionc.near_miss.first_reason import without_names
     from fusionc.report.rewrite_text import described
+    from fusionc.why.first_reason import without_names
 
     yield "pass", f"{one.name}: {one.state}"
     for commit, *alike in _alike(one.fired, lambda commit: (commit.pattern, commit.graph_id)):

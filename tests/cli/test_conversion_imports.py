@@ -17,14 +17,14 @@ NEVER = {
     "onnxruntime",
     "onnx.reference",
     "rich",
-    "fusionc.bisection",
+    "fusionc.bisect",
     "fusionc.graph_kernel.fusion",
     "fusionc.graph_kernel.lower",
     "fusionc.graph_kernel.c",
-    "fusionc.near_miss",
-    "fusionc.ready.ready_form",
+    "fusionc.why",
+    "fusionc.ready_form.ready_form",
     "fusionc.report_page",
-    "fusionc.rewrite_check",
+    "fusionc.check_rewrites",
 }
 FOR_VERIFICATION = {
     "fusionc.verdict",

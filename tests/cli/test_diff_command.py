@@ -16,7 +16,7 @@ from fusionc.cli import main
 
 ROOT = Path(__file__).parents[2]
 BEFORE = ROOT / "sample_models/conv_bn.onnx"
-AFTER = ROOT / "tests/comparison/recorded/conv_bn_onnxslim.onnx"
+AFTER = ROOT / "tests/diff/recorded/conv_bn_onnxslim.onnx"
 
 
 def test_a_pipe_gets_whole_lines(run: Any) -> None:

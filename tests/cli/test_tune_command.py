@@ -10,12 +10,12 @@ import pytest
 from click.testing import Result
 from harness import parse
 
+from fusionc.bench.deployed_model import DeployedModel
+from fusionc.bench.rounds import Measured
 from fusionc.cli import tune_command
-from fusionc.measurement.deployed_model import DeployedModel
-from fusionc.measurement.rounds import Measured
-from fusionc.tuning import measuring_laboratory
-from fusionc.tuning.configuration import TunedChange
-from fusionc.tuning.decisions import Worth
+from fusionc.tune import measuring_laboratory
+from fusionc.tune.configuration import TunedChange
+from fusionc.tune.decisions import Worth
 
 Run = Callable[..., Result]
 

@@ -16,13 +16,13 @@ from click.testing import CliRunner
 
 import fusionc
 from fusionc.api import options_for
-from fusionc.bisection.findings_folder import FindingsFolder
+from fusionc.bisect.findings_folder import FindingsFolder
 from fusionc.cli import main
 from fusionc.disk.small_files import replace_text, write_where_told
 from fusionc.report.fusion_result import write_fusion_result
 from fusionc.report.graph_dump import GraphDump
-from fusionc.tuning.deliver import require_places
-from fusionc.tuning.tuning_journal import TuningJournal
+from fusionc.tune.deliver import require_places
+from fusionc.tune.tuning_journal import TuningJournal
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 MODEL = Path(__file__).parents[2] / "sample_models" / "matmul_bias.onnx"

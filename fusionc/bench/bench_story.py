@@ -1,0 +1,272 @@
+"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → what each costs, ratios
+to the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.bench.deployed_model import DeployedModel, deployed
+from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, percentile
+from fusionc.bench.larger_batch import batch_of, with_batch
+from fusionc.bench.rounds import Measured, measure_round
+from fusionc.disk.load import load
+from fusionc.errors import FusioncError, UsageError
+from fusionc.model.tensors import element_type
+from fusionc.protos import nodes_of
+from fusionc.runtime.process import insist, longest_step, step_limit
+from fusionc.runtime.profile import Profile, profile
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import closes_runners, fault_of_loading
+from fusionc.verify.first_sample import first_sample
+from fusionc.verify.interface import Port, overridable_inputs, required_inputs
+
+Round = Callable[
+    [Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]
+]
+PERCENTILES = (0.5, 0.9, 0.99)
+_STEPS = 3  # of a profile beside its seconds: a session, and the runs with which it begins and ends
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What is to be measured: each model for `seconds` in each of so many processes. Batch sizes
+    and threads are those of throughput; where neither is given there is none.
+    """
+
+    models: Sequence[Path]
+    inputs: Path | None = None
+    input_shape: Mapping[str, tuple[int, ...]] | None = None
+    seconds: float = 1.0
+    processes: int = 5
+    confidence: float = 0.95
+    batch_sizes: Sequence[int] = ()
+    threads: Sequence[int] = ()
+    trust_kernels: bool = False
+    progress: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """What a model costs: seconds of a run by percentiles, and of loading; bytes that the process
+    held at most before the model, behind its loading and behind all.
+
+    `ratio` is that of its run time to the first model's, None for that one.
+    """
+
+    name: str
+    seconds: dict[float, float]
+    load_seconds: float
+    imported: int
+    loaded: int
+    peak: int
+    ratio: RatioInterval | None
+    operators: Profile
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Samples in a second: of a model with so many of them in a batch, on so many threads (0:
+    onnxruntime's choice).
+    """
+
+    name: str
+    batch: int
+    threads: int
+    samples_per_second: float
+
+
+@dataclass
+class Bench:
+    """What was measured on the inputs that `label` describes."""
+
+    label: str
+    costs: list[ModelCost] = field(default_factory=list)
+    throughput: list[Throughput] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data: seconds, bytes, ratios."""
+        return {
+            "inputs": self.label,
+            "models": [
+                {
+                    **asdict(cost),
+                    "seconds": {f"p{100 * part:g}": value for part, value in cost.seconds.items()},
+                    "ratio": None if cost.ratio is None else cost.ratio.as_json(),
+                }
+                for cost in self.costs
+            ],
+            "throughput": [asdict(one) for one in self.throughput],
+            "notices": self.notices,
+        }
+
+
+@closes_runners
+def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
+    """Measure the models on the same inputs. `measure` does a round.
+
+    Raises UsageError where models take other inputs than the first, FusioncError where onnxruntime
+    cannot run one.
+    """
+    asked.progress("looking for inputs")
+    models, feeds, found = _prepared(asked)
+    names = list(models)
+    try:
+        rounds = _rounds(asked, models, feeds, measure, "")
+        for name in names:
+            own = [one[name] for one in rounds]
+            ratio = None
+            if name != names[0]:
+                logs = [log_ratio(one[name].slices, one[names[0]].slices) for one in rounds]
+                ratio = interval_of(logs, asked.confidence)
+            asked.progress(f"operators of {name}")
+            found.costs.append(
+                _cost(name, own, ratio, _operators(models[name], feeds[name], asked.seconds))
+            )
+        if asked.batch_sizes or asked.threads:
+            found.throughput = _throughput(asked, models, feeds, measure)
+    except RunError as error:
+        hint = "fusionc verify says more of a model that cannot be run; a longer --timeout helps where one takes long"
+        raise FusioncError(
+            f"onnxruntime cannot run a model: {error}", where=", ".join(names), hint=hint
+        ) from error
+    return found
+
+
+def _prepared(
+    asked: BenchRequest,
+) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
+    """The models by the names that tell them apart, and what each is fed."""
+    named = dict(zip(_names(asked.models), asked.models, strict=True))
+    opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
+    first = asked.models[0]
+    protos = [load(path) for path in asked.models]
+    try:
+        sample = first_sample(first, asked.input_shape, asked.inputs)
+    except RunError as error:
+        what = f"there are no inputs on which the model runs: {error}"
+        hint = "give values with --inputs, or sizes with --input_shape"
+        if (fault := fault_of_loading(first)) is not None:
+            what = f"onnxruntime cannot load the model: {fault}"
+            hint = "fusionc convert --mode 3 says what is not valid; --custom_op_library takes operators of your own"
+        raise FusioncError(what, where=str(first), hint=hint) from error
+    feeds = {}
+    for (name, _), proto, path in zip(opened.items(), protos, asked.models, strict=True):
+        required = [port for port in required_inputs(proto) if not port.optional]
+        if unfit := [port for port in required if not _takes(port, sample.feeds.get(port.name))]:
+            what = f"the model takes the input {unfit[0].name}, which {first.name} does not take, or not so"
+            hint = "models that are compared run on the same inputs; measure others one at a time"
+            raise UsageError(what, where=str(path), hint=hint, code="E10001")
+        taken = {port.name for port in (*required, *overridable_inputs(proto))}
+        feeds[name] = {
+            port: value
+            for port, value in sample.feeds.items()
+            if port in taken and value is not None
+        }
+    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
+        for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
+            with_batch(model.file, own, asked.batch_sizes[0])
+    notices = [notice for _, told in opened.values() for notice in told]
+    return (
+        {name: model for name, (model, _) in opened.items()},
+        feeds,
+        Bench(sample.label, notices=notices),
+    )
+
+
+def _takes(port: Port, value: Any) -> bool:
+    """Whether an input can be fed this, as far as the model says."""
+    if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
+        return value is not None
+    return port.takes(value.shape) and port.element_type == element_type(value.dtype)
+
+
+def _names(models: Sequence[Path]) -> list[str]:
+    """File names where they tell the models apart, else paths; the same model a second time has a
+    number.
+    """
+    short = [path.name for path in models]
+    names = short if len(set(short)) == len(short) else [str(path) for path in models]
+    return [
+        name if name not in names[:at] else f"{name} ({names[:at].count(name) + 1})"
+        for at, name in enumerate(names)
+    ]
+
+
+def _rounds(
+    asked: BenchRequest,
+    models: Mapping[str, DeployedModel],
+    feeds: Mapping[str, Mapping[str, Any]],
+    measure: Round,
+    what: str,
+) -> list[dict[str, Measured]]:
+    found = []
+    for number in range(asked.processes):
+        asked.progress(f"{what}round {number + 1} of {asked.processes}")
+        found.append(measure(models, feeds, asked.seconds, number))
+    return found
+
+
+def _cost(
+    name: str, own: Sequence[Measured], ratio: RatioInterval | None, operators: Profile
+) -> ModelCost:
+    runs = [run for one in own for run in one.runs]
+    memory = [
+        int(median(sizes))
+        for sizes in zip(*((one.imported, one.loaded, one.peak) for one in own), strict=True)
+    ]
+    times = {part: percentile(runs, part) for part in PERCENTILES}
+    imported, loaded, peak = memory
+    load_seconds = median(one.load_seconds for one in own)
+    return ModelCost(name, times, load_seconds, imported, loaded, peak, ratio, operators)
+
+
+def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -> Profile:
+    nodes = sum(1 for _ in nodes_of(onnx.load(model.file, load_external_data=False)))
+    arguments = (
+        model.file,
+        feeds,
+        nodes,
+        model.kernels,
+        model.settings,
+        model.is_optimized,
+        seconds,
+    )
+    limit = longest_step()
+    with step_limit(0 if limit is None else seconds + _STEPS * limit):
+        return insist(lambda: profile(*arguments, most=None))
+
+
+def _throughput(
+    asked: BenchRequest,
+    models: Mapping[str, DeployedModel],
+    feeds: Mapping[str, Mapping[str, Any]],
+    measure: Round,
+) -> list[Throughput]:
+    found = []
+    for batch in asked.batch_sizes or (0,):
+        sized = feeds
+        count = batch
+        if batch:
+            sized = {
+                name: with_batch(model.file, feeds[name], batch) for name, model in models.items()
+            }
+        else:
+            name, model = next(iter(models.items()))
+            count = batch_of(model.file, feeds[name])
+        for threads in asked.threads or (0,):
+            set_up = {name: model.with_threads(threads) for name, model in models.items()}
+            said = f"batch {count}, {threads or 'default'} threads, "
+            rounds = _rounds(asked, set_up, sized, measure, said)
+            for name in models:
+                seconds = median(median(one[name].runs) for one in rounds)
+                found.append(Throughput(name, count, threads, count / seconds))
+    return found

@@ -1,0 +1,85 @@
+"""A model as a user has it in a session: which file is loaded, with which kernels and settings."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fusionc.errors import UsageError
+from fusionc.graph_kernel.library.cache import known
+from fusionc.graph_kernel.library.location import has_areas, is_own, library_for
+from fusionc.ready_form.session import NotReady, ready_model
+from fusionc.ready_form.session_file import session_file_of
+from fusionc.ready_form.tuned_settings import NotTuned, tuned_settings
+from fusionc.runtime.custom_operators import libraries_in_use
+from fusionc.runtime.session_settings import SessionSettings
+
+
+@dataclass(frozen=True)
+class DeployedModel:
+    """What a session is made of. `is_optimized`: onnxruntime has done that already, in the ready
+    form of a model.
+    """
+
+    file: Path
+    kernels: Path | None = None
+    settings: SessionSettings = field(default_factory=SessionSettings)
+    is_optimized: bool = False
+
+    def with_threads(self, threads: int) -> DeployedModel:
+        """The same with so many threads; 0 changes nothing."""
+        return replace(self, settings=replace(self.settings, threads=threads)) if threads else self
+
+    def arguments(self) -> tuple[str, list[str], dict[str, object], bool]:
+        """What the other process needs to make the session."""
+        own = [] if self.kernels is None else [str(self.kernels.resolve())]
+        return (
+            os.path.abspath(self.file),
+            [*libraries_in_use(), *own],
+            self.settings.as_json(),
+            self.is_optimized,
+        )
+
+
+def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]]:
+    """A model as `fusionc.session` opens it, and what the user should know of that.
+
+    Kernels that this user's fusionc has not made are machine code of somebody else's: without
+    `trust_kernels` the model runs without them. Raises UsageError where there is no model.
+    """
+    if not model.is_file():
+        problem = "is a folder" if model.is_dir() else "does not exist"
+        raise UsageError(
+            f"the model {problem}",
+            where=str(model),
+            hint="give the path of an .onnx file",
+            code="E10410",
+        )
+    notices = list[str]()
+    library = library_for(model)
+    kernels = library if library.is_file() else None
+    if (
+        kernels is None
+        and has_areas(model)
+        and not any(is_own(Path(file)) for file in libraries_in_use())
+    ):
+        notices.append(
+            f"there is no {library.name} beside {model.name}: its areas run without kernels"
+        )
+    if kernels is not None and not trust_kernels:
+        kernels = known(library)
+        if kernels is None:
+            what = f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
+            notices.append(f"{what}; --trust_kernels loads it")
+    if session_file_of(model).exists():
+        try:
+            ready = ready_model(model, library)
+            if ready is not None:
+                return DeployedModel(ready, kernels, is_optimized=True), notices
+            return DeployedModel(model, kernels, tuned_settings(model)), notices
+        except NotReady as reason:
+            notices.append(f"the ready form of {model.name} is not used: it {reason}")
+        except NotTuned as reason:
+            notices.append(f"the settings of {model.name} are not used: they {reason}")
+    return DeployedModel(model, kernels), notices

@@ -1,0 +1,140 @@
+"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches
+that avoid them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+from fusionc.bisect.changed_switches import changed_switches, named_by_option
+from fusionc.bisect.find_culprits import Culprit, culprits
+from fusionc.bisect.findings_folder import FindingsFolder
+from fusionc.bisect.judges import Checking, Verifying
+from fusionc.bisect.minimal_model import MinimalModel, minimal_model
+from fusionc.bisect.trials import Trials
+from fusionc.bisect.write_result import write_result
+from fusionc.custom.loading import load_passes
+from fusionc.job import Job, job_of, running
+from fusionc.options import Options
+from fusionc.report.rewrite_text import described
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import Commit
+from fusionc.runtime.process import start
+
+_MOST = 16  # culprits; more are better seen one pass after the other
+
+
+@dataclass(frozen=True)
+class Found:
+    """A culprit, the smallest model that shows it, and the files that were written of that."""
+
+    culprit: Culprit
+    minimal: MinimalModel | None
+    files: tuple[Path, ...]
+
+
+@dataclass
+class Bisection:
+    """What was found in so many runs: nothing where the result is right, which `summary` says then.
+
+    `switches` is a file that switches the passes at fault off, but for those in `must`, which only
+    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the
+    result is right without them, None where nobody can tell.
+    """
+
+    found: list[Found] = field(default_factory=list)
+    runs: int = 0
+    summary: str = ""
+    switches: Path | None = None
+    must: tuple[str, ...] = ()
+    is_all: bool | None = True
+    notices: list[str] = field(default_factory=list)
+
+
+class _Steps:
+    """Says which run it is before what is being done in it."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._run = ""
+
+    def begin(self, run: str) -> None:
+        self._run = run
+        self._progress(run)
+
+    def __call__(self, message: str) -> None:
+        self._progress(f"{self._run}, {message}" if self._run else message)
+
+
+def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
+    """Find the rewrites at fault, and write what was found into a folder.
+
+    `check` is a command that says whether a model is right, by default the verification does.
+    Raises FusioncError where nobody can tell.
+    """
+    start()
+    steps = _Steps(options.progress)
+    result = Bisection()
+    files = FindingsFolder(folder, [options.source])
+    options = replace(options, progress=steps, destination=files.place / options.destination.name)
+    with running(options) as plog:
+        job = job_of(options, plog)
+        proto = job.changed(job.opened())
+        with job.reference(proto) as reference:
+            del proto
+            trials = Trials(
+                job, Checking(check) if check is not None else Verifying(reference), steps.begin
+            )
+            for culprit in islice(culprits(trials), _MOST):
+                steps.begin(f"culprit {len(result.found) + 1}")
+                steps("looking for a small model that shows it")
+                found = _written(job, culprit, files, len(result.found) + 1)
+                result.found.append(found)
+                for rewrite in culprit.rewrites:
+                    plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
+            last = trials.run().opinion
+            result.runs = trials.runs
+            result.summary = last.summary
+            result.is_all = last.is_good
+        if result.found:
+            passes = _distinct(
+                [rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites]
+            )
+            registry = load_passes(options.custom_passes)
+            named = named_by_option(options.optimization_switch, registry)
+            result.must = tuple(p.name for p in passes if p.default == "must" or p.name in named)
+            switches = changed_switches(options.fusion_switch_file, registry, passes)
+            result.switches = files.write_switches(switches)
+        result.notices = [*job.notices, *plog.notices]
+    return result
+
+
+def convert_up_to(options: Options, limit: int) -> Commit | None:
+    """Convert with the first `limit` rewrites only, and return the last one; nothing is
+    verified.
+    """
+    start()
+    with running(options) as plog:
+        job = job_of(options, plog)
+        done = job.optimized(job.changed(job.opened()), limit)
+        write_result(job, done, options.destination)
+    return done.log.last
+
+
+def _written(job: Job, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
+    if len(culprit.rewrites) > 1:
+        return Found(culprit, None, ())
+    (rewrite,) = culprit.rewrites
+    minimal = minimal_model(job, rewrite)
+    if minimal is None:
+        return Found(culprit, None, ())
+    name = f"{number}_{rewrite.commit.pass_name}"
+    models = {name: minimal.model, f"{name}_rewritten": minimal.rewritten}
+    return Found(culprit, minimal, tuple(files.write_model(*named) for named in models.items()))
+
+
+def _distinct(passes: list[Pass]) -> list[Pass]:
+    return list({p.name: p for p in passes}.values())

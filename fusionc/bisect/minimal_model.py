@@ -1,0 +1,171 @@
+"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes,
+weights cut down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import onnx
+from onnx.numpy_helper import from_array, to_array
+
+from fusionc.bisect.trials import Rewrite
+from fusionc.disk.save import save
+from fusionc.errors import FusioncError
+from fusionc.job import Job
+from fusionc.protos import copied
+from fusionc.requested.requests import Requests
+from fusionc.rewrite.log import PatternCount
+from fusionc.verdict import verdict_on
+
+_SMALL = 4096  # bytes; no need to cut anything down
+_DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
+_SIZES = (1, 2, 3, 4, 8, 16)  # that a single dimension is cut to, as far as it is larger
+_MOST_DIMENSIONS = 12  # that are cut one by one
+_VECTOR = 16  # elements; whole numbers in so few may be sizes
+
+
+@dataclass(frozen=True)
+class MinimalModel:
+    """A model with what a rewrite replaces, and that with what it puts there.
+
+    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison
+    of the two where `is_converted` is False; it is empty where neither shows anything.
+    """
+
+    model: onnx.ModelProto
+    rewritten: onnx.ModelProto
+    shown: str
+    is_converted: bool
+
+
+def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
+    """Of the models of a rewrite the first that shows the difference, cut down; None where there
+    are none.
+    """
+    alone = replace(
+        job,
+        requests=Requests(),
+        shapes=None,
+        left_out={},
+        options=replace(job.options, target_opset=None, inputs=None, output_type=None),
+    )
+    for models in rewrite.models:
+        for passes in ([rewrite.pass_], job.passes):
+            converting = replace(alone, passes=passes)
+            found = _converted(converting, models.before)
+            if found is not None:
+                return _cut_down(converting, found)
+    own = [
+        PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)
+    ]
+    for models in rewrite.models:
+        if shown := _difference(alone, models.before, models.after, own):
+            return MinimalModel(models.before, models.after, shown, is_converted=False)
+    return next(
+        (MinimalModel(m.before, m.after, "", is_converted=False) for m in rewrite.models), None
+    )
+
+
+def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
+    """The model and what a conversion makes of it, if that is wrong."""
+    try:
+        proto = copied(model)
+        done = job.optimized(proto)
+        shown = _difference(job, model, done.proto, done.counts) if done.log.count else ""
+    except FusioncError:
+        return None
+    return MinimalModel(model, done.proto, shown, is_converted=True) if shown else None
+
+
+def _difference(
+    job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
+) -> str:
+    """How two models differ; empty where they do not, or do not run."""
+    folder = job.options.source.parent
+    destination = job.options.destination
+    with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
+        verdict = verdict_on(b.model, a.model, job, counts)
+    return "" if verdict.is_right else verdict.summary
+
+
+def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
+    """The smallest model that is found and still shows the difference."""
+    for divisor in _DIVISORS:
+        fitting = {
+            size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
+        }
+        if fitting and (smaller := _smaller(job, found, fitting)):
+            found = smaller
+            break
+    for size in _dimensions(found.model)[:_MOST_DIMENSIONS]:
+        for wanted in (wanted for wanted in _SIZES if wanted < size):
+            if smaller := _smaller(job, found, {size: wanted}):
+                found = smaller
+                break
+    return found
+
+
+def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> MinimalModel | None:
+    """The model with these sizes, if it needs to be smaller and still shows the difference then."""
+    if found.model.ByteSize() <= _SMALL:
+        return None
+    model = _cut(found.model, sizes)
+    return _converted(job, model) if _is_consistent(model) else None
+
+
+def _dimensions(model: onnx.ModelProto) -> list[int]:
+    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be,
+    the largest first.
+    """
+    sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
+    sizes |= {
+        dim.dim_value for value in model.graph.input for dim in value.type.tensor_type.shape.dim
+    }
+    sizes |= {
+        int(n)
+        for tensor in model.graph.initializer
+        if _may_be_sizes(tensor)
+        for n in to_array(tensor).flat
+    }
+    return sorted((size for size in sizes if size > 1), reverse=True)
+
+
+def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
+    is_whole = tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
+    return is_whole and len(tensor.dims) <= 1 and prod(tensor.dims) <= _VECTOR
+
+
+def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
+    """The model with other sizes: of its weights the beginnings are kept."""
+    cut = copied(model)
+    for value in cut.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value in sizes:
+                dim.dim_value = sizes[dim.dim_value]
+    for value in cut.graph.output:
+        for dim in value.type.tensor_type.shape.dim:
+            dim.Clear()
+    for tensor in cut.graph.initializer:
+        array = to_array(tensor)
+        array = array[tuple(slice(sizes.get(size, size)) for size in array.shape)]
+        if _may_be_sizes(tensor):
+            array = np.array([sizes.get(int(n), n) for n in array.flat], array.dtype).reshape(
+                array.shape
+            )
+        tensor.CopyFrom(from_array(np.ascontiguousarray(array).reshape(array.shape), tensor.name))
+    return cut
+
+
+def _is_consistent(model: onnx.ModelProto) -> bool:
+    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it
+    takes longer.
+    """
+    try:
+        onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+        return False
+    return True

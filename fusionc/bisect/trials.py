@@ -1,0 +1,124 @@
+"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result
+right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Protocol
+
+from fusionc.check_rewrites.context import isolated
+from fusionc.check_rewrites.rewrite_models import RewriteModels, RewriteOnItsOwn
+from fusionc.job import Job, Optimized
+from fusionc.report.rewrite_text import described
+from fusionc.rewrite import Match, Pass, Tape
+from fusionc.rewrite.log import Commit
+from fusionc.rewrite.soundness import Replacement
+
+_LARGEST = 1 << 28  # bytes of the models of one rewrite; no smaller ones are made of larger ones
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """Whether a result is right, None where that cannot be told, and a sentence on it."""
+
+    is_good: bool | None
+    summary: str
+
+
+class Examiner(Protocol):
+    """Somebody who looks at the result of a conversion."""
+
+    def __call__(self, job: Job, done: Optimized) -> Opinion: ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A conversion with at most so many rewrites: what was found of it, how many took effect, and
+    the last one.
+    """
+
+    opinion: Opinion
+    count: int
+    last: Commit | None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite by name, its pass, and models of it with less and more of what comes before it."""
+
+    commit: Commit
+    pass_: Pass
+    models: tuple[RewriteModels, ...]
+
+
+@dataclass
+class Trials:
+    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
+
+    `contradiction` says which rewrite was another one in another run, "" where all runs did the
+    same.
+    """
+
+    job: Job
+    judge: Examiner
+    say: Callable[[str], None]
+    runs: int = 0
+    contradiction: str = ""
+    _seen: dict[int, list[Commit]] = field(default_factory=dict)
+    _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
+
+    def run(self, limit: int | None = None) -> Trial:
+        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do
+        not count.
+        """
+        key = len(self.job.left_out), limit
+        if key not in self._known:
+            self.runs += 1
+            self.say(
+                f"run {self.runs}: "
+                f"{'all rewrites' if limit is None else f'the first {limit} rewrites'}"
+            )
+            done = self._optimized(limit)
+            self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
+        return self._known[key]
+
+    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
+        """A conversion, which does as far as it goes what those before it did, unless a pass is
+        erratic.
+        """
+        commits: list[Commit] = []
+        done = self.job.optimized(
+            self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine]
+        )
+        seen = self._seen.setdefault(len(self.job.left_out), commits)
+        for one, other in zip(seen, commits, strict=False):
+            if one != other and not self.contradiction:
+                self.contradiction = f"{described(other)}; in another run {described(one)}"
+        if (
+            len(commits) < min(len(seen), len(seen) if limit is None else limit)
+            and not self.contradiction
+        ):
+            self.contradiction = f"{described(seen[len(commits)])}; in another run nothing"
+        self._seen[len(self.job.left_out)] = max(seen, commits, key=len)
+        return done
+
+    def rewrites(self, numbers: range) -> list[Rewrite]:
+        """The rewrites of these numbers, as they take effect."""
+        found: list[Rewrite] = []
+
+        def examine(
+            commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
+        ) -> None:
+            if commit.number in numbers:
+                models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
+                found.append(Rewrite(commit, pass_, tuple(models)))
+
+        self._optimized(numbers[-1], examine)
+        return found
+
+
+def _is_handy(models: RewriteModels) -> bool:
+    return bool(models.before.ByteSize() + models.after.ByteSize() <= _LARGEST)

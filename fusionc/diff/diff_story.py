@@ -1,0 +1,178 @@
+"""The story: load both models, compare interface, operator sets, nodes and weights, and measure
+both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx.numpy_helper import to_array
+
+from fusionc.diff.changes import Change, NodeChanges, node_changes
+from fusionc.diff.measures import Measures, Sized, measures_of
+from fusionc.diff.pairs import Digests
+from fusionc.disk.load import load
+from fusionc.errors import UsageError
+from fusionc.model.graph import Model
+from fusionc.shapes.inference import typed_model
+from fusionc.verify.interface import interface_differences, overridable
+
+
+@dataclass(frozen=True)
+class WeightChanges:
+    """Initializers of the main graph by name: those that both models have, equal or not, and those
+    of one only.
+
+    `renamed` counts those that are equal but for the name.
+    """
+
+    equal: int
+    renamed: int
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModelDiff:
+    """What differs between the models `before` and `after`; `interface` has a sentence for each
+    difference there.
+    """
+
+    paths: tuple[Path, Path]
+    before: Measures
+    after: Measures
+    interface: tuple[str, ...]
+    nodes: NodeChanges
+    weights: WeightChanges
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both compute the same in the same way; names, comments and metadata do not
+        count.
+        """
+        one = self.before
+        other = self.after
+        versions = (one.ir_version, one.opsets, one.parameters) == (
+            other.ir_version,
+            other.opsets,
+            other.parameters,
+        )
+        return versions and not self.interface and not self.nodes.changes
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {
+            "same": self.is_same,
+            "before": {"model": str(self.paths[0])} | asdict(self.before),
+            "after": {"model": str(self.paths[1])} | asdict(self.after),
+            "interface": list(self.interface),
+            "kept_nodes": self.nodes.kept,
+            "changes": [asdict(change) for change in self.nodes.changes],
+            "weights": asdict(self.weights),
+        }
+
+
+def model_diff(
+    before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None
+) -> ModelDiff:
+    """Compare two model files; `input_shape` are sizes of inputs to count operations with.
+
+    Raises UsageError where there is no such file or input, FusioncError where one is no ONNX model.
+    """
+    protos = (load(before), load(after))
+    folders = [os.fspath(path.parent) for path in (before, after)]
+    given = input_shape or {}
+    names = [{value.name for value in proto.graph.input} for proto in protos]
+    for name in (name for name in given if name not in names[0] | names[1]):
+        hint = f"their inputs are: {', '.join(sorted(names[0] | names[1]))}"
+        raise UsageError(
+            f"no model has an input {name}", where="--input_shape", hint=hint, code="E10016"
+        )
+    one, other = (
+        Sized(proto, folder, {name: shape for name, shape in given.items() if name in own})
+        for proto, folder, own in zip(protos, folders, names, strict=True)
+    )
+    other.learn(one)
+    one.learn(other)
+    old, new = (typed_model(proto, folder) for proto, folder in zip(protos, folders, strict=True))
+    digests = Digests()
+    changes = node_changes(old, new, digests)
+    return ModelDiff(
+        (before, after),
+        measures_of(protos[0], before, one),
+        measures_of(protos[1], after, other),
+        interface=(
+            *map(str, interface_differences(*protos)),
+            *_default_changes(protos, folders),
+            *changes.ports,
+        ),
+        nodes=changes,
+        weights=_weight_changes(old, new, digests),
+    )
+
+
+def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
+    """Changes that are alike, all but the names of their nodes, as the first of them and how many
+    there are.
+    """
+    first: dict[object, Change] = {}
+    times = Counter[object]()
+    for change in changes:
+        operators = [
+            tuple(node.operator for node in nodes) for nodes in (change.before, change.after)
+        ]
+        key = (change.kind, *operators, change.passes, change.details)
+        first.setdefault(key, change)
+        times[key] += 1
+    return [(change, times[key]) for key, change in first.items()]
+
+
+def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) -> Iterator[str]:
+    """The inputs of both models that need not be given, and have other values then."""
+    names = set(overridable(protos[0])).intersection(overridable(protos[1]))
+    ours, theirs = (
+        {
+            tensor.name: (tensor, folder)
+            for tensor in proto.graph.initializer
+            if tensor.name in names
+        }
+        for proto, folder in zip(protos, folders, strict=True)
+    )
+    for name in ours:
+        one = to_array(*ours[name])
+        other = to_array(*theirs[name])
+        if (
+            one.tobytes() != other.tobytes()
+            if one.dtype != object
+            else one.tolist() != other.tolist()
+        ):
+            yield f"{name}: this input has another value where it is not given"
+
+
+def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
+    ours, theirs = (
+        {weight.name: weight for weight in model.main.constants()} for model in (before, after)
+    )
+    both = [name for name in ours if name in theirs]
+    changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
+    removed = [name for name in ours if name not in theirs]
+    added = [name for name in theirs if name not in ours]
+    known: dict[object, list[str]] = {}
+    for name in added:
+        known.setdefault(digests.of(theirs[name]), []).append(name)
+    renamed = {name: its.pop(0) for name in removed if (its := known.get(digests.of(ours[name])))}
+    found = set(renamed.values())
+    return WeightChanges(
+        len(both) - len(changed),
+        len(renamed),
+        changed,
+        tuple(name for name in removed if name not in renamed),
+        tuple(name for name in added if name not in found),
+    )

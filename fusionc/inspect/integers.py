@@ -1,0 +1,50 @@
+"""Quantized models: what onnxruntime computes slowly of integers on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import TensorProto
+
+from fusionc.inspect.dry_run import DryRun
+from fusionc.inspect.finding import Finding, counted
+from fusionc.model.graph import Model, Node
+
+_QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+
+
+def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
+    """What is to say of convolutions of integers, and of activations with a sign."""
+    nodes = [node for graph in model.graphs for node in graph.ordered()]
+    if slow := [
+        node.label() for node in nodes if node.is_op("ConvInteger") and dry.keeps(node.label())
+    ]:
+        yield Finding(
+            "convolutions of integers",
+            f"{counted(len(slow), 'ConvInteger')}: onnxruntime computes them image by image, "
+            "often more slowly than "
+            "convolutions of float32, and most of the time of such a model passes there",
+            "quantize the model statically, with QuantizeLinear and DequantizeLinear around "
+            "Conv, or leave its "
+            "convolutions in float32 and quantize the products of matrices only",
+            tuple(slow),
+        )
+    if signed := [
+        node.label() for node in nodes if _makes_signed(node) and dry.keeps(node.label())
+    ]:
+        yield Finding(
+            "signed activations",
+            (
+                f"{counted(len(signed), 'activation')} quantized to int8: onnxruntime's fast "
+                "products on x86 take uint8"
+            ),
+            "quantize activations to uint8 (activation_type QuantType.QUInt8) and weights to int8",
+            tuple(signed),
+        )
+
+
+def _makes_signed(node: Node) -> bool:
+    if not node.is_op(*_QUANTIZING) or node.inputs[0] is None or node.inputs[0].is_constant:
+        return False
+    made = node.outputs[0]
+    return made is not None and made.elem_type == TensorProto.INT8

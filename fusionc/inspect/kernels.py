@@ -1,0 +1,117 @@
+"""Operators for which onnxruntime has no kernel of its own on a CPU, or a slow one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from fusionc.inspect.dry_run import DryRun
+from fusionc.inspect.finding import Finding
+from fusionc.inspect.probes import Probes
+from fusionc.model.graph import Model, Node
+from fusionc.runtime.cpu_kernels import has_operator, way_to_run
+
+_BY_STEPS = ("Loop", "Scan")
+_OVER_TWO_AXES = "Conv1dToConv2dPass"
+# By the way in which onnxruntime runs operators: the kind of the finding, its text, and what to do.
+_OF_WAYS = {
+    "float32": (
+        "computed in float32",
+        "no kernel for float16: {}; onnxruntime puts Casts around them",
+        "on a CPU a float32 model is faster; keep the weights small by quantization instead",
+    ),
+    "none": (
+        "no kernel",
+        "no kernel for what they read: {}; onnxruntime will not load the model",
+        "export with other element types, or raise the model with --target_opset",
+    ),
+    "foreign": (
+        "unknown operators",
+        "onnxruntime has no such operators: {}; it will not load the model by itself",
+        (
+            "correct the names; for operators of your own, --custom_op_library takes the library "
+            "that has them"
+        ),
+    ),
+    "parts": (
+        "written out when the model is loaded",
+        (
+            "no kernel of their own, and no pass takes them: {}; onnxruntime runs the operators "
+            "that they are made of"
+        ),
+        "convert with --enable_graph_kernel, which generates one kernel for each",
+    ),
+}
+
+
+def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
+    """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what
+    passes do.
+    """
+    nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
+    found: dict[str, list[Node]] = {}
+    probes = Probes()
+    for node in nodes:
+        found.setdefault(_way(node, probes), []).append(node)
+    found["parts"] = [node for node in found.get("parts", ()) if dry.keeps(node.label())]
+    for way, (kind, text, advice) in _OF_WAYS.items():
+        if of_way := found.get(way):
+            yield Finding(kind, text.format(_counted(of_way)), advice, _labels(of_way))
+    yield from _slow(nodes, dry)
+
+
+def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
+    """What is to say of nodes that have a kernel, which is slow."""
+    if steps := [node for node in nodes if node.is_op(*_BY_STEPS)]:
+        yield Finding(
+            "computed step by step",
+            f"a subgraph is run anew for every step: {_counted(steps)}",
+            (
+                "export what they compute as one operator, as LSTM, GRU or CumSum, or unrolled "
+                "where the steps are few"
+            ),
+            _labels(steps),
+        )
+    if flat := [
+        n for n in nodes if n.is_op("Conv") and n.inputs[0] is not None and n.inputs[0].rank == 3
+    ]:
+        yield Finding(
+            "convolutions over one axis",
+            f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
+            _over_two_axes(_labels(flat), dry),
+            _labels(flat),
+        )
+
+
+def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
+    """What the pass says that makes convolutions over two axes of them."""
+    taken = dry.takes(_OVER_TWO_AXES, places)
+    reason = dry.reason(_OVER_TWO_AXES)
+    because = f" because {reason}" if reason else "; fusionc why says why"
+    if not taken:
+        return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
+    rest = "" if taken == len(places) else f", and leaves the others{because}"
+    return f"convert: {_OVER_TWO_AXES} makes {taken:,} of {len(places):,} convolutions over two axes{rest}"
+
+
+def _way(node: Node, probes: Probes) -> str:
+    version = node.graph.opset_of(node.domain) or 1
+    types = [0 if v is None else v.elem_type for v in node.inputs]
+    if not has_operator(node.op, node.domain, version):
+        return "foreign"
+    way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
+    is_known = all(value is None or value.elem_type for value in node.inputs)
+    is_alone = not node.bodies and not node.has_references
+    if way == "parts" and is_known and is_alone:
+        way = probes.way(node)
+    is_certain = way != "none" or (is_known and node.domain == "")
+    return way if is_certain else "unknown"
+
+
+def _counted(nodes: list[Node]) -> str:
+    counts = Counter(node.op for node in nodes)
+    return ", ".join(f"{times} {op}" for op, times in sorted(counts.items()))
+
+
+def _labels(nodes: list[Node]) -> tuple[str, ...]:
+    return tuple(node.label() for node in nodes)

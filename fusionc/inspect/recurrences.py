@@ -1,0 +1,81 @@
+"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each on
+what the last made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusionc.inspect.finding import Finding, counted
+from fusionc.model.graph import Edge, Graph, Model, Node
+
+_PRODUCTS = ("MatMul", "Gemm", "FusedMatMul", "FusedGemm")
+_GATES = ("Sigmoid", "Tanh", "HardSigmoid")
+_LEAST = 4  # steps
+_MOST = 64  # weights that are looked at: unrolled networks have few
+
+
+def findings(model: Model) -> Iterator[Finding]:
+    """What is to say of products with one weight that follow one another."""
+    chains = [chain for graph in model.graphs for chain in _chains(graph)]
+    if not chains:
+        return
+    gates = sum(node.is_op(*_GATES) for graph in model.graphs for node in graph.nodes)
+    steps = max(map(len, chains))
+    nodes = [node for chain in chains for node in chain]
+    text = (
+        f"{counted(len(chains), 'weight')} multiplied step after step, up to {steps:,} "
+        f"times: {len(nodes):,} products"
+    )
+    yield Finding(
+        "an unrolled recurrence",
+        (
+            f"{text} of few rows, and {counted(gates, 'activation')} of gates; onnxruntime runs "
+            "each as a node of its own"
+        ),
+        "export it as LSTM, GRU or RNN, which onnxruntime has kernels for; what does not change "
+        "from step to step can "
+        "be one product in front of them",
+        tuple(node.label() for node in nodes),
+    )
+
+
+def _chains(graph: Graph) -> Iterator[list[Node]]:
+    """The products with one weight of which each depends on the one before, for each weight."""
+    readers = {
+        value: [node for node in dict.fromkeys(value.outputs) if _is_product(node, value, graph)]
+        for value in graph.values.values()
+        if value.is_constant and value.use_count >= _LEAST
+    }
+    several = sorted(
+        (nodes for nodes in readers.values() if len(nodes) >= _LEAST), key=len, reverse=True
+    )
+    for nodes in several[:_MOST]:
+        if len(chain := _longest(graph, set(nodes))) >= _LEAST:
+            yield chain
+
+
+def _is_product(node: Node, weight: Edge, graph: Graph) -> bool:
+    return (
+        node.op in _PRODUCTS
+        and node.graph is graph
+        and len(node.inputs) > 1
+        and node.inputs[1] is weight
+    )
+
+
+def _longest(graph: Graph, products: set[Node]) -> list[Node]:
+    """The longest way along these products, from value to value."""
+    depth: dict[Edge, int] = {}
+    before: dict[Node, int] = {}
+    for node in graph.ordered():
+        deepest = max(
+            (depth.get(value, 0) for value in node.inputs if value is not None), default=0
+        )
+        if node in products:
+            deepest += 1
+            before[node] = deepest
+        if deepest:
+            depth |= {value: deepest for value in node.outputs if value is not None}
+    steps = {step: node for node, step in before.items()}
+    return [steps[step] for step in sorted(steps)]

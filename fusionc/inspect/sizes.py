@@ -1,0 +1,94 @@
+"""Sizes that are left open: what they cost, and how to fix them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from onnx import TensorProto, TypeProto
+
+from fusionc.inspect.finding import Finding, counted
+from fusionc.model.graph import Model, Node, Shape
+from fusionc.report.model_info import dimension_text
+from fusionc.shapes.expressions import is_static
+
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+_RANK_OF_IMAGES = 4  # [N, C, H, W]
+_ANY_RANK = "…"
+
+
+def findings(model: Model) -> Iterator[Finding]:
+    """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes
+    from them.
+    """
+    shapes = {
+        value.name: value.shape
+        for value in model.main.inputs
+        if value.elem_type and not is_static(value.shape)
+    }
+    if not shapes:
+        return
+    count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
+    declared = {value.name: value.type for value in model.main.proto.input}
+    names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
+    given = {name: _to_give(dims) for name, dims in names.items()}
+    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in given.items())
+    unknown = list(
+        dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal())
+    )
+    fixed = f'convert with --input_shape "{option}"'
+    fixed += f" and numbers in place of {', '.join(unknown)}" if unknown else ""
+    if count:
+        cost = f"shapes are computed from them in {counted(count, 'node')}"
+        to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
+    else:
+        cost = "no shape is computed from them"
+        to_do = f"nothing needs to be done; to fix them, {fixed}"
+    text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
+    yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
+
+
+def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
+    """The dimensions of an input as the model calls them."""
+    if shape is None:
+        return [_ANY_RANK]
+    return [
+        str(known) if isinstance(known, int) else dimension_text(dim)
+        for known, dim in zip(shape, declared.tensor_type.shape.dim, strict=True)
+    ]
+
+
+def _to_give(dims: Sequence[str]) -> list[str]:
+    """What to write for them: a batch of 1, and what the user knows under its name in the model, or
+    H and W.
+    """
+    if dims == [_ANY_RANK]:
+        return list(dims)
+    unnamed = dict(zip((2, 3), "HW", strict=True)) if len(dims) == _RANK_OF_IMAGES else {}
+    return [
+        name
+        if name.isdecimal()
+        else "1"
+        if axis == 0
+        else name
+        if name.isidentifier()
+        else unnamed.get(axis, "?")
+        for axis, name in enumerate(dims)
+    ]
+
+
+def _of_shapes(nodes: list[Node]) -> list[Node]:
+    """Shape, and the nodes that compute integers from what it gives alone."""
+    found: dict[Node, None] = {}
+    for node in nodes:
+        made = [
+            value.producer for value in node.inputs if value is not None and not value.is_constant
+        ]
+        outputs = [value for value in node.outputs if value is not None]
+        is_next = (
+            made
+            and all(maker in found for maker in made)
+            and all(v.elem_type in _INTEGERS for v in outputs)
+        )
+        if node.is_op("Shape", "Size") or is_next:
+            found[node] = None
+    return list(found)

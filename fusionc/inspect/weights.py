@@ -1,0 +1,139 @@
+"""Weights: subnormal numbers, filters that are dead, and what is stored twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusionc.inspect.dry_run import DryRun
+from fusionc.inspect.finding import Finding, counted
+from fusionc.model.graph import Edge, Model, Node
+from fusionc.model.tensors import Array, element_digest, float_info
+from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
+from fusionc.report.table import size_text
+
+_LEAST = 4 << 10  # bytes of weights that are looked at for another copy of them
+_Content = tuple[str, tuple[int, ...], bytes]  # type, shape, and a digest of the elements
+_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by what they hold
+_FLOATS = ("float32", "float64")
+# Which axis of the weights, the second input, counts the outputs; that of Gemm depends on transB.
+_OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
+
+
+def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
+    """What is to say of the constants of all graphs, of which one is read at a time."""
+    subnormal: dict[str, int] = {}
+    copies: _Copies = {}
+    turned: _Copies = {}
+    for constant in _constants(model):
+        array = constant.constant()
+        if array is None or not array.size:
+            continue
+        if array.dtype.name in _FLOATS and (times := count_subnormal(array)):
+            subnormal[constant.name] = times
+        if array.nbytes >= _LEAST and array.dtype.kind not in "OSU":
+            copies.setdefault(_content(array), []).append((constant, array.nbytes))
+            if array.ndim == 2:
+                turned.setdefault(_content(array.T), []).append((constant, array.nbytes))
+    if subnormal:
+        count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
+        yield Finding(
+            "subnormal numbers",
+            (
+                f"{count} below the smallest normal number; many processors take up to a hundred "
+                "times as long for such"
+            ),
+            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
+            "those that come up "
+            "while the model runs, set session.set_denormal_as_zero to 1",
+            tuple(subnormal),
+        )
+    yield from _dead_outputs(model)
+    yield from _copies(copies, turned, dry)
+
+
+def _by_pass(dry: DryRun, name: str, what: str) -> str:
+    """What a pass does, if it does."""
+    if dry.effected[name]:
+        return f"convert: {name} {what}"
+    reason = dry.reason(name)
+    return f"a conversion leaves them as they are: {name} takes no effect{f', because {reason}' if reason else ''}"
+
+
+def _constants(model: Model) -> Iterator[Edge]:
+    for graph in model.graphs:
+        yield from (value for value in graph.values.values() if value.is_constant)
+
+
+def _content(array: Array) -> _Content:
+    return str(array.dtype), array.shape, element_digest(array)
+
+
+def _dead_outputs(model: Model) -> Iterator[Finding]:
+    dead: dict[str, str] = {}
+    lost = 0
+    for node in (node for graph in model.graphs for node in graph.ordered()):
+        axis = _axis_of_outputs(node)
+        weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
+        array = None if weight is None else weight.constant()
+        if (
+            axis is None
+            or array is None
+            or array.dtype.name not in _FLOATS
+            or array.ndim < 2
+            or not array.size
+        ):
+            continue
+        others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
+        smallest = float_info(array.dtype).smallest_normal
+        count = int(((array.max(others) < smallest) & (array.min(others) > -smallest)).sum())
+        if count:
+            dead[node.label()] = f"{count} of {array.shape[axis]}"
+            lost += count
+    if dead:
+        first = next(iter(dead))
+        yield Finding(
+            "dead filters",
+            f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that "
+            f"are all zero, in {first} "
+            f"{dead[first]}: nothing but the bias is left of these",
+            (
+                "prune them before the export, with what reads them; fusionc changes no shapes "
+                "of weights"
+            ),
+            tuple(dead),
+        )
+
+
+def _axis_of_outputs(node: Node) -> int | None:
+    if node.is_op("Gemm"):
+        return 0 if node.attr("transB") else 1
+    return _OUTPUTS.get(node.op) if node.domain == "" else None
+
+
+def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
+    equal = [group for group in copies.values() if len(group) > 1]
+    if equal:
+        wasted = sum(size for group in equal for _, size in group[1:])
+        yield Finding(
+            "weights stored twice",
+            f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
+            _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
+            tuple(constant.name for group in equal for constant, _ in group),
+        )
+    # with their bytes; of what is stored several times, one stands for all
+    pairs: dict[frozenset[Edge], int] = {}
+    for content in turned.keys() & copies.keys():
+        (one, size) = turned[content][0]
+        (other, _) = copies[content][0]
+        if one is not other:  # which would be equal to its own transpose
+            pairs[frozenset((one, other))] = size
+    if pairs:
+        size_of_all = size_text(sum(pairs.values()))
+        yield Finding(
+            "weights stored transposed",
+            f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, "
+            f"{size_of_all} of copies, as of "
+            "an embedding that is tied to the last layer",
+            "export the tied weights once, with a Gemm that has transB = 1",
+            tuple(sorted({edge.name for pair in pairs for edge in pair})),
+        )

@@ -1,0 +1,33 @@
+"""A conversion to a configuration, be it to measure it or to deliver it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fusionc import conversion
+from fusionc.options import Options
+from fusionc.passes import PASSES
+from fusionc.report import Report
+from fusionc.switches import preset
+from fusionc.tune.configuration import Configuration
+
+
+def converted(options: Options, to: Configuration) -> Report:
+    """Convert to it, with everything else as it was asked for. The original has every pass off, and
+    what was asked to change of the model: another model than that would be no comparison.
+    """
+    if not to.is_original:
+        return conversion.convert(to.options(options, options.destination))
+    with TemporaryDirectory() as folder:
+        switches = Path(folder, "switches.json")
+        switches.write_text(preset("all_off", PASSES), encoding="utf-8")
+        plain = replace(
+            options,
+            fusion_switch_file=switches,
+            optimization_switch=None,
+            enable_graph_kernel=False,
+            graph_kernel_flags=None,
+        )
+        return conversion.convert(plain)

@@ -1,0 +1,101 @@
+"""What a tuning has found and written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import exp
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from fusionc.report import Report
+from fusionc.tune.configuration import Configuration
+from fusionc.tune.confirmation import Confirmation
+from fusionc.tune.decisions import Worth
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was found and written: each change with its worth, what the last run says, and the
+    files.
+
+    `label` describes the inputs, `configuration` is what was delivered, `report` that of its
+    conversion. `settings` is None where those of onnxruntime hold. `changes` are the names of those
+    that were confirmed and written, `again` the words of a command that converts to the same model;
+    settings of a session are no part of it.
+    """
+
+    label: str
+    worths: Sequence[Worth]
+    confirmation: Confirmation
+    configuration: Configuration
+    report: Report
+    switches: Path
+    settings: Path | None
+    plot: Path
+    changes: Collection[str]
+    again: Sequence[str]
+    seconds: float
+    confidence: float
+    notices: Sequence[str]
+
+    def saved(self, worth: Worth) -> float:
+        """The seconds of a run that a change adds, less than 0 where it saves some: of one that was
+        measured.
+        """
+        base = self.confirmation.seconds["default"]
+        kernels = next(
+            (one for one in self.worths if one.change.kernels and one.state == "pays"), worth
+        )
+        if kernels is not worth:  # all others were measured beside these
+            base *= exp(fmean(kernels.logarithms))
+        return base * (exp(fmean(worth.logarithms)) - 1)
+
+    def is_delivered(self, worth: Worth) -> bool:
+        """Whether a change is part of what was confirmed and written."""
+        return worth.change.name in self.changes
+
+    def as_json(self) -> dict[str, Any]:
+        """What was found as plain data: ratios, seconds, names."""
+        last = self.confirmation
+        compared = {"default / original": self.confirmation.default}
+        if last.against_default is not None:
+            compared |= {
+                "tuned / original": last.against_original,
+                "tuned / default": last.against_default,
+            }
+        return {
+            "inputs": self.label,
+            "changes": [self._change(worth) for worth in self.worths],
+            "last_run": {
+                "seconds": last.seconds,
+                **{name: one.as_json() for name, one in compared.items()},
+            },
+            "delivered": last.delivered,
+            "switches": str(self.switches),
+            "again": list(self.again),
+            "session": None if self.settings is None else str(self.settings),
+            "settings": self.configuration.settings.as_json(),
+            "areas_off": sorted(self.configuration.areas_off),
+            "kernels": self.configuration.kernels,
+            "output": str(self.report.output),
+            "plot": str(self.plot),
+            "seconds": self.seconds,
+            "confidence": self.confidence,
+            "notices": list(self.notices),
+        }
+
+    def _change(self, worth: Worth) -> dict[str, Any]:
+        interval = worth.interval(self.confidence)
+        plain = {
+            "change": worth.change.name,
+            "state": worth.state,
+            "delivered": self.is_delivered(worth),
+        }
+        plain |= {"why": worth.why} if worth.why else {}
+        return (
+            plain
+            if interval is None
+            else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
+        )

@@ -1,0 +1,75 @@
+"""Where graph kernel fusion made no area, and why: the places of the passes under whose names areas
+are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fusionc.passes.areas._area_pass import AreaPass
+from fusionc.why.pass_places import Place
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.fusion import Fused, NoArea
+
+_OF_LOOPS = (
+    "AutomaticUbFusion",
+    "TbeEltwiseFusionPass",
+    "TbeMultiOutputFusionPass",
+    "TbeReduceElemwiseFusionPass",
+)
+_OFF = "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, and why not more"
+
+
+def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]:
+    """The areas of a pass that were refused, and each operator that is in none, which could be in
+    one of these.
+    """
+    if fused is None:
+        return
+    for refused in fused.refused:
+        if refused.pass_name == pass_.name:
+            yield _place(refused, is_match=True)
+    for outside in fused.outside if pass_.name in _OF_LOOPS else ():
+        for one in outside():
+            yield _place(one, is_match=False)
+
+
+def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> Iterator[str]:
+    """What else there is to know: how often a pass counts what others make areas of, and where it
+    is `is_idle`, as nothing fired and nothing was refused, who says more.
+    """
+    if fused is None:
+        yield _OFF
+        return
+    told = {refused.reason for refused in fused.refused if refused.pass_name == pass_.name}
+    own = [count for count in fused.counts if count.pass_name == pass_.name]
+    for count in own:
+        yield from (
+            f"refused in {_places(times)}: {why}"
+            for why, times in count.refused.items()
+            if why not in told
+        )
+    if is_idle and not any(count.matched for count in own):
+        yield f'nothing here could be such an area: "fusionc passes {pass_.name}" says of what it makes one'
+
+
+def _places(number: int) -> str:
+    return "one place" if number == 1 else f"{number} places"
+
+
+def _place(no_area: NoArea, *, is_match: bool) -> Place:
+    count = len(no_area.nodes)
+    size = count if is_match else 2  # an area has two operators at least
+    return Place(
+        no_area.graph_id,
+        "area",
+        no_area.nodes[0],
+        no_area.reason,
+        no_area.nodes,
+        is_match,
+        count,
+        size,
+        not is_match,
+    )

@@ -1,0 +1,81 @@
+"""The places of a pass as its reasons: the nearest misses first, those that are alike together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusionc.why.first_reason import without_names
+from fusionc.why.pass_places import Place
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it
+    is the same.
+
+    Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit.
+    `is_match` is true where all of it is there: the match is refused, or `would_fire`, where the
+    pass is not to run. `is_near` is not where nothing but its first operator is.
+    """
+
+    text: str
+    root: str
+    pattern: str
+    graph_id: int
+    is_match: bool
+    would_fire: bool
+    is_near: bool
+    fitting: int
+    size: int
+    unfit: int
+    more: tuple[str, ...] = ()
+
+
+def reasons_of(places: Sequence[Place]) -> list[Reason]:
+    """Why nothing happens at these places, the nearest misses first, those that are alike together.
+
+    Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first
+    operator is there is no near miss, unless nothing is nearer.
+    """
+    at_root: dict[tuple[int, str], list[Place]] = {}
+    for place in places:
+        at_root.setdefault((place.graph_id, place.root), []).append(place)
+    ranked = sorted(map(_nearest, at_root.values()), key=lambda place: place.rank)
+    nearer = list(filter(_is_near, ranked))
+    alike: dict[tuple[str, int, str], list[Place]] = {}
+    for place in nearer or ranked:
+        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(
+            place
+        )
+    return [
+        Reason(
+            first.reason or f"{first.root}: it would take effect",
+            first.root,
+            first.pattern,
+            first.graph_id,
+            first.is_match,
+            first.is_match and not first.reason,
+            _is_near(first),
+            first.fitting,
+            first.size,
+            first.unfit,
+            tuple(place.root for place in others),
+        )
+        for first, *others in alike.values()
+    ]
+
+
+def _nearest(places: Sequence[Place]) -> Place:
+    """The nearest of the patterns that begin at one node.
+
+    Where all of one is there but a condition, a larger one that lacks several things is not what
+    the model means.
+    """
+    if any(place.is_whole and place.size > 1 for place in places):
+        places = [place for place in places if place.is_whole or place.unfit == 1]
+    return min(places, key=lambda place: place.rank)
+
+
+def _is_near(place: Place) -> bool:
+    return place.is_match or place.fitting + place.beyond > 1

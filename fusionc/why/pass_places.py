@@ -1,0 +1,256 @@
+"""The places of a model at which a pass could fire: where it would, where it is refused, and where
+it nearly does.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from types import CodeType
+
+import numpy as np
+
+from fusionc.errors import said
+from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.operators import KERNELS
+from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape
+from fusionc.rewrite.pattern import makers, names
+from fusionc.rewrite.pipeline import is_alive
+from fusionc.rewrite.soundness import check, check_private
+from fusionc.target_opset.limits import newest_opset
+from fusionc.why.first_reason import first_reason, named, node_text, value_at
+from fusionc.why.furthest import PatternSearch, Unfit
+from fusionc.why.partial_formula import operators_in
+
+_MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
+_OWN = "a condition of its own"  # one of which nothing can be said
+_LOOKED_AT = 3  # nodes for each operator that is missing
+# what a condition counts that does not hold, beside an operator that is not there
+_CONDITION = 0.25
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a pattern begins, and what happens there.
+
+    `reason` says why nothing does, and is empty where the pass takes effect. Of the pattern's
+    `size` operators, `fitting` are there; `unfit` things do not fit, `missing` being their weight.
+    `beyond` of the missing operators are behind what does not fit. `is_match` says whether it is a
+    match, which is refused then. `nodes` are those that fit, and those in the place of others.
+    """
+
+    graph_id: int
+    pattern: str
+    root: str
+    reason: str
+    nodes: tuple[str, ...]
+    is_match: bool = True
+    fitting: int = 1
+    size: int = 1
+    unfit: int = 0
+    missing: float = 0.0
+    beyond: int = 0
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """What is nearer to a match is less."""
+        return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the formula is missing, though a condition may not hold."""
+        return self.missing <= _CONDITION
+
+
+def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Iterator[Place]:
+    """Every place of a pass, one for each node at which a pattern begins, in the order of the
+    patterns.
+    """
+    absent = dict.fromkeys(
+        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
+    )
+    for graph in model.graphs:
+        if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
+            continue
+        for pattern in pass_.patterns:
+            if pattern.find is not None:
+                found = islice(pattern.find(graph), _MOST_SEARCHED)
+                yield from (place_of_match(pass_, pattern, match) for match in found)
+                continue
+            search = PatternSearch(pattern.formulas, absent)
+            for anchor in anchors_of(pattern, graph):
+                match = search.whole(anchor)
+                if match is not None:
+                    yield place_of_match(pass_, pattern, match)
+                elif not only_matches:
+                    yield _nearly(pattern, search, anchor)
+
+
+def roots_of(pattern: Pattern) -> tuple[str, ...]:
+    """The operators at which a pattern begins, or that it looks for, where it finds its places
+    itself.
+    """
+    if pattern.find is not None:
+        return pattern.operators
+    return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
+
+
+def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
+    """The nodes at which a formula may begin, in topological order."""
+    operators = makers(pattern.formulas[0]) or ()
+    return sorted(
+        (n for key in operators for n in graph.by_operator.get(key, ())),
+        key=lambda node: node.position,
+    )
+
+
+def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
+    furthest = search.furthest(anchor)
+    nodes = [anchor, *(() if furthest.found is None else furthest.found.nodes)]
+    nodes += [
+        value.producer
+        for unfit in furthest.unfit
+        for value in value_at(furthest, unfit)
+        if value.producer
+    ]
+    fitting = furthest.part.size
+    return Place(
+        anchor.graph.id,
+        pattern.name,
+        node_text(anchor),
+        first_reason(furthest, anchor),
+        tuple(dict.fromkeys(node.label() for node in nodes)),
+        is_match=False,
+        fitting=fitting,
+        size=fitting + sum(one.operators for one in furthest.unfit),
+        unfit=len(furthest.unfit),
+        missing=sum(one.weight for one in furthest.unfit),
+        beyond=sum(_beyond(unfit, value_at(furthest, unfit)) for unfit in furthest.unfit),
+    )
+
+
+def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
+    """How many operators of what does not fit are behind it all the same, if they are most of them:
+    one is another.
+    """
+    wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
+    count = len(wanted)
+    pending = deque(values)
+    seen = set[Node]()
+    while pending and wanted and len(seen) < _LOOKED_AT * count:
+        producer = pending.popleft().producer
+        if producer is not None and producer not in seen:
+            seen.add(producer)
+            pending.extend(value for value in producer.inputs if value is not None)
+            fitting = next(
+                (operators for operators in wanted if (producer.domain, producer.op) in operators),
+                None,
+            )
+            if fitting is not None:
+                wanted.remove(fitting)
+    found = count - len(wanted)
+    return found if 2 * found > count else 0
+
+
+def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
+    """What would become of a match."""
+    root = node_text(match.nodes[0]) if match.nodes else ", ".join(map(named, match.labels))
+    size = max(len(match.nodes), 1)
+    place = Place(match.graph.id, pattern.name, root, "", match.labels, fitting=size, size=size)
+    try:
+        if pattern.where is not None and not pattern.where(match):
+            what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
+            return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
+        reason = _refusal(pass_, pattern, match)
+    except (
+        Exception
+    ) as error:  # a user's pass may fail in any way where the conversion did not try it
+        reason = f"{pass_.name} fails here: {said(error)}"
+    return replace(place, reason=reason and f"{root}: {reason}")
+
+
+@np.errstate(all="ignore")
+def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
+    """Why a match would not take effect, tried without changing anything; empty where it would."""
+    try:
+        check_private(match)
+    except Refused:
+        return _user_inside(match)
+    tape = Tape(match.graph)
+    try:
+        returned = (pattern.rewrite or pass_.rewrite)(match, tape)
+        results = (
+            ()
+            if returned is None
+            else returned
+            if isinstance(returned, tuple | list)
+            else (returned,)
+        )
+        check(match, results, tape)
+    except Refused as refusal:
+        return refusal.reason + _opset_advice(match.opset, refusal.opset)
+    return ""
+
+
+def _opset_advice(own: int, wanted: int) -> str:
+    """What to do about an opset for which alone a match is refused; 0 is none."""
+    if not wanted:
+        return ""
+    known = (
+        f"--target_opset {wanted} would do"
+        if wanted <= newest_opset()
+        else "newer than this onnxruntime runs"
+    )
+    return f": {own} < {wanted}, {known}"
+
+
+def _user_inside(match: Match) -> str:
+    """The value inside that is not only the match's."""
+    inside = set(match.nodes)
+    for value in (
+        value
+        for node in match.nodes
+        for value in node.outputs
+        if value not in (None, *match.outputs)
+    ):
+        assert value is not None
+        if value.is_output:
+            return f"interior value {named(value.name)} is an output of the graph"
+        if users := [node_text(node) for node in value.outputs if node not in inside]:
+            others = f" and {len(users) - 1} more" if users[1:] else ""
+            return f"interior value {named(value.name)} is used by {users[0]}{others}"
+    return "an interior value is used elsewhere"
+
+
+def _condition(where: Callable[[Match], bool]) -> str:
+    """What a condition asks for: by its docstring, or else as it is called or written."""
+    if not inspect.isfunction(where):
+        return _OWN
+    if where.__doc__:
+        sentence = " ".join(inspect.cleandoc(where.__doc__).split()).split(". ")[0].rstrip(".")
+        return sentence.removeprefix("Whether ")
+    return (
+        where.__name__.strip("_").replace("_", " ")
+        if where.__name__ != "<lambda>"
+        else _written(where.__code__)
+    )
+
+
+def _written(code: CodeType) -> str:
+    """The text of a condition that has no name, as it stands in its file."""
+    try:
+        lines, _ = inspect.findsource(code)
+    except OSError:  # the file has gone
+        return _OWN
+    starts = {
+        (line, at) for line, _, at, _ in code.co_positions() if line is not None and at is not None
+    }
+    bodies = (
+        node.body for node in ast.walk(ast.parse("".join(lines))) if isinstance(node, ast.Lambda)
+    )
+    texts = (ast.unparse(body) for body in bodies if (body.lineno, body.col_offset) in starts)
+    return next(texts, _OWN)

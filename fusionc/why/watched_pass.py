@@ -1,0 +1,57 @@
+"""A pass that notes its matches while it runs, so that it can be said why a place was left that
+others took later.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from fusionc.model.graph import Graph
+from fusionc.rewrite import Match, Pass, Pattern
+from fusionc.why.pass_places import Place, place_of_match
+
+
+@dataclass
+class Watched:
+    """What a pass matched: `places` has each with what was last said of it. `running` is the pass
+    to convert with.
+    """
+
+    pass_: Pass
+    places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
+
+    @property
+    def running(self) -> Pass:
+        """The same pass, which notes what it matches."""
+        watched = copy.copy(self.pass_)
+        vars(watched)["patterns"] = tuple(map(self._watch, self.pass_.patterns))
+        return watched
+
+    def _watch(self, pattern: Pattern) -> Pattern:
+        if pattern.find is not None:
+            return replace(pattern, find=self._noting(pattern, pattern.find))
+
+        def where(match: Match) -> bool:
+            holds = pattern.where is None or pattern.where(match)
+            if holds:
+                self._note(pattern, match)
+            return holds
+
+        return replace(pattern, where=where)
+
+    def _noting(
+        self, pattern: Pattern, find: Callable[[Graph], Iterable[Match]]
+    ) -> Callable[[Graph], Iterable[Match]]:
+        def noting(graph: Graph) -> Iterable[Match]:
+            for match in find(graph):
+                if not match.is_stale:
+                    self._note(pattern, match)
+                yield match
+
+        return noting
+
+    def _note(self, pattern: Pattern, match: Match) -> None:
+        place = place_of_match(self.pass_, pattern, match)
+        self.places[place.graph_id, pattern.name, place.nodes] = place

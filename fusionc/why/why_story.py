@@ -1,0 +1,151 @@
+"""The story: convert as asked for, then look where the pass fired, was refused, and nearly
+fired.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fusionc.custom.loading import load_passes
+from fusionc.disk.load import load
+from fusionc.errors import UsageError, advice, quote
+from fusionc.job import job_of, running
+from fusionc.options import Options
+from fusionc.report.rewrite_text import described
+from fusionc.rewrite import Pass
+from fusionc.shapes.inference import typed_model
+from fusionc.switches import PassNames
+from fusionc.why.expected_fusions import ExpectedOperator, expected_operators, makers_of
+from fusionc.why.first_reason import named
+from fusionc.why.pass_answer import PassAnswer, answer_of, state_of
+from fusionc.why.watched_conversion import Converted, converted
+
+_SUGGESTED = 3  # names of nodes
+
+
+@dataclass(frozen=True)
+class ExpectedAnswer:
+    """An operator that another optimizer made, the passes that took its nodes here, and what there
+    is to say of those that make it, in its places.
+    """
+
+    operator: ExpectedOperator
+    taken_by: tuple[str, ...]
+    passes: tuple[PassAnswer, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `fusionc why` answers: of each pass of that name, or of each operator that was expected,
+    and of the node that was asked for.
+    """
+
+    passes: tuple[PassAnswer, ...] = ()
+    expected: tuple[ExpectedAnswer, ...] = ()
+    node: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return asdict(self)
+
+
+def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
+    """Why the passes of this name do not fire, at all or at this node.
+
+    With the result of another optimizer, why what it fused is not: the passes that make that, or
+    those of this name. Raises UsageError where there is no such pass, node or model.
+    """
+    with running(options) as plog:
+        registry = load_passes(options.custom_passes)
+        asked = list(registry) if name is None else passes_called(name, registry)
+        job = job_of(options, plog)
+        enabled = {p.name for p in job.passes}
+        state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
+        if expected is None:
+            done = converted(job, registry, asked)
+            near = _near(done, node)
+            answers = tuple(answer_of(p, done, state(p), near) for p in asked)
+            return Answer(answers, (), _said_of_node(done, node))
+        done = converted(job, registry, [p for p in asked if p.name in enabled])
+        near = _near(done, node)
+        other = typed_model(load(expected), os.fspath(expected.parent), options.target)
+        operators = expected_operators(done.before, done.after, other)
+        if near is not None:
+            operators = [one for one in operators if not near.isdisjoint(one.nodes)]
+        answers_of = tuple(_expected_answer(one, asked, done, state) for one in operators)
+        return Answer((), answers_of, _said_of_node(done, node))
+
+
+def _near(done: Converted, node: str | None) -> set[str] | None:
+    """The node that was asked for, and what passes have made of it. Raises UsageError where the
+    model has none.
+    """
+    if node is None:
+        return None
+    known = done.nodes()
+    if node not in known:
+        hint = advice(node, known, f"the nearest names are: {', '.join(_nearest(node, known))}")
+        raise UsageError(
+            f"the model has no node {quote(node)}", where="--node", hint=hint, code="E10001"
+        )
+    return done.made_of([node])
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Names that hold this one, or are least unlike it."""
+    names = dict.fromkeys(known)
+    holding = [other for other in names if name.casefold() in other.casefold()]
+    return holding[:_SUGGESTED] or get_close_matches(name, names, n=_SUGGESTED, cutoff=0)
+
+
+def _expected_answer(
+    expected: ExpectedOperator, asked: Sequence[Pass], done: Converted, state: Callable[[Pass], str]
+) -> ExpectedAnswer:
+    near = done.made_of(expected.nodes) if expected.nodes else None
+    makers = makers_of(expected.operator, asked)
+    answers = [answer_of(p, done, state(p), near) for p in makers]
+    told = tuple(one for one in answers if one.taken or one.reasons or one.fired)
+    taken_by = dict.fromkeys(
+        c.pass_name for c in done.commits if not set(expected.nodes).isdisjoint(c.nodes)
+    )
+    return ExpectedAnswer(expected, tuple(taken_by), told)
+
+
+def passes_called(name: str, registry: Sequence[Pass]) -> list[Pass]:
+    """The passes of a name or alias. Raises UsageError where there is none."""
+    names = PassNames(registry)
+    found = names.find(name)
+    if not found and names.is_ascend_only(name):
+        hint = '"fusionc passes" lists those that do'
+        raise UsageError(
+            f"{quote(name)} is Ascend only: no pass here does that",
+            where="PASS",
+            hint=hint,
+            code="E10001",
+        )
+    if not found:
+        hint = '"fusionc passes" without a name lists all of them'
+        raise UsageError(names.complaint(name), where="PASS", hint=hint, code="E10001")
+    return list(found)
+
+
+def _said_of_node(done: Converted, name: str | None) -> tuple[str, ...]:
+    """Which rewrites took the node, and what it is in the result, if it is there."""
+    if name is None:
+        return ()
+    said = [
+        f"{named(name)} was part of {described(commit)}"
+        for commit in done.commits
+        if name in commit.nodes
+    ]
+    there = [node for graph in done.after.graphs for node in graph.nodes if node.label() == name]
+    return (
+        *said,
+        *(f"{named(name)} of the result is of the operator {node.op}" for node in there[:1]),
+    )

@@ -1,0 +1,60 @@
+"""Of every pass: what matches is never explained as a miss, and what does not match has a
+reason.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from harness import Fires, Stays, parse
+
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.shapes.inference import typed_model
+from fusionc.why.first_reason import first_reason
+from fusionc.why.furthest import PatternSearch
+from fusionc.why.nearest import reasons_of
+from fusionc.why.pass_places import anchors_of, places_of
+
+_EACH = 2  # cases of a table: the first ones
+
+
+def _cases(pass_: Pass) -> list[Fires | Stays]:
+    module = type(pass_).__module__.split(".")
+    path = Path(__file__).parents[1] / "passes" / module[-2] / f"test_{module[-1]}.py"
+    spec = importlib.util.spec_from_file_location(f"cases_of_{path.stem}", path)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return [case for name in ("FIRES", "STAYS") for case in getattr(loaded, name, [])[:_EACH]]
+
+
+@pytest.mark.parametrize(
+    "pass_", [p for p in PASSES if any(q.formulas for q in p.patterns)], ids=lambda p: p.name
+)
+def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
+    for case in _cases(pass_):
+        model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
+        for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
+            search = PatternSearch(pattern.formulas, {})
+            for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
+                furthest = search.furthest(anchor)
+                is_there = search.whole(anchor) is not None
+                assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
+                assert is_there or ": " in first_reason(furthest, anchor)
+        places = list(places_of(model, pass_))
+        assert all(reason.text for reason in reasons_of(places))
+        if isinstance(case, Fires) and case.effected:
+            assert "" in [place.reason for place in places], (
+                f"{case.name}: no place would take effect"
+            )
+
+
+def test_every_condition_says_what_it_asks_for() -> None:
+    for pass_ in PASSES:
+        for pattern in (pattern for pattern in pass_.patterns if pattern.where is not None):
+            assert (pattern.where.__doc__ or "").startswith("Whether "), (
+                f"{pass_.name}: {pattern.name}"
+            )
