@@ -23,13 +23,13 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.operators.deciding_operators import (
     CONTINUOUS,
     CONTINUOUS_OF_MICROSOFT,
-    DIVISORS,
     JUMPS,
     KEEPS_ZEROS,
+    SIGN_DECIDES,
     STRAIGHT,
     SUMS,
     TURNS,
-    ZEROS,
+    ZERO_DECIDES,
     is_real,
 )
 from fusionc.operators.domains import MICROSOFT
@@ -128,8 +128,8 @@ def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
         for operator, nodes in graph.by_operator.items():
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
             yield from ((JUMP, node) for node in nodes if is_cast or operator in JUMPS)
-            yield from ((ZERO, node) for node in nodes if operator in ZEROS)
-            yield from ((SIGN, node) for node in nodes if operator in DIVISORS)
+            yield from ((ZERO, node) for node in nodes if operator in SIGN_DECIDES)
+            yield from ((SIGN, node) for node in nodes if operator in ZERO_DECIDES)
             yield from ((TURN, node) for node in nodes if operator in TURNS)
 
 
@@ -137,11 +137,11 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
     """Whether a node decides by a value that it reads, in this way."""
     places: tuple[int, ...] | None = ()
     if kind == ZERO:
-        places = () if _is_smooth(node) else ZEROS.get(node.operator, ())
+        places = () if _is_smooth(node) else SIGN_DECIDES.get(node.operator, ())
     elif kind == JUMP:
         places = (0,) if _cuts_off(node) else JUMPS.get(node.operator, ())
     elif kind == SIGN:
-        places = () if _is_product(node) else DIVISORS.get(node.operator, ())
+        places = () if _is_product(node) else ZERO_DECIDES.get(node.operator, ())
     elif kind == TURN:
         places = TURNS.get(node.operator, ())
     return any(

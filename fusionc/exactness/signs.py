@@ -6,7 +6,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
-from fusionc.operators.never_negative import KEEPS_SIGN, NEVER_NEGATIVE
+from fusionc.operators.facts import Trait, names_with, places_of
+
+_NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
+_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN)
 
 
 def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
@@ -18,9 +21,9 @@ def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
     node = value.producer
     if node is None or node.domain != "" or node.has_references:
         return False
-    if node.op in NEVER_NEGATIVE or _is_even_power(node):
+    if node.op in _NEVER_NEGATIVE or _is_even_power(node):
         return True
-    operands = node.inputs[: KEEPS_SIGN.get(node.op, 0)]
+    operands = [node.inputs[at] for at in _KEEPS_SIGN.get(node.operator) or ()]
     return bool(operands) and all(is_never_negative(operand, depth - 1) for operand in operands)
 
 

@@ -15,37 +15,20 @@ from onnx_graphsurgeon import Node as SurgeonNode
 
 from fusionc.operators.domains import MICROSOFT as MICROSOFT
 from fusionc.operators.domains import TRADITIONAL
+from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
 # How a model is quantized is written in these: their constants stay as they are.
-QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
+QUANTIZATION = names_with(Trait.QUANTIZES, Trait.DEQUANTIZES)
 _NO_BODIES: Iterator[Any] = iter(())
 _NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
 _KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
-COMMUTATIVE = frozenset(
-    {
-        "Add",
-        "Mul",
-        "And",
-        "Or",
-        "Xor",
-        "Equal",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Max",
-        "Min",
-        "Sum",
-        "Mean",
-    }
-)
-# Before opset 7 these broadcast only where an attribute says so, and may align their second operand
+COMMUTATIVE = names_with(Trait.COMMUTATIVE)
+# Before opset 7 these broadcast only if an attribute says so, and may align their second operand
 # at an axis.
-ALIGNED_BEFORE_7 = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"}
-)
+ALIGNED_BEFORE_7 = names_with(Trait.LEGACY_AXIS)
 
 
 def has_legacy_axis(node: Any) -> bool:

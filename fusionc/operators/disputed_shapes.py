@@ -13,15 +13,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from fusionc.operators.facts import Trait, names_with
+
 Shape = tuple["int | str | None", ...]
-_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 _STEPS = 8  # as far as readers are looked for
-_OF_CHANNELS = """AveragePool Clip Elu Gelu GlobalAveragePool HardSigmoid HardSwish Identity LeakyRelu MaxPool Mish
-    QuickGelu Relu Sigmoid Softplus Tanh"""
 # of the weights' axes
 _CHANNELS_AT = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
-_KEEPS_CHANNELS = frozenset(_OF_CHANNELS.split())
+_KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {
+    "Identity",
+    "QuickGelu",
+}
 
 
 class ValueLike(Protocol):
@@ -249,12 +251,12 @@ def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool),
     "ConvTranspose": _conv_transpose,
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
-    **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
+    **dict.fromkeys(names_with(Trait.REDUCES), _reduce),
     "Attention": _attention,
     "Concat": _concat,
     "PRelu": _prelu,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
@@ -99,6 +100,8 @@ class Trait(StrEnum):
     # -- what inputs must hold
     COUNTS = "counts"  # sizes, counts or divisors: at least 1
     OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always right
+    # the value of these inputs comes out again, perhaps with another added to it
+    PASSES_VALUE = "passes-value"
     POSITIVE = "positive"  # variances, scales or probabilities: positive numbers
 
 
@@ -106,7 +109,7 @@ _STANDARD = """
 Abs: unary scales uniform never-negative idempotent
 Acos: unary jumps@0 approximated
 Acosh: unary jumps@0 continuous approximated
-Add: broadcasts commutative legacy-axis sums uniform keeps-sign@0,1 in-integers@0,1
+Add: broadcasts commutative legacy-axis sums uniform keeps-sign@0,1 in-integers@0,1 passes-value@0,1
 AffineGrid: counts@1
 And: broadcasts commutative legacy-axis uniform
 ArgMax: finds-index jumps@0
@@ -125,8 +128,8 @@ BitwiseNot: unary uniform involution
 BitwiseOr: broadcasts commutative uniform
 BitwiseXor: broadcasts commutative uniform
 BlackmanWindow: counts@0
-Cast: unary casts scales keeps-zero uniform
-CastLike: casts scales keeps-zero
+Cast: unary casts scales keeps-zero uniform passes-value@0
+CastLike: casts scales keeps-zero passes-value@0
 Ceil: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
 Celu: unary activation continuous approximated
 CenterCropPad: moves@0 counts@1
@@ -154,7 +157,6 @@ Equal: broadcasts commutative legacy-axis compares jumps uniform
 Erf: unary continuous approximated
 Exp: unary continuous approximated never-negative
 Expand: moves@0 selects counts@1
-EyeLike: counts@1
 Flatten: moves@0 selects reshapes
 Floor: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
 GRU: recurrent counts@4
@@ -191,11 +193,11 @@ Loop: control counts@0
 LpPool: window-pool continuous
 MatMul: matrix-product weighted-sums in-integers@0,1 float-result
 MatMulInteger: matrix-product unsigned@1,3
-Max: broadcasts commutative scales keeps-zero
+Max: broadcasts commutative scales keeps-zero passes-value
 MaxPool: window-pool scales keeps-zero passes-integers
 MaxUnpool: counts@2
 Mean: broadcasts commutative sums uniform
-Min: broadcasts commutative scales keeps-zero
+Min: broadcasts commutative scales keeps-zero passes-value
 Mish: unary activation continuous approximated
 Mod: broadcasts divides jumps uniform whole-limits counts@1
 Mul: broadcasts commutative legacy-axis scales keeps-zero uniform keeps-sign@0,1 in-integers@0,1
@@ -226,9 +228,9 @@ ReduceL1: reduces keeps-whole continuous never-negative offsets@1
 ReduceL2: reduces continuous never-negative offsets@1
 ReduceLogSum: reduces offsets@1
 ReduceLogSumExp: reduces offsets@1
-ReduceMax: reduces keeps-one keeps-whole scales offsets@1
+ReduceMax: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
 ReduceMean: reduces keeps-one continuous keeps-sign@0 offsets@1
-ReduceMin: reduces keeps-one keeps-whole scales offsets@1
+ReduceMin: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
 ReduceProd: reduces keeps-one keeps-whole continuous offsets@1
 ReduceSum: reduces keeps-one keeps-whole continuous keeps-sign@0 offsets@1
 ReduceSumSquare: reduces keeps-whole continuous never-negative offsets@1
@@ -265,7 +267,7 @@ Split: moves@0 selects counts@1
 SplitToSequence: moves@0
 Sqrt: unary sign-decides@0 arithmetic keeps-zero uniform keeps-sign@0 positive@0
 Squeeze: moves@0 selects reshapes keeps-sign@0 passes-integers offsets@1
-Sub: broadcasts legacy-axis sums uniform
+Sub: broadcasts legacy-axis sums uniform passes-value@0
 Sum: broadcasts commutative sums uniform
 Swish: unary activation continuous approximated
 Tan: unary continuous keeps-zero approximated
@@ -339,6 +341,7 @@ FACTS: Mapping[Operator, Mapping[Trait, Places]] = MappingProxyType(
 )
 
 
+@cache
 def operators_with(*traits: Trait) -> frozenset[Operator]:
     """The operators that have at least one of these traits."""
     return frozenset(
@@ -346,9 +349,16 @@ def operators_with(*traits: Trait) -> frozenset[Operator]:
     )
 
 
+@cache
 def names_with(*traits: Trait, domain: str = "") -> frozenset[str]:
     """The names of the operators of a domain that have at least one of these traits."""
     return frozenset(name for of, name in operators_with(*traits) if of == domain)
+
+
+def holds_at(trait: Trait, operator: Operator, place: int) -> bool:
+    """Whether an operator has a trait at that of its inputs."""
+    places = FACTS.get(operator, {}).get(trait, ())
+    return places is None or place in places
 
 
 def places_of(trait: Trait) -> dict[Operator, Places]:

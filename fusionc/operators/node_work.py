@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import Any
 
+from fusionc.operators.facts import Trait, names_with
+
 Dims = Sequence[int]
 _PRODUCTS_AN_ELEMENT = 32
 _WEIGHTS_AN_ELEMENT = 2
-_RECURRENT = ("LSTM", "GRU", "RNN")
+# The ends of the names of operators: onnxruntime has more of each kind.
+_RECURRENT = tuple(names_with(Trait.RECURRENT))
+_WINDOW_POOLS = tuple(names_with(Trait.WINDOW_POOL))
 _READS_ALL = ("Reduce", "Arg", "Global", "TopK", "CumSum", "NonZero", "Unique", "Multinomial")
 _WEIGHTS_AT = {"QLinearConv": 3, "QLinearMatMul": 3, "QGemm": 3}  # of others the second input
 
@@ -46,7 +50,7 @@ def _products(
     weights = _weights(op, inputs)
     if op.startswith("TreeEnsemble"):
         return _of_trees(attributes, data)
-    if op.endswith(("AveragePool", "MaxPool", "LpPool")) and not op.startswith("Global"):
+    if op.endswith(_WINDOW_POOLS) and not op.startswith("Global"):
         return made * prod(attributes.get("kernel_shape") or (1,))
     if op in ("DFT", "STFT"):
         return made * _length_of_transform(op, data, weights)

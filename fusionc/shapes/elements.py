@@ -12,8 +12,9 @@ from functools import partial
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
+from fusionc.model.operators import MICROSOFT, has_legacy_axis
 from fusionc.operators.disputed_shapes import joins_all
+from fusionc.operators.facts import Trait, operators_with
 from fusionc.protos import SMALL
 from fusionc.shapes.expressions import (
     Element,
@@ -312,22 +313,8 @@ def _attention(node: Node) -> Dims | None:
     return [*dims[:2], own if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
 
 
-_BROADCASTING = COMMUTATIVE | {
-    *(
-        "Sub",
-        "Div",
-        "Pow",
-        "Mod",
-        "Less",
-        "Greater",
-        "LessOrEqual",
-        "GreaterOrEqual",
-        "Where",
-        "PRelu",
-    ),
-}
 _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
-    **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),
+    **dict.fromkeys(operators_with(Trait.BROADCASTS), _broadcasting),
     ("", "Range"): _range,
     ("", "ConstantOfShape"): lambda node: elements(node.inputs[0]),
     ("", "Expand"): lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),

@@ -1,254 +1,148 @@
-"""The table of facts says what each room's set of operators says."""
+"""The table of facts on operators: complete words, known operators, and traits that hold."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
+import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from onnx import helper
 
-from fusionc.check_rewrites import mutants
-from fusionc.diff import node_cost
-from fusionc.graph_kernel.lower import data_movement, elementwise, reductions
-from fusionc.graph_kernel.select import blocked_clusters, operator_kinds
-from fusionc.graph_kernel.select.operator_kinds import OperatorKind
-from fusionc.graph_kernel.select.split import rows
-from fusionc.inspect import integers
-from fusionc.inspect import kernels as kernels_of_models
-from fusionc.integer_groups import kept_groups
-from fusionc.model import operators
-from fusionc.operators import (
-    approximated_functions,
-    deciding_operators,
-    disputed_shapes,
-    grid_operators,
-    integer_operators,
-    never_negative,
-    node_work,
-    randomness,
-    same_everywhere,
-    signed_constants,
+from fusionc.operators.facts import FACTS, Trait, names_with, places_of
+from fusionc.runtime.cpu_kernels import has_operator
+
+_OPSET = 23
+# Traits of which the first is a special case of the others.
+NARROWER = (
+    (Trait.RESHAPES, Trait.SELECTS),
+    (Trait.SELECTS, Trait.MOVES),
+    (Trait.COMMUTATIVE, Trait.BROADCASTS),
+    (Trait.COMPARES, Trait.BROADCASTS),
+    (Trait.LEGACY_AXIS, Trait.BROADCASTS),
+    (Trait.DIVIDES, Trait.BROADCASTS),
+    (Trait.ACTIVATION, Trait.UNARY),
+    (Trait.IDEMPOTENT, Trait.UNARY),
+    (Trait.INVOLUTION, Trait.UNARY),
+    (Trait.KEEPS_ONE, Trait.REDUCES),
+    (Trait.KEEPS_WHOLE, Trait.REDUCES),
+    (Trait.ROW_NORM, Trait.NORM),
+    (Trait.SORTS, Trait.JUMPS),
+    (Trait.ZERO_DECIDES, Trait.SIGN_DECIDES),
+    (Trait.JOINS_GEMM, Trait.ACTIVATION),
+    (Trait.JOINS_CONV, Trait.ACTIVATION),
 )
-from fusionc.operators.domains import MICROSOFT
-from fusionc.operators.facts import Trait, names_with, operators_with, places_of
-from fusionc.passes._shared import elementwise_operators, reduce_axes
-from fusionc.passes.arithmetic import reduce_sum_fusion
-from fusionc.passes.attention import _masks
-from fusionc.passes.cleanup import (
-    common_subexpression_elimination,
-    constant_folding,
-    idempotent_op,
-    rank_question,
-    requantize_remove,
-    zero_initial_state,
+# Each operator has at most one of these.
+APART = (
+    {Trait.UNARY, Trait.BROADCASTS, Trait.SELECTS, Trait.REDUCES, Trait.CONVOLUTION, Trait.NORM},
+    {Trait.MOVES, Trait.SUMS, Trait.SCALES, Trait.ARITHMETIC, Trait.CONTINUOUS},
+    {Trait.NEVER_NEGATIVE, Trait.AT_LEAST_ZERO},
+    {Trait.UNIFORM, Trait.APPROXIMATED},
+    {Trait.RANDOM, Trait.STATEFUL},
 )
-from fusionc.passes.convolution import (
-    _blocked_layout,
-    _fused_activation,
-    _joined_convolutions,
-    conv1d_to_conv2d,
-    conv_split,
-    pooling_fusion,
+
+
+@pytest.mark.parametrize(("narrow", "wide"), NARROWER)
+def test_a_special_case_is_a_case(narrow: Trait, wide: Trait) -> None:
+    assert names_with(narrow) <= names_with(wide)
+
+
+def test_what_excludes_one_another() -> None:
+    assert not {op: row for op, row in FACTS.items() if any(len(row.keys() & s) > 1 for s in APART)}
+
+
+def test_each_trait_is_used() -> None:
+    assert {trait for row in FACTS.values() for trait in row} == set(Trait)
+
+
+def test_each_operator_exists() -> None:
+    known = {(s.domain, s.name) for s in onnx.defs.get_all_schemas_with_history()}
+    unknown = {op for op in FACTS if op[0] != "com.microsoft"} - known
+    assert unknown == {("", "SimplifiedLayerNormalization")}  # onnxruntime's, in onnx's domain
+
+
+def test_places_are_inputs() -> None:
+    for trait in Trait:
+        for (domain, name), places in places_of(trait).items():
+            if places and onnx.defs.has(name, domain):
+                schemas = [
+                    s
+                    for s in onnx.defs.get_all_schemas_with_history()
+                    if (s.domain, s.name) == (domain, name)
+                ]
+                assert max(places) < max(s.max_input for s in schemas), (name, trait)
+
+
+def _computed(name: str, *arrays: np.ndarray, times: int = 1) -> np.ndarray:
+    """What an operator makes of floats, or of booleans or integers if it takes no floats."""
+    inputs = [f"i{at}" for at in range(len(arrays))]
+    nodes = [helper.make_node(name, inputs, ["y1"])]
+    nodes += [helper.make_node(name, [f"y{k}"], [f"y{k + 1}"]) for k in range(1, times)]
+    elem = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    values = [helper.make_tensor_value_info(i, elem, None) for i in inputs]
+    result = onnx.ValueInfoProto(name=f"y{times}")
+    graph = helper.make_graph(nodes, "g", values, [result])
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", _OPSET)])
+    model = onnx.shape_inference.infer_shapes(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(None, dict(zip(inputs, arrays, strict=True)))[0]
+
+
+_NUMBERS = np.array([-np.inf, -1e30, -2.5, -0.5, -0.0, 0.0, 1e-3, 0.5, 1.5, 7, 1e30, np.inf])
+_OPERANDS = {
+    np.bool_: np.array([False, True]),
+    np.uint8: np.arange(256, dtype=np.uint8),
+    np.int32: np.arange(-9, 9, dtype=np.int32),
+    np.float32: _NUMBERS.astype(np.float32),
+}
+
+
+def _operands(name: str) -> np.ndarray:
+    allowed = {
+        kind
+        for constraint in onnx.defs.get_schema(name, _OPSET, "").type_constraints
+        for kind in constraint.allowed_type_strs
+    }
+    types = {"tensor(float)": np.float32, "tensor(bool)": np.bool_, "tensor(int32)": np.int32}
+    return _OPERANDS[next(dtype for kind, dtype in types.items() if kind in allowed)]
+
+
+@pytest.mark.parametrize("name", sorted(names_with(Trait.IDEMPOTENT)))
+def test_twice_is_as_good_as_once(name: str) -> None:
+    x = _operands(name)
+    np.testing.assert_array_equal(_computed(name, x, times=2), _computed(name, x))
+
+
+@pytest.mark.parametrize("name", sorted(names_with(Trait.INVOLUTION)))
+def test_twice_changes_nothing(name: str) -> None:
+    x = _operands(name)
+    np.testing.assert_array_equal(_computed(name, x, times=2), x)
+
+
+@pytest.mark.parametrize("name", sorted(names_with(Trait.COMMUTATIVE)))
+def test_operands_change_places(name: str) -> None:
+    x = _operands(name)[:, None]
+    y = x.T
+    np.testing.assert_array_equal(_computed(name, x, y), _computed(name, y, x))
+
+
+@pytest.mark.parametrize("name", sorted(names_with(Trait.NEVER_NEGATIVE, Trait.AT_LEAST_ZERO)))
+def test_nothing_is_negative(name: str) -> None:
+    made = _computed(name, _operands(name)[1:-1])  # Softmax of infinities is NaN
+    assert (made >= 0).all()
+    if name in names_with(Trait.NEVER_NEGATIVE):
+        assert not np.signbit(made).any()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(names_with(Trait.KEEPS_ZERO) - names_with(Trait.CASTS) - {"Div", "MaxPool"})
 )
-from fusionc.passes.data_movement import cast_relu_cast_fusion
-from fusionc.passes.matmul import mat_mul_elemwise_fusion
-from fusionc.shapes import elements
-from fusionc.verify import order_dependence, output_parts, reduction_bounds
-from fusionc.verify.inputs import fitting, operands, sized_model
-
-T = Trait
-N = names_with
-STRAIGHT = N(T.MOVES, T.SUMS, T.SCALES)
-ARITHMETIC = STRAIGHT | N(T.ARITHMETIC)
+def test_a_zero_stays_a_zero(name: str) -> None:
+    zeros = np.array([0.0, -0.0], np.float32)
+    assert not _computed(name, *[zeros] * (2 if name in names_with(Trait.BROADCASTS) else 1)).any()
 
 
-def _items(places: Mapping[str, set[int]]) -> set[tuple[str, tuple[int, ...]]]:
-    return {(name, tuple(sorted(numbers))) for name, numbers in places.items()}
-
-
-def _places(trait: Trait) -> set[tuple[str, tuple[int, ...] | None]]:
-    return {(name, numbers) for (_, name), numbers in places_of(trait).items()}
-
-
-SETS: dict[str, tuple[Collection[object], Collection[object]]] = {
-    "one": (elementwise_operators._OF_ONE, N(T.UNARY)),
-    "several": (elementwise_operators._OF_SEVERAL, N(T.BROADCASTS) - {"BitShift"}),
-    "kernels' elementwise": (operator_kinds._ELEMENTWISE, N(T.UNARY, T.BROADCASTS)),
-    "shapes' broadcasting": (elements._BROADCASTING, N(T.BROADCASTS) - {"BitShift"}),
-    "written activations": (
-        set(elementwise_operators.ACTIVATIONS) - {"Abs", "Erf", "Exp", "Neg", "Sin", "Sqrt"},
-        N(T.ACTIVATION),
-    ),
-    "joined activations": (
-        _joined_convolutions.ELEMENTWISE,
-        N(T.ACTIVATION) - {"Celu", "Gelu", "Softsign", "Swish", "ThresholdedRelu"},
-    ),
-    "Gelus": (conv_split._CONTRIB, N(T.UNARY, domain=MICROSOFT)),
-    "Gelus in blocks": (_blocked_layout._CONTRIB_ACTIVATIONS, N(T.UNARY, domain=MICROSOFT)),
-    "Gelus in images": (set(conv1d_to_conv2d._CONTRIB) - {"FastGelu"}, N(T.UNARY, domain=MICROSOFT)),
-    "commutative": (operators.COMMUTATIVE, N(T.COMMUTATIVE)),
-    "legacy axis": (operators.ALIGNED_BEFORE_7, N(T.LEGACY_AXIS)),
-    "quantization": (operators.QUANTIZATION, N(T.QUANTIZES, T.DEQUANTIZES)),
-    "divides": (mutants._DIVIDES, N(T.DIVIDES)),
-    "views": (
-        node_cost._VIEWS,
-        N(T.RESHAPES, T.READS_SHAPE) | {"Identity", "Constant"},
-    ),
-    "as cheap": (
-        common_subexpression_elimination._AS_CHEAP,
-        N(T.RESHAPES, T.READS_SHAPE) | {"Identity"},
-    ),
-    "moves of no operations": (
-        node_cost._MOVES | node_cost._VIEWS,
-        N(T.MOVES, T.CASTS, T.READS_SHAPE) - {
-            "CenterCropPad", "ConcatFromSequence", "Dropout", "Optional", "OptionalGetElement", "ReverseSequence",
-            "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence", "Trilu",
-        } | {"Constant", "ConstantOfShape", "OneHot"},
-    ),
-    "control": (set(node_cost._CONTROL) | {"SequenceMap"}, N(T.CONTROL)),
-    "bodies": (sized_model._WITH_BODIES, N(T.CONTROL)),
-    "steps": (kernels_of_models._BY_STEPS, N(T.CONTROL) - {"If", "SequenceMap"}),
-    "quantizing": (integers._QUANTIZING, N(T.QUANTIZES)),
-    "kernels' reductions": (
-        reductions.REDUCTIONS,
-        N(T.REDUCES, T.SOFTMAX, T.ROW_NORM),
-    ),
-    "kernels' moves": (
-        data_movement.DATA_MOVEMENT,
-        N(T.RESHAPES) | {"Identity", "Transpose", "Slice", "Split", "Concat", "Expand", "Gather"},
-    ),
-    "kernels' formulas": (
-        elementwise.ELEMENTWISE,
-        N(T.UNARY, T.BROADCASTS) - set(operator_kinds._WITHOUT_KERNEL.split()),
-    ),
-    "kinds of reshapes": (
-        [op for op, kind in operator_kinds._KINDS.items() if kind == OperatorKind.RESHAPE],
-        N(T.RESHAPES) | {"Identity"},
-    ),
-    "kinds of reductions": (
-        [op for op, kind in operator_kinds._KINDS.items() if kind == OperatorKind.REDUCE],
-        N(T.REDUCES, T.FINDS_INDEX),
-    ),
-    "norms of rows": (blocked_clusters._NORMS, N(T.ROW_NORM)),
-    "split norms": (rows._NORMALIZED, N(T.ROW_NORM)),
-    "split softmax": (rows._SOFTMAX, N(T.SOFTMAX)),
-    "approximated": (
-        approximated_functions.APPROXIMATED,
-        N(T.APPROXIMATED) | N(T.APPROXIMATED, domain=MICROSOFT),
-    ),
-    "jumps": (deciding_operators.JUMPS.items(), places_of(T.JUMPS).items()),
-    "sorts": (deciding_operators.SORTS, N(T.SORTS)),
-    "signs": (deciding_operators.ZEROS.items(), places_of(T.SIGN_DECIDES).items()),
-    "zeros": (deciding_operators.DIVISORS.items(), places_of(T.ZERO_DECIDES).items()),
-    "turns": (deciding_operators.TURNS.items(), places_of(T.TURNS).items()),
-    "moves": (deciding_operators.MOVES, N(T.MOVES)),
-    "sums": (deciding_operators.SUMS, N(T.SUMS)),
-    "straight": (deciding_operators.STRAIGHT, STRAIGHT),
-    "keeps zeros": (deciding_operators.KEEPS_ZEROS, N(T.MOVES, T.KEEPS_ZERO)),
-    "arithmetic": (deciding_operators.ARITHMETIC, ARITHMETIC),
-    "continuous": (deciding_operators.CONTINUOUS, ARITHMETIC | N(T.CONTINUOUS)),
-    "onnxruntime's continuous": (
-        deciding_operators.CONTINUOUS_OF_MICROSOFT,
-        N(T.CONTINUOUS, domain=MICROSOFT),
-    ),
-    "reduced": (
-        [f"Reduce{how}" for how in disputed_shapes._REDUCED],
-        N(T.REDUCES),
-    ),
-    "of channels": (
-        disputed_shapes._KEEPS_CHANNELS,
-        N(T.ACTIVATION, T.WINDOW_POOL) - {
-            "Celu", "LpPool", "Selu", "Softsign", "Swish", "ThresholdedRelu",
-        } | {"GlobalAveragePool", "Identity", "QuickGelu"},
-    ),
-    "whole": (grid_operators.WHOLE, N(T.WHOLE_LIMITS)),
-    "comparisons": (grid_operators.COMPARISONS, N(T.COMPARES)),
-    "grids": (grid_operators.GRIDS, N(T.GRID)),
-    "grid inside": (grid_operators.GRID_INSIDE, operators_with(T.GRID_INSIDE)),
-    "quantize": (
-        integer_operators.QUANTIZE,
-        operators_with(T.QUANTIZES) - {("", "DynamicQuantizeLinear")},
-    ),
-    "dequantize": (integer_operators.DEQUANTIZE, operators_with(T.DEQUANTIZES)),
-    "between": (
-        integer_operators.BETWEEN.items(),
-        {name: places for (_, name), places in places_of(T.IN_INTEGERS).items()}.items(),
-    ),
-    "products with a float result": (integer_operators.PRODUCTS, N(T.FLOAT_RESULT)),
-    "passed": (integer_operators.PASSED, N(T.PASSES_INTEGERS)),
-    "made": (
-        [name for _, name in integer_operators.MADE],
-        N(T.FLOAT_RESULT, domain=MICROSOFT),
-    ),
-    "behind": (kept_groups._BEHIND, N(T.PASSES_INTEGERS) | {"Add", "Clip", "Relu"}),
-    "never negative": (never_negative.NEVER_NEGATIVE, N(T.NEVER_NEGATIVE)),
-    "keeps sign": (
-        never_negative.KEEPS_SIGN.items(),
-        {name: len(places or ()) for (_, name), places in places_of(T.KEEPS_SIGN).items()}.items(),
-    ),
-    "at least zero": (
-        pooling_fusion._AT_LEAST_ZERO,
-        N(T.NEVER_NEGATIVE, T.AT_LEAST_ZERO) - N(T.REDUCES),
-    ),
-    "recurrent": (node_work._RECURRENT, N(T.RECURRENT)),
-    "recurrent of rank 3": (rank_question._RECURRENT, N(T.RECURRENT)),
-    "random": (randomness.RANDOM, N(T.RANDOM)),
-    "stateful": (
-        randomness.RANDOM_OR_STATEFUL,
-        N(T.RANDOM) | N(T.STATEFUL, domain=MICROSOFT),
-    ),
-    "same everywhere": (same_everywhere._OPERATORS, N(T.UNIFORM)),
-    "unsigned": (signed_constants.CHANGED_TO_UNSIGNED.items(), places_of(T.UNSIGNED).items()),
-    "of one number": (reduce_axes._OF_ONE_NUMBER, N(T.KEEPS_ONE)),
-    "reductions before a move": (reduce_sum_fusion._REDUCES, N(T.REDUCES, T.FINDS_INDEX)),
-    "masks": (
-        _masks._MOVING,
-        N(T.SELECTS) - {
-            "Compress", "DepthToSpace", "Flatten", "GatherElements", "GatherND", "ReverseSequence", "SpaceToDepth",
-            "Split", "Tile",
-        },
-    ),
-    "matrix products": (constant_folding._MATRIX_PRODUCTS, N(T.MATRIX_PRODUCT) - {"Gemm"}),
-    "convolutions": (constant_folding._CONVOLUTIONS, N(T.CONVOLUTION) - {"ConvTranspose"}),
-    "pools": (constant_folding._POOLS, N(T.WINDOW_POOL)),
-    "twice is once": (idempotent_op._TWICE_IS_ONCE, N(T.IDEMPOTENT)),
-    "twice is nothing": (idempotent_op._TWICE_IS_NOTHING, N(T.INVOLUTION)),
-    "moves of quantized elements": (
-        requantize_remove._MOVES,
-        N(T.SELECTS) - {"Compress", "ReverseSequence", "Split"} | {"MaxPool"},
-    ),
-    "zeros of zeros": (
-        zero_initial_state._MOVING,
-        N(T.SELECTS, T.CASTS) - {
-            "Compress", "DepthToSpace", "GatherElements", "GatherND", "ReverseSequence", "SpaceToDepth",
-        },
-    ),
-    "activations of FusedConv": ({*_fused_activation._OF_CONV, "Clip"}, N(T.JOINS_CONV)),
-    "activations of FusedGemm": (
-        [*mat_mul_elemwise_fusion._PARAMETERS, "Relu", "Sigmoid", "Tanh", "Softplus", "Softsign"],
-        N(T.JOINS_GEMM),
-    ),
-    "exact between casts": (
-        cast_relu_cast_fusion._EXACT,
-        N(T.RESHAPES) | {"Relu", "Abs", "Neg", "Transpose", "Expand", "Identity"},
-    ),
-    "reassociated sums": (order_dependence._SUMS, N(T.WEIGHTED_SUMS)),
-    "laid out": (output_parts._LAID_OUT, N(T.RESHAPES)),
-    "whole numbers": (reduction_bounds._OF_WHOLE_NUMBERS, N(T.KEEPS_WHOLE)),
-    "different axes": ([f"Reduce{kind}" for kind in fitting._REDUCTIONS], N(T.REDUCES)),
-    "counts": (_items(operands.COUNTS), _places(T.COUNTS)),
-    "offsets": (_items(operands.ZEROS), _places(T.OFFSETS)),
-    "positive": (_items(operands.POSITIVE), _places(T.POSITIVE)),
-    "passed on": (
-        operands.PASSED_ON,
-        N(T.MOVES, T.CASTS) - {
-            "CenterCropPad", "Compress", "DepthToSpace", "Dropout", "Optional", "Scatter", "ScatterElements",
-            "ScatterND", "SequenceErase", "SequenceInsert", "SpaceToDepth", "SplitToSequence",
-        } | {"Add", "Max", "Min", "ReduceMax", "ReduceMin", "Sub"},
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_a_set_is_what_the_table_says(name: str) -> None:
-    old, new = SETS[name]
-    assert set(old) == set(new)
+def test_onnxruntime_has_its_own_operators() -> None:
+    """Those for GPUs only, and those that run Python, are not in the package for processors."""
+    own = [name for domain, name in FACTS if domain == "com.microsoft"]
+    elsewhere = {name for name in own if not has_operator(name, "com.microsoft", 1)}
+    assert elsewhere <= {"PythonOp", "SampleOp"}

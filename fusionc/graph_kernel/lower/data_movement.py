@@ -25,6 +25,7 @@ from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.reshaping import reshape, reshaped
 from fusionc.graph_kernel.lower.steps import Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size, SizeSum, Unsupported
+from fusionc.operators.facts import Trait, names_with
 
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
 _FOREVER = 2**31 - 1  # or as the largest int32
@@ -258,7 +259,7 @@ def _moved(
 DATA_MOVEMENT = {
     "Identity": _moved(as_first, _identity),
     "Transpose": _moved(_transposed, _transpose),
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _moved(reshaped, reshape)),
+    **dict.fromkeys(names_with(Trait.RESHAPES), _moved(reshaped, reshape)),
     "Slice": _moved(_sliced, _slice),
     "Split": _moved(_split_shapes, _split),
     "Concat": _moved(_joined, _concat),

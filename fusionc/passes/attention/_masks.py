@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.meeting_shapes import meets
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import Heads, heads_of, made_by
@@ -16,7 +17,7 @@ from fusionc.rewrite import Match, Tape, refuse
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
 _DEEPEST = 32  # operators, one behind the other, of which a mask is made
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
+_MOVING = tuple(sorted(names_with(Trait.SELECTS)))
 ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
 
 

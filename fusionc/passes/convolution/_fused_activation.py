@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import op, refuse, rest
 from fusionc.rewrite.pattern import Formula
 
-_OF_CONV = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid")
+_OF_CONV = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))  # whose bounds are inputs
 _PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 _LIMIT = float(np.finfo(np.float32).max)
 

@@ -3,6 +3,7 @@ import math
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.clipping import interval_of
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.target import require_floats, require_kernel
@@ -13,7 +14,7 @@ from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
-_AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
+_AT_LEAST_ZERO = names_with(Trait.NEVER_NEGATIVE, Trait.AT_LEAST_ZERO)
 _KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
 # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
 _MOST_SUMMED = 256
