@@ -7,7 +7,6 @@ onnx propagates such values inside its inference but does not hand them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from onnx import TensorProto
 
@@ -24,6 +23,7 @@ from fusionc.shapes.expressions import (
     least,
     limited,
     multiplied,
+    subtracted,
 )
 
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
@@ -31,7 +31,7 @@ Dims = Sequence[Element | None]  # None for what cannot be said
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
-    "Sub": partial(added, sign=-1),
+    "Sub": subtracted,
     "Mul": multiplied,
     "Div": divided,
 }
