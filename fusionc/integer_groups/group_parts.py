@@ -10,6 +10,7 @@ import numpy as np
 
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.clip_bounds import clip_bounds
 from fusionc.operators.integer_operators import (
     BETWEEN,
     BYTES,
@@ -163,7 +164,7 @@ def _is_void(activation: Node, quantize: Node) -> bool:
     ends = [
         float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
     ]
-    return _holds_all(_bounds_of(activation), ends)
+    return _holds_all(clip_bounds(activation, np.inf), ends)
 
 
 def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
@@ -175,22 +176,3 @@ def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
         and least - _EPSILON <= ends[0]
         and ends[1] <= most + _EPSILON
     )
-
-
-def _bounds_of(clip: Node) -> list[float | None]:
-    """The bounds of a Clip, None where they are not known."""
-    if clip.graph.opset < 11:
-        return [float(clip.attr("min", -np.inf)), float(clip.attr("max", np.inf))]
-    found: list[float | None] = []
-    for at, missing in ((1, -np.inf), (2, np.inf)):
-        given = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if given is None else given.constant()
-        is_number = array is not None and array.size == 1
-        found.append(
-            missing
-            if given is None
-            else float(array.item())
-            if array is not None and is_number
-            else None
-        )
-    return found

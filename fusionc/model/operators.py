@@ -81,6 +81,16 @@ def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
     return None if found is None or found.deprecated else found
 
 
+def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> bool:
+    """Whether an operator is known to mean the same in two versions of its operator set; None is a
+    set that is not imported, which leaves the version to the other one.
+    """
+    if one is None or other is None or one == other:
+        return True
+    schemas = [schema(op, domain, version) for version in (one, other)]
+    return None not in schemas and len({s.since_version for s in schemas if s is not None}) == 1
+
+
 def is_foreign(node: Any) -> bool:
     """Whether onnx does not know the operator of a node."""
     return schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from onnx import TensorProto
 
+from fusionc.operators.broadcasting import broadcast
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Shape = tuple["int | str | None", ...]
@@ -130,27 +131,6 @@ def _as_first(call: CallLike) -> list[Shape | None]:
 def _skipping(call: CallLike) -> list[Shape | None]:
     x = _shape(call, 0)
     return [x, None, None, x]
-
-
-def broadcast(*shapes: Shape) -> Shape:
-    """The shape that these become together, as far as it is certain."""
-    rank = max(map(len, shapes))
-    padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
-    return tuple(_widest(dims) for dims in zip(*padded, strict=True))
-
-
-def _widest(dims: Sequence[int | str | None]) -> int | str | None:
-    number = next((dim for dim in dims if isinstance(dim, int) and dim != 1), None)
-    others = {dim for dim in dims if dim != 1}
-    return (
-        number
-        if number is not None
-        else 1
-        if not others
-        else others.pop()
-        if len(others) == 1
-        else None
-    )
 
 
 def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:

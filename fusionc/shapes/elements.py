@@ -7,11 +7,13 @@ onnx propagates such values inside its inference but does not hand them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT, has_legacy_axis
+from fusionc.operators.broadcasting import broadcast, widest
 from fusionc.operators.disputed_shapes import joins_all
 from fusionc.operators.facts import Trait, operators_with
 from fusionc.protos import SMALL
@@ -175,7 +177,7 @@ def _dims(value: Edge | None) -> list[Element] | None:
 
 def _broadcasting(node: Node) -> Dims | None:
     is_aligned = node.graph.opset >= 7 or len(node.inputs) == 1
-    return _broadcast_all([_dims(value) for value in node.inputs]) if is_aligned else None
+    return broadcast_known(*map(_dims, node.inputs)) if is_aligned else None
 
 
 def _range(node: Node) -> Dims | None:
@@ -273,32 +275,24 @@ def _combined(
     return total
 
 
-def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
-    known = [dims for dims in shapes if dims is not None]
-    rank = max(map(len, known), default=0)
-    made = [
-        _broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)
-    ]
-    return made if len(known) == len(shapes) else None
+def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """The shape that shapes become together; None if one is unknown."""
+    known = [shape for shape in shapes if shape is not None]
+    return broadcast(*known, rule=_widest) if len(known) == len(shapes) else None
 
 
-def _broadcast(dims: list[Element]) -> Element | None:
-    """What equal dimensions become, and ones beside them. None where it is not known which one is
-    the larger.
+def _widest(sizes: Dims) -> Element | None:
+    """A minimum with a limit above 1 counts for nothing next to the dimension that it limits: if the
+    limit were smaller, they could not be broadcast.
     """
-    found = list(dict.fromkeys(d for d in dims if d != 1))
-    numbers = [d for d in found if isinstance(d, int)]
-    if numbers:
-        return numbers[0] if numbers[0] >= 0 else None
-    # A dimension beside its own minimum with a limit above 1: were the limit smaller, they would
-    # not go together.
-    within = [limited(d) for d in found]
-    found = [
-        d
-        for d, pair in zip(found, within, strict=True)
-        if pair is None or pair[0] < 2 or pair[1] not in found
+    limits = [None if size is None else limited(size) for size in sizes]
+    decisive = [
+        size
+        for size, pair in zip(sizes, limits, strict=True)
+        if pair is None or pair[0] < 2 or pair[1] not in sizes
     ]
-    return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
+    size: Element | None = widest(decisive)
+    return size if size is not None and is_dimension(size) else None
 
 
 def _attention(node: Node) -> Dims | None:
@@ -317,7 +311,7 @@ _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     **dict.fromkeys(operators_with(Trait.BROADCASTS), _broadcasting),
     ("", "Range"): _range,
     ("", "ConstantOfShape"): lambda node: elements(node.inputs[0]),
-    ("", "Expand"): lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),
+    ("", "Expand"): lambda node: broadcast_known(_dims(node.inputs[0]), elements(node.inputs[1])),
     ("", "Reshape"): _reshape,
     ("", "Slice"): _slice,
     ("", "Concat"): _concat,
