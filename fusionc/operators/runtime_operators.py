@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from onnx import TensorProto
 
-from fusionc.operators.broadcasting import broadcast
+from fusionc.operators.broadcast_shapes import broadcast
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Shape = tuple["int | str | None", ...]

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT, has_legacy_axis
-from fusionc.operators.broadcasting import broadcast, widest
+from fusionc.operators.broadcast_shapes import broadcast, widest
 from fusionc.operators.disputed_shapes import joins_all
 from fusionc.operators.facts import Trait, operators_with
 from fusionc.protos import SMALL

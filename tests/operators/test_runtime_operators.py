@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-from fusionc.operators.broadcasting import broadcast
+from fusionc.operators.broadcast_shapes import broadcast
 from fusionc.operators.runtime_operators import ELEMENT_TYPES
 from fusionc.shapes.inference import typed_model
 
