@@ -13,18 +13,21 @@ _KEEPS_SIGN = places_of(Trait.KEEPS_SIGN)
 
 
 def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
-    """Whether no element of floating-point numbers can be below 0, or −0; NaN it may be."""
+    """Whether no element of floating-point numbers can be below 0, or −0; it may be NaN."""
     if value is None or depth == 0:
         return False
     if value.is_constant:
         return _has_no_sign(value.constant())
-    node = value.producer
-    if node is None or node.domain != "" or node.has_references:
+    return value.producer is not None and _makes_no_sign(value.producer, depth)
+
+
+def _makes_no_sign(node: Node, depth: int) -> bool:
+    if node.domain != "" or node.has_references:
         return False
     if node.op in _NEVER_NEGATIVE or _is_even_power(node):
         return True
-    operands = [node.inputs[at] for at in _KEEPS_SIGN.get(node.operator) or ()]
-    return bool(operands) and all(is_never_negative(operand, depth - 1) for operand in operands)
+    places = _KEEPS_SIGN.get(node.operator) or ()
+    return bool(places) and all(is_never_negative(node.inputs[at], depth - 1) for at in places)
 
 
 def _has_no_sign(array: Array | None) -> bool:

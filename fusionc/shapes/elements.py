@@ -112,13 +112,19 @@ def _each(
     """What a rule makes of the elements at the same place of each value; a single element counts
     for all places.
     """
-    known = [found for found in map(elements, values) if found is not None]
-    counts = {len(found) for found in known} - {1} or {1}
+    known = [held for held in map(elements, values) if held is not None]
+    counts = {len(held) for held in known} - {1} or {1}
     if len(known) < len(values) or len(counts) > 1:
         return None
-    rows = zip(*(found * max(counts) if len(found) == 1 else found for found in known), strict=True)
-    made = [rule(*row) for row in rows]
-    return None if None in made else [element for element in made if element is not None]
+    (count,) = counts
+    rows = zip(*(held * count if len(held) == 1 else held for held in known), strict=True)
+    return _complete([rule(*row) for row in rows])
+
+
+def _complete(dims: Dims) -> list[Element] | None:
+    """The dimensions if all are known."""
+    known = [dim for dim in dims if dim is not None]
+    return known if len(known) == len(dims) else None
 
 
 def _gathered(node: Node) -> list[Element] | None:
@@ -194,33 +200,44 @@ def _range(node: Node) -> Dims | None:
 
 def _reshape(node: Node) -> Dims | None:
     own = _dims(node.inputs[0])
-    wanted = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
-    if wanted is None:
+    target = _target(node, own)
+    if target is None:
         return None
-    if not node.attr("allowzero"):
-        copied = dict(enumerate(own or ()))
-        wanted = [copied.get(axis) if e == 0 else e for axis, e in enumerate(wanted)]
-    others = [e for e in wanted if e is not None and is_dimension(e)]
-    rest = None
-    if own is not None and len(others) == len(wanted) - 1:
-        total = _combined(multiplied, [1, *own])
-        known = _combined(multiplied, [1, *others])
-        rest = None if total is None or known is None or known == 0 else divided(total, known)
-    return [rest if e == -1 else e if e in others else None for e in wanted]
+    others = [e for e in target if e is not None and is_dimension(e)]
+    rest = _rest(own, others) if own is not None and len(others) == len(target) - 1 else None
+    return [rest if e == -1 else e if e in others else None for e in target]
+
+
+def _target(node: Node, own: Dims | None) -> Dims | None:
+    """What a Reshape is told to make, with the dimensions that it copies in the place of zeros."""
+    target = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
+    if target is None or node.attr("allowzero"):
+        return target
+    copied = dict(enumerate(own or ()))
+    return [copied.get(axis) if e == 0 else e for axis, e in enumerate(target)]
+
+
+def _rest(own: Sequence[Element], others: Sequence[Element]) -> Element | None:
+    """The dimension that is left to a Reshape for its −1."""
+    total = _combined(multiplied, [1, *own])
+    known = _combined(multiplied, [1, *others])
+    return None if total is None or known is None or known == 0 else divided(total, known)
 
 
 def _parts(value: Edge | None) -> Dims | None:
-    """The elements of a vector; None for those parts of a Concat of which only the length is
-    known.
-    """
+    """The elements of a vector; None for those parts of a Concat that have a known length alone."""
     known = elements(value)
     if known is not None or value is None:
         return known
     if value.producer is not None and value.producer.is_op("Concat"):
-        parts = [_parts(part) for part in value.producer.inputs]
-        return None if None in parts else [element for part in parts for element in part or ()]
+        return _chained([_parts(part) for part in value.producer.inputs])
     count = value.shape[0] if value.rank == 1 and value.shape else None
     return [None] * count if isinstance(count, int) else None
+
+
+def _chained(parts: Sequence[Dims | None]) -> Dims | None:
+    known = [part for part in parts if part is not None]
+    return [element for part in known for element in part] if len(known) == len(parts) else None
 
 
 def _slice(node: Node) -> Dims | None:

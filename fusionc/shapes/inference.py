@@ -89,29 +89,22 @@ class TypeInference:
         return next(self._symbols)
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed. More may be known behind the new values, unless they are as well
-        known as the old.
+        """The graph has changed. More may be known of what the new values make, unless they are as
+        well known as the old ones.
 
-        What was known of a value is kept for the one that stands for it where onnx does not know
-        the new operator.
+        What was known of a value is kept for the one in its place if onnx does not know the new
+        operator.
         """
         for old, new in replaced:
-            if (
-                new.producer in new_nodes
-                and operators.is_foreign(new.producer)
-                and old.known_type != UNKNOWN
-            ):
-                new.known_type = old.known_type
-            if (
-                old in self._stale
-                or not _is_settled(new)
-                or old.known_type.shape != new.known_type.shape
-            ):
+            if new.producer in new_nodes and operators.is_foreign(new.producer):
+                _inherit_type(new, old)
+            if old in self._stale or not _is_as_settled(new, old):
                 self._stale.add(new)
-        made = [value for node in new_nodes for value in node.outputs if value is not None]
-        bodies = (body for node in new_nodes for body in node.subgraphs(recursive=True))
-        self._stale.update(value for value in made if not _is_settled(value))
-        self._stale.update(value for body in bodies for value in body.values.values())
+        for node in new_nodes:
+            made = (value for value in node.outputs if value is not None)
+            self._stale.update(value for value in made if not _is_settled(value))
+            for body in node.subgraphs(recursive=True):
+                self._stale.update(body.values.values())
 
     def _refresh(self, graph: Graph, stale: set[Edge]) -> None:
         """Ask about the nodes that read or make a stale value. Whatever becomes known better by it
@@ -119,28 +112,12 @@ class TypeInference:
         """
         for node in graph.ordered():
             for body in node.bodies:
-                if (
-                    node.is_op("Scan")
-                    and graph.opset >= _SCAN_OPSET
-                    and not stale.isdisjoint(node.inputs)
-                ):
+                if _hands_elements_in(node) and not stale.isdisjoint(node.inputs):
                     stale.update(_handed_in(node, body))
                 self._refresh(body, stale)
             results = [value for body in node.bodies for value in body.outputs]
-            if stale.isdisjoint((*node.inputs, *node.outputs, *results)):
-                continue
-            before = [(value, value.known_type) for value in node.outputs if value is not None]
-            try:
-                _learn(node, _types_made(node, is_new=False))
-            except (
-                Exception
-            ):  # onnx or a rule gives up on a node, for example for an attribute of another type
-                continue
-            stale.update(
-                value
-                for value, type_ in before
-                if value.known_type is not type_ or _makes_shapes(value)
-            )
+            if not stale.isdisjoint((*node.inputs, *node.outputs, *results)):
+                stale.update(_better_known(node))
 
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
@@ -172,6 +149,20 @@ def infer_node(node: Node) -> None:
         _learn(node, _types_made(node, is_new=True))
 
 
+def _better_known(node: Node) -> Sequence[Edge]:
+    """Ask about a node that is in the graph, and give those of its outputs that are known better
+    than before, or whose elements may be.
+    """
+    before = [(value, value.known_type) for value in node.outputs if value is not None]
+    try:
+        _learn(node, _types_made(node, is_new=False))
+    except Exception:  # onnx or a rule gives up, for example for an attribute of another type
+        return ()
+    return [
+        value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value)
+    ]
+
+
 def _learn(node: Node, types: Sequence[ValueType]) -> None:
     """Add to what is known of the outputs of a node."""
     for output, type_ in zip(node.outputs, types, strict=False):
@@ -181,17 +172,20 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
         # always keep the axis.
         if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
-        shape = trusted(node, type_.shape)
-        known = output.known_type.shape
-        made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
-        dims = _most_certain(
-            [dims for dims in (shape, made, known) if dims is not None], node.graph.model.types
-        )
-        learned = replace(type_, shape=dims)
+        learned = replace(type_, shape=_shape_learned(node, output, trusted(node, type_.shape)))
         if learned != output.known_type:
             output.known_type = learned
         if output is node.outputs[0] and _makes_shapes(output):
             output.elements = elements_made(node, output.known_type.elem_type) or output.elements
+
+
+def _shape_learned(node: Node, output: Edge, inferred: Shape | None) -> Shape | None:
+    """What is known of the shape of an output: of each dimension the best of what onnx infers, of
+    what shape arithmetic makes, and of what was known before.
+    """
+    is_arithmetic = output is node.outputs[0] and not _is_complete(inferred)
+    sources = (inferred, shape_made(node) if is_arithmetic else None, output.known_type.shape)
+    return _most_certain([dims for dims in sources if dims is not None], node.graph.model.types)
 
 
 def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
@@ -211,20 +205,30 @@ def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are
     declared as.
     """
-    is_foreign = operators.is_foreign(node)
-    made = runtime_types(node) if is_foreign or len(node.outputs) == 1 else None
     if is_fatal(node):
         return []
-    if made or (
-        is_foreign and node.function is None and (node.op, node.domain) not in LIKE_STANDARD
-    ):
-        known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
-        ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
-        return [
-            new if new.elem_type else old
-            for new, old in zip_longest(ruled, known, fillvalue=UNKNOWN)
-        ]
-    return ask(node, is_new=is_new)
+    is_ruled = operators.is_foreign(node) or len(node.outputs) == 1
+    made = runtime_types(node) if is_ruled else None
+    if not made and not _is_unknown(node):
+        return ask(node, is_new=is_new)
+    ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
+    pairs = zip_longest(ruled, node.outputs)
+    return [rule if rule and rule.elem_type else _known_type(old) for rule, old in pairs]
+
+
+def _is_unknown(node: Node) -> bool:
+    """Whether onnx has no rule for an operator, nor a function."""
+    is_foreign = operators.is_foreign(node) and node.operator not in LIKE_STANDARD
+    return is_foreign and node.function is None
+
+
+def _known_type(output: Edge | None) -> ValueType:
+    return UNKNOWN if output is None else output.known_type
+
+
+def _hands_elements_in(node: Node) -> bool:
+    """Whether a node is a Scan that hands its inputs to its subgraph one by one."""
+    return node.is_op("Scan") and node.graph.opset >= _SCAN_OPSET
 
 
 def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
@@ -246,6 +250,15 @@ def _is_settled(value: Edge) -> bool:
     elements.
     """
     return _is_complete(value.known_type.shape) and not _makes_shapes(value)
+
+
+def _inherit_type(new: Edge, old: Edge) -> None:
+    if old.known_type != UNKNOWN:
+        new.known_type = old.known_type
+
+
+def _is_as_settled(new: Edge, old: Edge) -> bool:
+    return _is_settled(new) and old.known_type.shape == new.known_type.shape
 
 
 def _makes_shapes(value: Edge) -> bool:
