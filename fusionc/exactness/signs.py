@@ -1,4 +1,4 @@
-"""Which values are known to have no negative elements."""
+"""Values that are known to have no negative elements."""
 
 from __future__ import annotations
 

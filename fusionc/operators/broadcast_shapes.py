@@ -18,7 +18,7 @@ def widest(sizes: Sequence[Any]) -> Any:
 def broadcast(
     *shapes: Sequence[Any], rule: Callable[[Sequence[Any]], Any] = widest
 ) -> tuple[Any, ...]:
-    """The shape that shapes become together: by the rule, of each axis the sizes that meet there."""
+    """The shape that shapes become together; the rule gives the size of each axis."""
     rank = max(map(len, shapes), default=0)
     padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
     return tuple(rule(sizes) for sizes in zip(*padded, strict=True))

@@ -1,7 +1,7 @@
 """What is known of operators: one row for each, with its traits.
 
 Rooms derive their sets of operators from this table. A set that differs from a trait on purpose
-says why at its place. What is not in the table has no trait.
+says why at its place. An operator that is not in the table has no trait.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operators that onnxruntime computes in integers between DequantizeLinear and QuantizeLinear.
 
-Found with onnxruntime 1.32 by what it makes at load, for each operator, type and tail; tests hold
-the table to it.
+Found with onnxruntime 1.32 from the models that it makes at load, for each operator, type and tail;
+tests hold the table to it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BYTES = frozenset({TensorProto.UINT8, TensorProto.INT8, TensorProto.UNDEFINED})
 BETWEEN = {name: places for (_, name), places in places_of(Trait.IN_INTEGERS).items()}
 # Those that have a form with a floating-point result as well.
 PRODUCTS = names_with(Trait.FLOAT_RESULT)
-# Those that read what is of two types: the second operand holds weights.
+# Those whose operands may have two types: the second one holds weights.
 WEIGHTED = PRODUCTS | {"Conv"}
 # What dequantized elements, or those to be quantized, pass through.
 PASSED = names_with(Trait.PASSES_INTEGERS)

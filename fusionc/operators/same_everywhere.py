@@ -17,6 +17,6 @@ _UNIFORM = names_with(Trait.UNIFORM)
 
 def is_same_everywhere(operator: str, elem_type: int) -> bool:
     """Whether an operator computes elements of a type in the same way wherever they lie; integers
-    always are.
+    always are the same.
     """
     return operator in _UNIFORM or not is_real(elem_type)

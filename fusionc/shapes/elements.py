@@ -1,5 +1,5 @@
-"""What a tensor of shape arithmetic holds: numbers, and symbols for dimensions that are known when
-the model runs.
+"""Elements of the tensors of shape arithmetic: numbers, and symbols for dimensions that are known
+only when the model runs.
 
 onnx propagates such values inside its inference but does not hand them out.
 """
@@ -29,7 +29,7 @@ from fusionc.shapes.expressions import (
 )
 
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
-Dims = Sequence[Element | None]  # None for what cannot be said
+Dims = Sequence[Element | None]  # None for an unknown size
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
@@ -49,9 +49,7 @@ def dimension(value: Edge, axis: int) -> Element:
 
 
 def elements(value: Edge | None) -> list[Element] | None:
-    """The elements of a vector or scalar of integers in order; None where they cannot be
-    followed.
-    """
+    """The elements of a vector or scalar of integers in order; None if they are unknown."""
     array = None if value is None else value.constant()
     if array is None:
         return None if value is None else value.graph.model.types.elements_of(value)
@@ -60,9 +58,9 @@ def elements(value: Edge | None) -> list[Element] | None:
 
 
 def elements_made(node: Node, elem_type: int) -> list[Element] | None:
-    """The elements of the first output of a node, which are of this type, as far as they follow
-    from dimensions and from other elements; those that its type does not hold are others when the
-    model runs.
+    """The elements of the first output of a node, which has this type, if they follow from
+    dimensions and other elements. None if one of them does not fit the type: it is another one when
+    the model runs.
     """
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
     made = None if rule is None else rule(node)
@@ -75,27 +73,27 @@ def _shape(node: Node) -> list[Element] | None:
     return None if dims is None else dims[slice(node.attr("start", 0), node.attr("end"))]
 
 
-def _same(node: Node) -> list[Element] | None:
+def _copied_elements(node: Node) -> list[Element] | None:
     to = node.attr("to") if node.op == "Cast" else TensorProto.INT64
     return elements(node.inputs[0]) if to in (TensorProto.INT32, TensorProto.INT64) else None
 
 
-def _joined(node: Node) -> list[Element] | None:
+def _joined_elements(node: Node) -> list[Element] | None:
     parts = [elements(part) for part in node.inputs]
     return None if None in parts else [element for part in parts for element in part or ()]
 
 
-def _computed(node: Node) -> list[Element] | None:
-    """Integers, added or multiplied; of a division only one that leaves nothing over."""
-    return None if has_legacy_axis(node) else _each(_ARITHMETIC[node.op], node.inputs)
+def _computed_elements(node: Node) -> list[Element] | None:
+    """Integers after arithmetic; only divisions that leave nothing over."""
+    return None if has_legacy_axis(node) else _elementwise(_ARITHMETIC[node.op], node.inputs)
 
 
-def _chosen(node: Node) -> list[Element] | None:
+def _chosen_elements(node: Node) -> list[Element] | None:
     """Where(Equal(s, t), a, s): exporters write it to put 1 for −1, which no dimension is."""
     condition = None if node.inputs[0] is None else node.inputs[0].producer
     if condition is None or not condition.is_op("Equal"):
         return None
-    return _each(_choice, (*condition.inputs, *node.inputs[1:]))
+    return _elementwise(_choice, (*condition.inputs, *node.inputs[1:]))
 
 
 def _choice(left: Element, right: Element, then: Element, otherwise: Element) -> Element | None:
@@ -106,11 +104,11 @@ def _choice(left: Element, right: Element, then: Element, otherwise: Element) ->
     return otherwise if isinstance(other, int) or (is_negative and is_dimension(other)) else None
 
 
-def _each(
+def _elementwise(
     rule: Callable[..., Element | None], values: Sequence[Edge | None]
 ) -> list[Element] | None:
-    """What a rule makes of the elements at the same place of each value; a single element counts
-    for all places.
+    """The results of a rule for the elements at the same place of each value. A single element
+    counts for all places.
     """
     known = [held for held in map(elements, values) if held is not None]
     counts = {len(held) for held in known} - {1} or {1}
@@ -127,7 +125,7 @@ def _complete(dims: Dims) -> list[Element] | None:
     return known if len(known) == len(dims) else None
 
 
-def _gathered(node: Node) -> list[Element] | None:
+def _gathered_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
     at = node.inputs[1]
     index = None if at is None else at.constant()
@@ -141,7 +139,7 @@ def _gathered(node: Node) -> list[Element] | None:
     return [inner[int(i)] for i in index.reshape(-1)]
 
 
-def _sliced(node: Node) -> list[Element] | None:
+def _sliced_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
     given = [None if v is None else v.constant() for v in node.inputs[1:]]
     if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in given):
@@ -153,22 +151,21 @@ def _sliced(node: Node) -> list[Element] | None:
 
 _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
     "Shape": _shape,
-    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"), _same),
-    "Concat": _joined,
-    **dict.fromkeys(_ARITHMETIC, _computed),
-    "Where": _chosen,
-    "Gather": _gathered,
-    "Slice": _sliced,
+    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"), _copied_elements),
+    "Concat": _joined_elements,
+    **dict.fromkeys(_ARITHMETIC, _computed_elements),
+    "Where": _chosen_elements,
+    "Gather": _gathered_elements,
+    "Slice": _sliced_elements,
 }
 
 
-# -- shapes that are made
-# ----------------------------------------------------------------------------------------------
+# -- shapes of outputs
 
 
 def shape_made(node: Node) -> Dims | None:
-    """The shape of the first output of a node, as far as it follows from dimensions. onnx's
-    inference loses symbols in many places, and knows nothing of the target's own operators.
+    """The shape of the first output of a node as far as it follows from dimensions. onnx's
+    inference loses many symbols, and does not know the target's own operators.
     """
     rule = None if node.has_references else _SHAPES.get(node.operator)
     return None if rule is None else rule(node)
@@ -259,7 +256,7 @@ def _slice(node: Node) -> Dims | None:
 
 
 def _cut(size: Element, start: Element, end: Element) -> Element | None:
-    """What is left of an axis."""
+    """The size of an axis after a Slice."""
     if start != 0:
         return None
     if end == size or (isinstance(end, int) and end > FAR):
@@ -299,8 +296,8 @@ def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
 
 
 def _widest(sizes: Dims) -> Element | None:
-    """A minimum with a limit above 1 counts for nothing next to the dimension that it limits: if the
-    limit were smaller, they could not be broadcast.
+    """A minimum with a limit above 1 counts for nothing next to the dimension that it limits: if
+    the limit were smaller, they could not be broadcast.
     """
     limits = [None if size is None else limited(size) for size in sizes]
     decisive = [
@@ -313,8 +310,8 @@ def _widest(sizes: Dims) -> Element | None:
 
 
 def _attention(node: Node) -> Dims | None:
-    """The shape of the query, unless key and value are packed beside it, with heads as large as
-    those of the value.
+    """The shape of the query, with heads as large as those of the value, unless key and value are
+    packed with the query.
     """
     dims = _dims(node.inputs[0])
     value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None

@@ -1,9 +1,9 @@
 """Sums of products of dimensions, as far as shape arithmetic makes them: batch·seq, past + 1,
 min(512, seq).
 
-An element of a shape is a number, a symbol, or an expression, which is written into a string of its
-own kind: two expressions that are written alike are always equal. So inference, which compares
-symbols only, can carry them.
+An element of a shape is a number, a symbol, or an expression, which is written as a string that no
+symbol has: equal strings are equal expressions. So inference, which only compares symbols, can
+carry expressions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Element = int | str | tuple[int, int]
 INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _MARK = "="  # how expressions begin
 _LONGEST = 400  # characters
-# what was written here; a symbol of the model's own is none, whatever it looks like
+# by string; a symbol of the model's own is never in it, whatever it looks like
 _WRITTEN: dict[str, Polynomial] = {}
 
 
@@ -103,9 +103,7 @@ def is_invented(dim: Element | None) -> bool:
 
 @lru_cache(1 << 14)  # of each symbol this is asked again and again
 def certainty(dim: Element | None) -> int:
-    """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where
-    nothing can be said.
-    """
+    """2 for a known dimension, 1 for one whose name inference invented, 0 for an unknown one."""
     if (
         dim is None
         or (isinstance(dim, int) and dim < 0)

@@ -1,4 +1,4 @@
-"""What onnx's shape inference says of one node."""
+"""onnx's shape inference, asked for one node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
 _MOST_ANSWERS = 10_000
-# whose shapes they make
+# operators of onnxruntime whose outputs have the shapes of a standard one
 LIKE_STANDARD = {(operators.MICROSOFT, f"Fused{op}"): ("", op) for op in ("Conv", "Gemm")}
 
 
@@ -27,15 +27,15 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """The types of the outputs of a node, as far as they follow from those of its inputs and from
     small constants.
 
-    The node gets names of its own for what it reads and makes. Its subgraphs have no nodes: of them
-    onnx needs the types that they end in. Raises what onnx raises if the operator cannot take these
-    inputs; but a node that is not new may have inputs of types that only onnxruntime has the
-    operator for. What was asked once is remembered: layers are alike.
+    The node gets names of its own for its inputs and outputs. Its subgraphs have no nodes: onnx
+    only needs the types that they end in. Raises what onnx raises if the operator cannot take these
+    inputs; but a node that is not new may have input types that only onnxruntime supports. Answers
+    are remembered, since layers are alike.
     """
     held = {
         f"i{at}": array
         for at, value in enumerate(node.inputs)
-        if value is not None and (array := _held(value)) is not None
+        if value is not None and (array := _known_array(value)) is not None
     }
     if node.bodies or node.function is not None:
         return _answer(node, held, is_new)
@@ -62,7 +62,7 @@ def _question(node: Node, held: Mapping[str, Array], is_new: bool) -> tuple[Any,
 
 
 def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueType]:
-    proto = _alone(node)
+    proto = _lone_node(node)
     given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     protos = (called.proto for called in graphs_called(node))
     types = types_made(
@@ -84,8 +84,8 @@ def _dimensions(values: Iterable[Edge]) -> set[int | str | None]:
 
 
 def _with_names(type_: ValueType, names: Collection[Any]) -> ValueType:
-    """The type with those dimensions alone that are numbers or have one of these names: what onnx
-    calls a dimension of which it knows nothing is a name in this call only.
+    """The type with only those dimensions that are numbers or have one of these names: a name that
+    onnx invents is valid in its call only.
     """
     shape = type_.shape and tuple(
         dim if isinstance(dim, int) or dim in names else None for dim in type_.shape
@@ -93,11 +93,11 @@ def _with_names(type_: ValueType, names: Collection[Any]) -> ValueType:
     return replace(type_, shape=shape)
 
 
-def _alone(node: Node) -> NodeProto:
+def _lone_node(node: Node) -> NodeProto:
     domain, op = LIKE_STANDARD.get(node.operator, node.operator)
     proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
     is_like = op != node.op
-    # the fourth of FusedConv has the shape of what it makes
+    # the fourth of FusedConv has the shape of its output
     inputs = node.inputs[:3] if is_like else node.inputs
     proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(inputs))
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
@@ -124,12 +124,12 @@ def _outline(body: Graph) -> GraphProto:
     return GraphProto(name="body", input=inputs, output=outputs)
 
 
-def _held(value: Edge) -> Array | None:
-    """What a tensor holds that may be a shape, axes or sizes, as far as it is known."""
+def _known_array(value: Edge) -> Array | None:
+    """The elements of a tensor that may be a shape, axes or sizes, as far as they are known."""
     if prod(dim for dim in value.known_type.shape or () if isinstance(dim, int)) > SMALL:
         return None
-    # onnx's own propagation of elements ends at a Reshape: were they known before folding, other
-    # rewrites came first.
+    # onnx's own propagation of elements ends at a Reshape: if they were known before folding, other
+    # rewrites would come first.
     maker = None if value.is_constant else value.producer
     held = elements(value) if maker is not None and maker.op != "Reshape" else None
     if held is None or value.dtype is None or not all(isinstance(number, int) for number in held):

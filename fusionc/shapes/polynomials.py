@@ -1,7 +1,7 @@
 """Sizes as polynomials: sums of products of symbols, with whole numbers as factors.
 
-An atom is a symbol, anything else that can be hashed and stands for an unknown size, or a minimum
-or a quotient of polynomials. Polynomials that are equal have equal values whatever the atoms are.
+An atom is a symbol, another hashable name of an unknown size, or a minimum or a quotient of
+polynomials. Equal polynomials have equal values whatever the atoms are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Product = tuple[Atom, ...]  # sorted; the empty product is 1
 
 @dataclass(frozen=True)
 class Polynomial:
-    """A sum of products; of one term, a number or of none it is a monomial."""
+    """A sum of products; a monomial if it has at most one."""
 
     terms: tuple[tuple[Product, int], ...] = ()  # sorted, each with its factor, which is not 0
 
