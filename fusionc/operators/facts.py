@@ -136,7 +136,7 @@ CenterCropPad: moves@0 counts@1
 Clip: unary activation scales keeps-zero uniform joins-conv
 Col2Im: counts@1,2
 Compress: moves@0 selects
-Concat: moves in-integers
+Concat: moves keeps-sign in-integers
 ConcatFromSequence: moves@0
 ConstantOfShape: counts@0
 Conv: convolution weighted-sums in-integers@0,1
