@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -12,6 +16,7 @@ from fusionc.operators.facts import FACTS, Trait, names_with, places_of
 from fusionc.runtime.cpu_kernels import has_operator
 
 _OPSET = 23
+ROOT = Path(__file__).parents[2] / "fusionc"
 # Traits of which the first is a special case of the others.
 NARROWER = (
     (Trait.RESHAPES, Trait.SELECTS),
@@ -146,3 +151,19 @@ def test_onnxruntime_has_its_own_operators() -> None:
     own = [name for domain, name in FACTS if domain == "com.microsoft"]
     elsewhere = {name for name in own if not has_operator(name, "com.microsoft", 1)}
     assert elsewhere <= {"PythonOp", "SampleOp"}
+
+
+def _literal_sets(path: Path) -> Iterator[frozenset[str]]:
+    """The sets, tuples and lists of at least three strings that a file writes out."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Set | ast.Tuple | ast.List):
+            words = [e.value for e in node.elts if isinstance(e, ast.Constant)]
+            names = frozenset(word for word in words if isinstance(word, str))
+            if len(names) == len(node.elts) >= 3:
+                yield names
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_no_room_writes_a_trait_out(path: Path) -> None:
+    traits = {names_with(trait): trait for trait in Trait}
+    assert not [traits[names] for names in _literal_sets(path) if names in traits]
