@@ -20,29 +20,28 @@ Places = tuple[int, ...] | None  # inputs by number, None for all of them
 class Trait(StrEnum):
     """A property of an operator, or of those of its inputs that a row names after "@"."""
 
-    # -- what is computed from what
+    # -- kinds
     # each element from the one at its place in the first input; other inputs are parameters
     UNARY = "unary"
     ACTIVATION = "activation"  # unary, and used between the layers of a network
     # each element from one element of each input, broadcast to one shape
     BROADCASTS = "broadcasts"
-    COMMUTATIVE = (
-        "commutative"  # except that Max and Min of −0 and +0 are the first or the last one
-    )
+    # except that Max and Min of −0 and +0 are the first or the last one
+    COMMUTATIVE = "commutative"
     # before opset 7 broadcasts only if an attribute says so, perhaps from an axis on
     LEGACY_AXIS = "legacy-axis"
     COMPARES = "compares"
     CASTS = "casts"
-    DIVIDES = "divides"  # whole numbers, which ends the process if the divisor is 0
+    DIVIDES = "divides"  # with whole numbers, a divisor of 0 ends the process
     # hands the elements of these inputs on as they are; which ones and where to may depend on them
     MOVES = "moves"
     SELECTS = "selects"  # each output holds elements of the first input and no others
     RESHAPES = "reshapes"  # keeps all elements in their order
     READS_SHAPE = "reads-shape"  # the result depends on the shape of the input alone
     REDUCES = "reduces"
-    FINDS_INDEX = "finds-index"  # of the largest or the smallest element
-    KEEPS_ONE = "keeps-one"  # a reduction that makes of a single number this number
-    KEEPS_WHOLE = "keeps-whole"  # a reduction that makes whole numbers of whole numbers
+    FINDS_INDEX = "finds-index"  # that of the largest or the smallest element
+    KEEPS_ONE = "keeps-one"  # reduces a single number to itself
+    KEEPS_WHOLE = "keeps-whole"  # reduces whole numbers to a whole number
     WINDOW_POOL = "window-pool"
     GLOBAL_POOL = "global-pool"
     CONVOLUTION = "convolution"
@@ -53,42 +52,43 @@ class Trait(StrEnum):
     ATTENTION = "attention"
     SOFTMAX = "softmax"
     NORM = "norm"
-    ROW_NORM = "row-norm"  # of each row for itself, with a scale
+    ROW_NORM = "row-norm"  # normalizes each row by itself, with a scale
     CONTROL = "control"  # runs subgraphs
     QUANTIZES = "quantizes"
     DEQUANTIZES = "dequantizes"
     RANDOM = "random"
-    STATEFUL = "stateful"  # or random inside: a second run may give another answer
+    STATEFUL = "stateful"  # has a state, or draws random numbers inside
 
     # -- numbers, and the last bit of them
-    # a last bit in these inputs moves the result by a whole step; NaN is such a step
+    # the last bit of these inputs may move the result by a whole step; NaN is such a step
     JUMPS = "jumps"
-    SORTS = "sorts"  # the order of elements that are about as large decides all that follows
+    SORTS = "sorts"  # the order of nearly equal elements decides all that follows
     # the sign of a number near 0 in these inputs decides; of a power only for some exponents
     SIGN_DECIDES = "sign-decides"
     # the sign of a zero in these inputs decides, as between ∞ and −∞; of a power for exponents
     # below 0
     ZERO_DECIDES = "zero-decides"
-    TURNS = "turns"  # an angle after a quotient: where the numerator is 0, the last bit turns it
-    SUMS = "sums"  # numbers that nearly cancel leave what they were rounded by
+    # after a quotient it is an angle: if the numerator is 0, the last bit decides between π and −π
+    TURNS = "turns"
+    SUMS = "sums"  # numbers that nearly cancel leave their rounding errors
     # a few operations for each element: numbers of few digits stay numbers of few digits
     SCALES = "scales"
     ARITHMETIC = "arithmetic"  # the same with a few more digits
     # computes an element from one element of each input, or the mean or sum of a few, without jumps
     CONTINUOUS = "continuous"
-    KEEPS_ZERO = "keeps-zero"  # makes of a zero a zero with the same sign or with the other one
-    UNIFORM = "uniform"  # a result depends on its operands, not on where the element lies
-    APPROXIMATED = "approximated"  # no standard says how it rounds: each kernel does so in its way
-    GRID = "grid"  # makes numbers that lie on a grid, which another model has as well
+    KEEPS_ZERO = "keeps-zero"  # turns a zero into a zero, of the same or the other sign
+    UNIFORM = "uniform"  # a result depends on its operands, not on the place of the element
+    APPROXIMATED = "approximated"  # no standard says how it rounds: kernels differ
+    GRID = "grid"  # its results lie on a grid, which an equivalent model has as well
     WHOLE_LIMITS = "whole-limits"  # jumps at whole numbers, not at halves
-    GRID_INSIDE = "grid-inside"  # puts its first input on a grid, and computes from there
+    GRID_INSIDE = "grid-inside"  # rounds its first input to a grid before it computes
     NEVER_NEGATIVE = "never-negative"  # nor −0, whatever the operands are
     AT_LEAST_ZERO = "at-least-zero"  # but perhaps −0
     KEEPS_SIGN = "keeps-sign"  # is never negative if these inputs never are
-    IDEMPOTENT = "idempotent"  # twice is as good as once
-    INVOLUTION = "involution"  # twice changes nothing
+    IDEMPOTENT = "idempotent"  # applied twice it does the same as once
+    INVOLUTION = "involution"  # applied twice it changes nothing
 
-    # -- what onnxruntime makes of it at load
+    # -- rewrites of onnxruntime when it loads a model
     # is computed in integers if these inputs are dequantized and the result is quantized
     IN_INTEGERS = "in-integers"
     FLOAT_RESULT = "float-result"  # has a form on integers with a floating-point result
@@ -97,7 +97,7 @@ class Trait(StrEnum):
     JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv
     JOINS_GEMM = "joins-gemm"  # becomes the activation of a FusedGemm
 
-    # -- what inputs must hold
+    # -- the values of inputs
     COUNTS = "counts"  # sizes, counts or divisors: at least 1
     OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always right
     # the value of these inputs comes out again, perhaps with another added to it

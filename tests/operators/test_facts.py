@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from fusionc.operators import facts
 from fusionc.operators.facts import FACTS, Trait, names_with, places_of
 from fusionc.runtime.cpu_kernels import has_operator
 
@@ -57,6 +58,12 @@ def test_what_excludes_one_another() -> None:
 
 def test_each_trait_is_used() -> None:
     assert {trait for row in FACTS.values() for trait in row} == set(Trait)
+
+
+@pytest.mark.parametrize("rows", [facts._STANDARD, facts._TRADITIONAL, facts._MICROSOFT])
+def test_each_operator_has_one_row(rows: str) -> None:
+    names = [row.split(":")[0] for row in rows.strip().splitlines()]
+    assert names == sorted(set(names))
 
 
 def test_each_operator_exists() -> None:
