@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-from fusionc.shapes.expressions import sum_of
+from fusionc.shapes.expressions import polynomial_of
 from fusionc.shapes.inference import typed_model
 
 Array = NDArray[Any]
@@ -392,25 +392,8 @@ def _contradicted(known: Sequence[Any], result: Array, sizes: Mapping[str, int])
 
 
 def _number(dim: Any, sizes: Mapping[str, int]) -> int | None:
-    """What a known dimension is, if its symbols have these sizes; None for one with a name of its
-    own.
-    """
-    if dim is None or isinstance(dim, int):
-        return dim
-    total = 0
-    for product, factor in sum_of(dim).items():
-        for atom in product:
-            number = _least(atom, sizes) if isinstance(atom, tuple) else sizes.get(atom)
-            if number is None:
-                return None
-            factor *= number
-        total += factor
-    return total
-
-
-def _least(atom: Any, sizes: Mapping[str, int]) -> int | None:
-    other = _number(atom[2], sizes) if atom[0] == "min" else None
-    return None if other is None else min(atom[1], other)
+    """A known dimension if its symbols have these sizes; None for one with a name of its own."""
+    return None if dim is None else polynomial_of(dim).value(sizes)
 
 
 def examined(some: Sequence[Call]) -> Found:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
-from fusionc.model.operators import canonical_domain, opsets_of, schema
+from fusionc.model.operators import canonical_domain, means_the_same, opsets_of, schema
 from fusionc.protos import bodies_of, fresh_name, graphs_of, initialized, nodes_of
 
 Key = tuple[str, str, str]  # domain, name and overload
@@ -177,15 +177,9 @@ def fits(function: FunctionProto, opsets: Mapping[str, int]) -> bool:
     return all(_is_same(node, own, opsets) for node in _all_nodes(function.node))
 
 
-def _is_same(node: NodeProto, *opsets: Mapping[str, int]) -> bool:
+def _is_same(node: NodeProto, one: Mapping[str, int], other: Mapping[str, int]) -> bool:
     domain = canonical_domain(node.domain)
-    versions = [imported.get(domain) for imported in opsets]
-    if None in versions or versions[0] == versions[1]:
-        return True
-    one, other = (schema(node.op_type, domain, version or 1) for version in versions)
-    return one is other or (
-        one is not None and other is not None and one.since_version == other.since_version
-    )
+    return means_the_same(node.op_type, domain, one.get(domain), other.get(domain))
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

@@ -29,6 +29,7 @@ from fusionc.check_rewrites.sample_values import (
     likely_sizes,
 )
 from fusionc.model.tensors import byte_size
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite.definition import Numerics
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
@@ -99,7 +100,9 @@ class _Pair:
         self._error = "the types of its inputs are not known"
         self._undecided = set[str]()  # labels of samples on which what is replaced decides nothing
         # A division of whole numbers by zero ends the process.
-        self._divides = any(node.op_type in ("Div", "Mod") for node in models.before.graph.node)
+        self._divides = any(
+            node.op_type in names_with(Trait.DIVIDES) for node in models.before.graph.node
+        )
 
     def close(self) -> None:
         for runner in self._runners:

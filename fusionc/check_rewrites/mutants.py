@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 
 from fusionc.model.tensors import Array, to_array, to_proto
+from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import copied, reads_of
 
 _LARGEST = 1 << 24  # bytes of a model of which there are mutants: each is loaded
-_DIVIDES = ("Div", "Mod")  # of whole numbers by zero end the process
 
 
 def mutants(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
@@ -65,7 +65,11 @@ def other_elements(values: Array) -> Array:
 
 def _swapped(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
     node = model.graph.node[at]
-    if len(node.input) < 2 or node.input[0] == node.input[1] or node.op_type in _DIVIDES:
+    if (
+        len(node.input) < 2
+        or node.input[0] == node.input[1]
+        or node.op_type in names_with(Trait.DIVIDES)
+    ):
         return
     mutant = copied(model)
     mutant.graph.node[at].input[:2] = [node.input[1], node.input[0]]

@@ -13,7 +13,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import numpy_type
-from fusionc.shapes.expressions import atoms, sum_of
+from fusionc.shapes.expressions import atoms, polynomial_of
 from fusionc.verify.inputs.random_inputs import fits_numpy
 from fusionc.verify.inputs.special_floats import NOT_FINITE as FLOATS_NOT_FINITE
 from fusionc.verify.inputs.special_floats import mixed_magnitudes, sprinkled
@@ -114,13 +114,8 @@ def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
     name any.
     """
     dim = _dimensions(value)[axis]
-    if dim is None:
-        return max(sizes.values(), default=3)
-    total = sum(
-        factor * prod(sizes.get(atom, 1) for atom in product if not isinstance(atom, tuple))
-        for product, factor in sum_of(dim).items()
-    )
-    return max(total, 0)
+    size = None if dim is None else polynomial_of(dim).value(sizes)
+    return max(sizes.values(), default=3) if size is None else max(size, 0)
 
 
 def _tensor(

@@ -12,20 +12,13 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import byte_size
+from fusionc.operators.facts import Trait, names_with
 
-_VIEWS = frozenset(
-    {"Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"}
-)
-_MOVES = frozenset(
-    {
-        "Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Gather",
-        "GatherElements", "GatherND", "OneHot", "Pad", "Scatter", "ScatterElements", "ScatterND", "Slice",
-        "SpaceToDepth", "Split", "Tile", "Transpose", "Where",
-    }
-)  # fmt: skip
+_VIEWS = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Constant", "Identity"}
+_MOVES = names_with(Trait.MOVES, Trait.CASTS) | {"ConstantOfShape", "OneHot"}
 # what they do not hand out they do not read
 _PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
-_CONTROL = frozenset({"If", "Loop", "Scan"})  # their bodies are counted, each node once
+_CONTROL = names_with(Trait.CONTROL)  # their bodies are counted, each node once
 
 
 class UnknownSize(Exception):
@@ -165,8 +158,8 @@ _SPECIAL: dict[str, Callable[[Node], int]] = {
     **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _transposable_product),
     **dict.fromkeys(("MatMulBnb4", "MatMulNBits"), _packed_product),
     **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _convolution),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
-    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrence),
+    **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool),
+    **dict.fromkeys(names_with(Trait.RECURRENT), _recurrence),
     **dict.fromkeys(("GroupQueryAttention", "MultiHeadAttention"), _attention),
     "Attention": _any_attention,
     "ConvTranspose": _transposed_convolution,

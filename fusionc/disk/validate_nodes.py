@@ -14,6 +14,7 @@ from onnx import AttributeProto, NodeProto
 from onnx.defs import OpSchema
 
 from fusionc.model.operators import canonical_domain, schema
+from fusionc.operators.facts import Trait, names_with
 
 _INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
@@ -126,7 +127,7 @@ def _number(node: NodeProto, name: str, default: int) -> int:
 _FAULTS = {
     "Einsum": _fault_of_einsum,
     "Split": _fault_of_split,
-    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"), _fault_of_group),
+    **dict.fromkeys(names_with(Trait.CONVOLUTION), _fault_of_group),
 }
 
 

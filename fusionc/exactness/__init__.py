@@ -1,3 +1,3 @@
-"""Where a result must stay bit for bit: values that go straight into an operator that decides by
-the last bit.
+"""Values that must stay bit for bit: those that go straight into an operator that decides by the
+last bit.
 """

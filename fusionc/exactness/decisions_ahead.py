@@ -1,12 +1,12 @@
 """Does a value go straight into an operator that decides by its last bit?
 
-Straight means through what moves elements and through arithmetic: there a number on the limit
-between two results stays on a limit. A product of matrices, a convolution, a normalization or a
-Softmax ends the way: behind these nothing lies on a limit but by chance. The way leads into
-subgraphs and functions and out of them.
+Straight means through operators that move elements and through arithmetic: there a number on the
+limit between two results stays on a limit. A product of matrices, a convolution, a normalization or
+a Softmax ends the way: their results lie on a limit only by chance. The way leads into subgraphs
+and functions and out of them.
 
-All values are marked at once, backwards from the operators that decide, when the first question of
-a pass is asked. What a rewrite puts in a value's place has the value's name, and with it the mark.
+All values are marked at once, backwards from the operators that decide, when a pass asks its first
+question. The replacement of a value has the value's name, and so its mark.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from weakref import WeakKeyDictionary
 
 from onnx import TensorProto
 
-from fusionc.exactness.borders import values_in_front
+from fusionc.exactness.borders import values_across_border
 from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.operators.deciding_operators import (
     CONTINUOUS,
     CONTINUOUS_OF_MICROSOFT,
-    DIVISORS,
     JUMPS,
     KEEPS_ZEROS,
+    SIGN_DECIDES,
     STRAIGHT,
     SUMS,
     TURNS,
-    ZEROS,
+    ZERO_DECIDES,
     is_real,
 )
 from fusionc.operators.domains import MICROSOFT
 
 JUMP = "jump"  # the last bit decides
-CANCELS = "cancels"  # what is left of the value in a sum decides by its sign
-ZERO = "zero"  # where the value is near 0, its sign decides
-SIGN = "sign"  # where the value is 0, the sign of that zero decides
-TURN = "turn"  # where the value is 0, its last bit may turn an angle round
-# through these
+CANCELS = "cancels"  # the sign of the rest of the value in a sum decides
+ZERO = "zero"  # if the value is near 0, its sign decides
+SIGN = "sign"  # if the value is 0, the sign of that zero decides
+TURN = "turn"  # if the value is 0, its last bit may turn an angle round
+# the operators through which each kind of decision is handed on
 _HANDED_ON = {
     JUMP: CONTINUOUS,
     CANCELS: STRAIGHT,
@@ -51,9 +51,10 @@ _HANDED_ON = {
 
 @dataclass
 class _Marks:
-    """The operators that decide, by kind, graph and name of the values that go into them."""
+    """The values by which operators decide."""
 
-    end: int  # of the serial numbers of values that were there
+    end: int  # values with serial numbers from here on are newer than the marks
+    # the operator by kind of decision, graph and name of the value
     deciders: dict[tuple[str, Graph, str], str] = field(default_factory=dict)
 
 
@@ -61,42 +62,44 @@ _MARKS: WeakKeyDictionary[Model, _Marks] = WeakKeyDictionary()
 
 
 def forget(model: Model) -> None:
-    """Another pass begins: a value may have come closer to an operator that decides."""
+    """Forget the marks when another pass begins: a value may have come closer to an operator that
+    decides.
+    """
     _MARKS.pop(model, None)
 
 
 def decider_of(value: Edge, kind: str = JUMP) -> str:
-    """The operator that decides by this value, in this way; "" for none."""
+    """The operator that decides by this value, by this kind of decision; "" for none."""
     model = value.graph.model
     if model not in _MARKS:
-        _MARKS[model] = _mark(model)
+        _MARKS[model] = _marks_of(model)
     marks = _MARKS[model]
     pending = [(kind, value)]
     seen = set(pending)
-    while pending:  # only what was made since then is followed
+    while pending:  # only values newer than the marks are followed
         kind, value = pending.pop()
-        if found := marks.deciders.get((kind, value.graph, value.name), ""):
-            return found
+        if decider := marks.deciders.get((kind, value.graph, value.name)):
+            return decider
         if value.serial < marks.end:
             continue
         for user in value.outputs:
             if _decides(user, value, kind):
                 return user.op
-            new = [reached for reached in _behind(user, kind) if reached not in seen]
+            new = [reached for reached in _decided_results(user, kind) if reached not in seen]
             seen.update(new)
             pending += new
     return ""
 
 
-def _behind(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
-    """What a node makes, with each kind of decision by it that is a decision of this kind by what
-    the node reads.
+def _decided_results(node: Node, kind: str) -> Iterator[tuple[str, Edge]]:
+    """The results of a node, with those kinds of decisions by them that are decisions of this kind
+    by the inputs of the node.
     """
-    kinds = [other for other in _HANDED_ON if kind in _kinds_in_front(node, other)]
+    kinds = [other for other in _HANDED_ON if kind in _kinds_read(node, other)]
     yield from ((other, made) for other in kinds for made in node.outputs if made is not None)
 
 
-def _mark(model: Model) -> _Marks:
+def _marks_of(model: Model) -> _Marks:
     marks = _Marks(next(model.serials))
     pending: list[tuple[str, Edge, str]] = []
 
@@ -113,35 +116,35 @@ def _mark(model: Model) -> _Marks:
                 reach(kind, value, node.op)
     while pending:
         kind, value, op = pending.pop()
-        for front in values_in_front(value):
-            reach(kind, front, op)
+        for source in values_across_border(value):
+            reach(kind, source, op)
         maker = value.producer
-        for earlier in () if maker is None else _kinds_in_front(maker, kind):
-            for front in () if maker is None else maker.inputs:
-                reach(earlier, front, op)
+        for earlier in () if maker is None else _kinds_read(maker, kind):
+            for source in () if maker is None else maker.inputs:
+                reach(earlier, source, op)
     return marks
 
 
 def _deciding_nodes(model: Model) -> Iterator[tuple[str, Node]]:
-    """All nodes that may decide, with the kinds in which they do."""
+    """All nodes that may decide, with the kinds of their decisions."""
     for graph in model.graphs:
         for operator, nodes in graph.by_operator.items():
             is_cast = operator in (("", "Cast"), ("", "CastLike"))
             yield from ((JUMP, node) for node in nodes if is_cast or operator in JUMPS)
-            yield from ((ZERO, node) for node in nodes if operator in ZEROS)
-            yield from ((SIGN, node) for node in nodes if operator in DIVISORS)
+            yield from ((ZERO, node) for node in nodes if operator in SIGN_DECIDES)
+            yield from ((SIGN, node) for node in nodes if operator in ZERO_DECIDES)
             yield from ((TURN, node) for node in nodes if operator in TURNS)
 
 
 def _decides(node: Node, value: Edge, kind: str) -> bool:
-    """Whether a node decides by a value that it reads, in this way."""
+    """Whether a node decides by a value that it reads, by this kind of decision."""
     places: tuple[int, ...] | None = ()
     if kind == ZERO:
-        places = () if _is_smooth(node) else ZEROS.get(node.operator, ())
+        places = () if _is_smooth(node) else SIGN_DECIDES.get(node.operator, ())
     elif kind == JUMP:
         places = (0,) if _cuts_off(node) else JUMPS.get(node.operator, ())
     elif kind == SIGN:
-        places = () if _is_product(node) else DIVISORS.get(node.operator, ())
+        places = () if _is_product(node) else ZERO_DECIDES.get(node.operator, ())
     elif kind == TURN:
         places = TURNS.get(node.operator, ())
     return any(
@@ -150,7 +153,7 @@ def _decides(node: Node, value: Edge, kind: str) -> bool:
 
 
 def _is_smooth(node: Node) -> bool:
-    """Whether a node is a power that goes smoothly through 0: with the exponent 1, 2, 3, …"""
+    """Whether a node is a power that is smooth at 0: with the exponent 1, 2, 3, …"""
     if node.op != "Pow" or node.inputs[1] is None:
         return False
     exponent = node.inputs[1].constant()
@@ -166,15 +169,17 @@ def _is_product(node: Node) -> bool:
 
 
 def _cuts_off(node: Node) -> bool:
-    """Whether a node casts to a type that has no fractions."""
+    """Whether a node casts to a type without fractions."""
     if not node.is_op("Cast", "CastLike") or node.outputs[0] is None:
         return False
     to = node.attr("to") if node.op == "Cast" else node.outputs[0].elem_type
     return not isinstance(to, int) or not is_real(to) or to == TensorProto.UNDEFINED
 
 
-def _kinds_in_front(node: Node, kind: str) -> tuple[str, ...]:
-    """How what a node reads is decided by, where what it makes is decided by in this way."""
+def _kinds_read(node: Node, kind: str) -> tuple[str, ...]:
+    """The kinds of decisions by the inputs of a node that a decision of this kind by its results
+    is.
+    """
     if node.domain == MICROSOFT and node.op in CONTINUOUS_OF_MICROSOFT:
         return (kind,) if kind in (JUMP, TURN) else ()
     if node.domain != "" or _cuts_off(node) or node.op not in _HANDED_ON[kind]:

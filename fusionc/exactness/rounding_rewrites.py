@@ -1,4 +1,4 @@
-"""May a rewrite round in another way there? Not if all that it replaces is arithmetic, and the last
+"""May a rewrite round in another way? Not if it replaces nothing except arithmetic, and the last
 bit decides.
 """
 
@@ -12,12 +12,11 @@ from fusionc.operators.deciding_operators import ARITHMETIC, MOVES, SUMS, is_rea
 
 
 def reason_to_be_exact(nodes: Iterable[Node], outputs: Iterable[Edge]) -> str:
-    """Why what these nodes compute must stay bit for bit; "" where it need not.
+    """Why the results of these nodes must stay bit for bit; "" if they need not.
 
-    A convolution, a product, a reduction or a function such as Exp among them makes numbers that
-    lie on no limit but by chance. An angle is another matter: products with the sines of a Fourier
-    transform are noise where they would be 0, again and again. What only moves elements, and
-    integers, are not rounded.
+    The results of a convolution, a product, a reduction or a function such as Exp lie on a limit
+    only by chance. An angle is different: products with the sines of a Fourier transform are often
+    noise instead of 0. Integers, and elements that are only moved, are not rounded.
     """
     operators = {node.op if node.domain == "" else "" for node in nodes}
     if operators <= MOVES:

@@ -1,4 +1,4 @@
-"""Which values are known to have no negative elements."""
+"""Values that are known to have no negative elements."""
 
 from __future__ import annotations
 
@@ -6,26 +6,55 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
-from fusionc.operators.never_negative import KEEPS_SIGN, NEVER_NEGATIVE
+from fusionc.operators.clip_bounds import clip_bounds
+from fusionc.operators.facts import Trait, names_with, places_of
+
+_NEVER_NEGATIVE = names_with(Trait.NEVER_NEGATIVE)
+_AT_LEAST_ZERO = names_with(Trait.AT_LEAST_ZERO)
+_KEEPS_SIGN = places_of(Trait.KEEPS_SIGN)
+_DEEPEST = 12  # operators, one after the other, that are looked through
 
 
-def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
-    """Whether no element of floating-point numbers can be below 0, or −0; NaN it may be."""
+def is_never_negative(value: Edge | None) -> bool:
+    """Whether no element of floating-point numbers can be below 0, or −0; it may be NaN."""
+    return _has_no_sign(value, _DEEPEST, is_zero_signed=False)
+
+
+def is_at_least_zero(value: Edge | None) -> bool:
+    """Whether no element of floating-point numbers can be below 0; it may be −0 or NaN."""
+    return _has_no_sign(value, _DEEPEST, is_zero_signed=True)
+
+
+def _has_no_sign(value: Edge | None, depth: int, is_zero_signed: bool) -> bool:
     if value is None or depth == 0:
         return False
     if value.is_constant:
-        return _has_no_sign(value.constant())
-    node = value.producer
-    if node is None or node.domain != "" or node.has_references:
+        return _are_positive(value.constant())
+    return value.producer is not None and _makes_no_sign(value.producer, depth, is_zero_signed)
+
+
+def _makes_no_sign(node: Node, depth: int, is_zero_signed: bool) -> bool:
+    if node.domain != "" or node.has_references:
         return False
-    if node.op in NEVER_NEGATIVE or _is_even_power(node):
+    if node.op in _NEVER_NEGATIVE or _is_even_power(node):
         return True
-    operands = node.inputs[: KEEPS_SIGN.get(node.op, 0)]
-    return bool(operands) and all(is_never_negative(operand, depth - 1) for operand in operands)
+    if is_zero_signed and (node.op in _AT_LEAST_ZERO or _is_clipped(node)):
+        return True
+    places = _KEEPS_SIGN.get(node.operator, ())
+    operands = node.inputs if places is None else [node.inputs[at] for at in places]
+    return bool(operands) and all(_has_no_sign(v, depth - 1, is_zero_signed) for v in operands)
 
 
-def _has_no_sign(array: Array | None) -> bool:
+def _are_positive(array: Array | None) -> bool:
     return array is not None and array.dtype.kind == "f" and not np.signbit(array).any()
+
+
+def _is_clipped(node: Node) -> bool:
+    """Whether a node is a Clip to numbers of at least 0. The upper bound comes last, even if it is
+    below the lower one.
+    """
+    bounds = clip_bounds(node, np.inf) if node.op == "Clip" else [None]
+    return all(bound is not None and bound >= 0 for bound in bounds)
 
 
 def _is_even_power(node: Node) -> bool:

@@ -49,7 +49,7 @@ from fusionc.graph_kernel.select.supported_operators import (
     any_standard_operator,
 )
 from fusionc.graph_kernel.select.time_estimate import Savings
-from fusionc.integer_groups.kept_groups import in_groups
+from fusionc.integer_groups.kept_groups import nodes_in_groups
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS, qualified
 from fusionc.rewrite import Pass
@@ -186,7 +186,7 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        reasons = dict.fromkeys(in_groups(graph), _IN_INTEGERS) | dict.fromkeys(
+        reasons = dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS) | dict.fromkeys(
             computed_at_load(graph), _AT_LOAD
         )
         fused.outside.append(partial(_outside, graph, reasons, expander, supported))
@@ -228,7 +228,7 @@ class GraphKernelFusion:
         with self.stages.timed(CLUSTER):
             kinds = (ALGORITHMS[name] for name in self._algorithms())
             kind = reduce(or_, kinds, KernelKind.BLOCKED)
-            in_integers = in_groups(graph)
+            in_integers = nodes_in_groups(graph)
             found = blocked_locations(
                 graph, kind, lambda node: node in in_integers or self._is_left_out(node)
             )

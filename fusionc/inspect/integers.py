@@ -9,8 +9,9 @@ from onnx import TensorProto
 from fusionc.inspect.dry_run import DryRun
 from fusionc.inspect.finding import Finding, counted
 from fusionc.model.graph import Model, Node
+from fusionc.operators.facts import Trait, names_with
 
-_QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+_QUANTIZING = names_with(Trait.QUANTIZES)
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:

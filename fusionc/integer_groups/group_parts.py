@@ -1,5 +1,5 @@
-"""Whether onnxruntime computes an operator in integers: what it reads is dequantized, what it makes
-is quantized.
+"""Whether onnxruntime computes an operator in integers: its inputs are dequantized, its result is
+quantized.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 
 from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.clip_bounds import clip_bounds
 from fusionc.operators.integer_operators import (
     BETWEEN,
     BYTES,
@@ -23,20 +24,18 @@ from fusionc.operators.integer_operators import (
     WEIGHTED,
 )
 
-FAR = 8  # operators that are passed on the way to a quantization
-_MANY = 64  # users of a value, which are not looked at one by one for each of them
+FAR = 8  # operators at most between an operator and a quantization
+_MANY = 64  # users of a value from which on they are not looked at one by one
 _EPSILON = float(np.finfo(np.float32).eps)
 
 
 def is_core(node: Node) -> bool:
-    """Whether an operator may be what a group computes."""
+    """Whether an operator may be the core of a group: the one that is computed in integers."""
     return node.operator in MADE or (node.domain == "" and node.op in BETWEEN)
 
 
 def grade(node: Node, wiring: Wiring) -> int:
-    """`INTEGERS` or `FLOAT_RESULT` where onnxruntime computes an operator in integers, 0 where it
-    does not.
-    """
+    """`INTEGERS` or `FLOAT_RESULT` if onnxruntime computes an operator in integers, else 0."""
     if node.operator in MADE or not is_core(node):
         return MADE.get(node.operator, 0)
     types = _types_read(node, wiring)
@@ -44,38 +43,38 @@ def grade(node: Node, wiring: Wiring) -> int:
     if not types or not _takes_bias(node, bias, wiring):
         return 0
     way = way_to_quantizer(node, wiring)
-    if way and _are_alike([types[0], _type_behind(way[-1])]):
+    if way and _are_alike([types[0], _quantized_type(way[-1])]):
         return INTEGERS
-    is_exact = bias is None or _type_in_front(bias, wiring) is not None
+    is_exact = bias is None or _dequantized_type(bias, wiring) is not None
     return FLOAT_RESULT if node.op in PRODUCTS and is_exact else 0
 
 
 def _types_read(node: Node, wiring: Wiring) -> list[int]:
-    """The types of the integers that an operator reads; none where it cannot compute in these."""
+    """The types of the integers that an operator reads; none if it cannot compute in these."""
     places = BETWEEN[node.op]
     read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
-    types = [_type_in_front(value, wiring) for value in read]
+    types = [_dequantized_type(value, wiring) for value in read]
     known = [type_ for type_ in types if type_ is not None]
     is_fit = len(known) == len(types) and _are_alike(known[:1] if node.op in WEIGHTED else known)
     return known if is_fit else []
 
 
 def _takes_bias(node: Node, bias: Edge | None, wiring: Wiring) -> bool:
-    """Whether the group takes the addend of a product: a constant or integers, as it is."""
+    """Whether the group takes the addend of a product: a constant or integers, not scaled."""
     if bias is None:
         return True
     is_scaled = node.op == "Gemm" and node.attr("beta") != 1
-    return not is_scaled and (bias.is_constant or _type_in_front(bias, wiring) is not None)
+    return not is_scaled and (bias.is_constant or _dequantized_type(bias, wiring) is not None)
 
 
 def _are_alike(types: Sequence[int | None]) -> bool:
-    """Whether these are, as far as they are known, one type of 8 bits."""
+    """Whether the known ones of these types are one type of 8 bits."""
     return BYTES.issuperset(filter(None, types)) and len({*filter(None, types)}) < 2
 
 
-def _type_in_front(value: Edge | None, wiring: Wiring) -> int | None:
-    """The type of the integers that a value is dequantized from, 0 if unknown; None where it is
-    not.
+def _dequantized_type(value: Edge | None, wiring: Wiring) -> int | None:
+    """The type of the integers that a value is dequantized from, 0 if unknown; None if the value is
+    not dequantized.
     """
     for _ in range(FAR):
         maker = None if value is None else wiring.maker(value)
@@ -89,14 +88,14 @@ def _type_in_front(value: Edge | None, wiring: Wiring) -> int | None:
     return None
 
 
-def _type_behind(quantize: Node) -> int:
+def _quantized_type(quantize: Node) -> int:
     made = quantize.outputs[0]
     return 0 if made is None else made.elem_type
 
 
 def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
-    """The operators from behind one up to the QuantizeLinear that takes its result; nothing where
-    there is none.
+    """The operators after the core up to the QuantizeLinear that takes its result; none if no
+    QuantizeLinear does.
     """
     way: list[Node] = []
     node = core
@@ -134,8 +133,8 @@ def _are_equal(one: Node, other: Node) -> bool:
 
 
 def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bool:
-    """Whether an operator behind another one goes into the group, or to the other side of the
-    quantization.
+    """Whether an operator that follows another one joins the group or moves to the other side of
+    the quantization.
     """
     if node.op == "Add":  # onnxruntime makes a Gemm of a MatMul and its bias
         added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]
@@ -151,7 +150,9 @@ def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bo
 
 
 def _is_void(activation: Node, quantize: Node) -> bool:
-    """Whether a Relu or Clip does nothing because a quantization saturates there, or before."""
+    """Whether a Relu or Clip does nothing because the quantization saturates at its bounds or
+    before.
+    """
     numbers = [None if v is None else v.constant() for v in (*quantize.inputs, None)[1:3]]
     scale, zero = (None if array is None or array.size != 1 else array for array in numbers)
     if scale is None or zero is None or zero.dtype.kind not in "iu":
@@ -163,7 +164,7 @@ def _is_void(activation: Node, quantize: Node) -> bool:
     ends = [
         float(step * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
     ]
-    return _holds_all(_bounds_of(activation), ends)
+    return _holds_all(clip_bounds(activation, np.inf), ends)
 
 
 def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
@@ -175,22 +176,3 @@ def _holds_all(bounds: Sequence[float | None], ends: Sequence[float]) -> bool:
         and least - _EPSILON <= ends[0]
         and ends[1] <= most + _EPSILON
     )
-
-
-def _bounds_of(clip: Node) -> list[float | None]:
-    """The bounds of a Clip, None where they are not known."""
-    if clip.graph.opset < 11:
-        return [float(clip.attr("min", -np.inf)), float(clip.attr("max", np.inf))]
-    found: list[float | None] = []
-    for at, missing in ((1, -np.inf), (2, np.inf)):
-        given = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if given is None else given.constant()
-        is_number = array is not None and array.size == 1
-        found.append(
-            missing
-            if given is None
-            else float(array.item())
-            if array is not None and is_number
-            else None
-        )
-    return found

@@ -1,8 +1,8 @@
 """Would a rewrite take an operator out of a group that onnxruntime computes in integers?
 
-In floating-point numbers the same takes up to ten times as long. So a convolution does not become a
-FusedConv there, equal products that are quantized in two ways stay two, and no kernel has a part of
-a group in it.
+In floating-point numbers a group takes up to ten times as long. So a convolution in a group does
+not become a FusedConv, equal products that are quantized in two ways stay two, and no kernel
+contains a part of a group.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from fusionc.integer_groups.wiring import Wiring
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import DEQUANTIZE, PASSED, QUANTIZE
 
-# between an operator and the quantization of what it makes
-_BEHIND = PASSED | {"Add", "Clip", "Relu"}
+# the operators between a core and the quantization of its result
+_UP_TO_QUANTIZER = PASSED | {"Add", "Clip", "Relu"}
 _AS_IT_IS = Wiring()
 
 
 def reason_to_keep_group(
     nodes: Sequence[Node], new: Sequence[Node], pairs: Sequence[tuple[Edge, Edge]]
 ) -> str:
-    """Why nodes must not be replaced by others, with values in the place of theirs; "" where they
-    may be.
+    """Why `nodes` must not be replaced by `new`, "" if they may be; `pairs` are the old values with
+    their replacements.
     """
     if not nodes or not has_groups(nodes[0].graph):
         return ""
     makers = (made.producer for _, made in pairs)
     shared = [maker for maker in makers if maker is not None and maker not in new]
-    before = {node: found for node in _near(nodes, shared) if (found := grade(node, _AS_IT_IS))}
+    before = {
+        node: found for node in _affected_cores(nodes, shared) if (found := grade(node, _AS_IT_IS))
+    }
     lost = (
-        next(_lost(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
+        next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
         if before
         else None
     )
@@ -42,11 +44,11 @@ def reason_to_keep_group(
     )
 
 
-def _lost(
+def _lost_cores(
     before: Mapping[Node, int], wiring: Wiring, gone: Set[Node], new: Sequence[Node]
 ) -> Iterator[Node]:
-    """The operators that were computed in integers `before`, and are not in this wiring; what is
-    gone may have become another one.
+    """The operators that were computed in integers `before` and are not in this wiring. A node that
+    is gone may have become another one.
     """
     yield from (
         node for node, found in before.items() if node not in gone and grade(node, wiring) < found
@@ -57,9 +59,9 @@ def _lost(
         yield from replaced
 
 
-def in_groups(graph: Graph) -> set[Node]:
-    """The operators that are computed in integers, and those between them and the quantization
-    behind them.
+def nodes_in_groups(graph: Graph) -> set[Node]:
+    """The operators that are computed in integers, and those between them and the quantization that
+    follows.
     """
     if not has_groups(graph):
         return set()
@@ -68,27 +70,25 @@ def in_groups(graph: Graph) -> set[Node]:
 
 
 def has_groups(graph: Graph) -> bool:
-    """Whether anything is dequantized in a graph at all."""
+    """Whether a graph dequantizes anything."""
     return any(graph.by_operator.get(operator) for operator in DEQUANTIZE)
 
 
-def _near(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node, None]:
-    """The operators whose groups may change with these: they themselves, and what lies before or
-    behind.
+def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node, None]:
+    """The cores whose groups may change with these nodes: the nodes themselves and those before or
+    after them.
     """
     found = dict.fromkeys(node for node in (*nodes, *shared) if is_core(node))
     for node in nodes:
-        if node.operator in QUANTIZE or (node.domain == "" and node.op in _BEHIND):
-            found.update(dict.fromkeys(_before(node)))
+        if node.operator in QUANTIZE or (node.domain == "" and node.op in _UP_TO_QUANTIZER):
+            found.update(dict.fromkeys(_cores_upstream(node)))
         if node.operator in DEQUANTIZE or (node.domain == "" and node.op in PASSED):
-            found.update(dict.fromkeys(_after(node)))
+            found.update(dict.fromkeys(_cores_downstream(node)))
     return found
 
 
-def _before(node: Node) -> Iterator[Node]:
-    """The operators whose results come to a node with nothing but moves, activations and a bias
-    between.
-    """
+def _cores_upstream(node: Node) -> Iterator[Node]:
+    """The cores before a node with only moves, activations and a bias between."""
     reached = [node]
     for _ in range(FAR):
         makers = dict.fromkeys(v.producer for n in reached for v in n.inputs if v is not None)
@@ -96,12 +96,12 @@ def _before(node: Node) -> Iterator[Node]:
         for maker in filter(None, makers):
             if is_core(maker):
                 yield maker
-            if maker.domain == "" and maker.op in _BEHIND:
+            if maker.domain == "" and maker.op in _UP_TO_QUANTIZER:
                 reached.append(maker)
 
 
-def _after(node: Node) -> Iterator[Node]:
-    """The operators that read what a node makes, with nothing but moves between."""
+def _cores_downstream(node: Node) -> Iterator[Node]:
+    """The cores after a node with only moves between."""
     reached = [node]
     for _ in range(FAR):
         users = dict.fromkeys(

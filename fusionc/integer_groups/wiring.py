@@ -1,4 +1,4 @@
-"""Who makes and reads what: in a graph as it is, or as a rewrite would leave it."""
+"""Makers and users of values: in a graph as it is, or as a rewrite would leave it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from fusionc.model.graph import Edge, Node
 
 
 class Wiring:
-    """The edges of a graph in which some nodes are gone, others are new, and values stand for
-    others.
-    """
+    """The edges of a graph after nodes are removed, others are added, and values are replaced."""
 
     def __init__(
         self,
@@ -20,21 +18,21 @@ class Wiring:
     ) -> None:
         self._gone = gone
         self._instead = dict(pairs)
-        self._stands_for: dict[Edge, list[Edge]] = {}
+        self._replaced_by: dict[Edge, list[Edge]] = {}
         self._new_users: dict[Edge, dict[Node, None]] = {}
         for old, made in self._instead.items():
-            self._stands_for.setdefault(made, []).append(old)
+            self._replaced_by.setdefault(made, []).append(old)
         for node in new:
             for value in node.inputs:
                 if value is not None:
                     self._new_users.setdefault(value, {})[node] = None
 
     def maker(self, value: Edge) -> Node | None:
-        """The node that makes a value, or what stands for it."""
+        """The node that makes a value, or its replacement."""
         return self._instead.get(value, value).producer
 
     def users(self, value: Edge) -> list[Node]:
-        """The nodes that read a value, or what stands for it."""
+        """The nodes that read a value, or its replacement."""
         old = dict.fromkeys(
             user for v in self._names(value) for user in v.outputs if user not in self._gone
         )
@@ -46,4 +44,4 @@ class Wiring:
 
     def _names(self, value: Edge) -> list[Edge]:
         current = self._instead.get(value, value)
-        return [current, *self._stands_for.get(current, ())]
+        return [current, *self._replaced_by.get(current, ())]

@@ -15,37 +15,20 @@ from onnx_graphsurgeon import Node as SurgeonNode
 
 from fusionc.operators.domains import MICROSOFT as MICROSOFT
 from fusionc.operators.domains import TRADITIONAL
+from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
 # How a model is quantized is written in these: their constants stay as they are.
-QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
+QUANTIZATION = names_with(Trait.QUANTIZES, Trait.DEQUANTIZES)
 _NO_BODIES: Iterator[Any] = iter(())
 _NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
 _KNOWN_DOMAINS = frozenset({"", TRADITIONAL, MICROSOFT, "com.microsoft.nchwc", KERNELS})
-COMMUTATIVE = frozenset(
-    {
-        "Add",
-        "Mul",
-        "And",
-        "Or",
-        "Xor",
-        "Equal",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Max",
-        "Min",
-        "Sum",
-        "Mean",
-    }
-)
-# Before opset 7 these broadcast only where an attribute says so, and may align their second operand
+COMMUTATIVE = names_with(Trait.COMMUTATIVE)
+# Before opset 7 these broadcast only if an attribute says so, and may align their second operand
 # at an axis.
-ALIGNED_BEFORE_7 = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"}
-)
+ALIGNED_BEFORE_7 = names_with(Trait.LEGACY_AXIS)
 
 
 def has_legacy_axis(node: Any) -> bool:
@@ -96,6 +79,16 @@ def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
         onnx.defs.get_schema(op, version, domain) if onnx.defs.has(op, version, domain) else None
     )
     return None if found is None or found.deprecated else found
+
+
+def means_the_same(op: str, domain: str, one: int | None, other: int | None) -> bool:
+    """Whether an operator is known to mean the same in two versions of its operator set; None is a
+    set that is not imported, which leaves the version to the other one.
+    """
+    if one is None or other is None or one == other:
+        return True
+    schemas = [schema(op, domain, version) for version in (one, other)]
+    return None not in schemas and len({s.since_version for s in schemas if s is not None}) == 1
 
 
 def is_foreign(node: Any) -> bool:

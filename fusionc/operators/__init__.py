@@ -1,3 +1,3 @@
-"""Facts on operators: what they compute, check and make in onnxruntime, as data and rules that need
-no graph.
+"""Facts on operators: what they compute, what they check, and what onnxruntime makes of them, as
+data and rules that need no graph.
 """

@@ -1,6 +1,4 @@
-"""Attributes whose absence means something else since a newer opset: what a node without them has
-meant before.
-"""
+"""Attributes whose default changed in a newer opset, with the default before."""
 
 from __future__ import annotations
 
@@ -13,21 +11,19 @@ _UNKNOWN = TensorProto.UNDEFINED
 
 @dataclass(frozen=True)
 class ChangedDefault:
-    """Before the opset `since` a node of this operator without the attribute means `before`, from
-    then on another one.
-
-    Where it matters for some element types of its first two inputs only, these are `of`.
-    """
+    """A node of this operator that lacks the attribute meant `before` below the opset `since`."""
 
     op: str
     since: int
     attribute: str
     before: int | float | str
-    of: tuple[int, ...] = ()
+    of: tuple[
+        int, ...
+    ] = ()  # element types of the first two inputs for which it matters, if not all
 
 
-# The axis of Softmax, LogSoftmax and Hardmax changes as well, and with it what they do: they are
-# written anew.
+# The axis of Softmax, LogSoftmax and Hardmax changes as well, and their meaning with it:
+# target_opset writes these anew.
 CHANGED_DEFAULTS = (
     # From opset 21 on it computes in float; the definition of opset 18 does so for the smaller
     # types only.

@@ -1,9 +1,8 @@
-"""Where onnx's shape inference says something else than what onnxruntime computes, operator by
-operator.
+"""Operators for which onnx's shape inference and onnxruntime may differ.
 
-The versions of their rules differ, one counts in float32 and the other does not, or onnx infers a
-size from one input where onnxruntime takes another one without a check.
-`benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such places.
+The versions of their rules differ, or only one of them counts in float32, or onnx infers a size
+from one input and onnxruntime takes it from another one without a check.
+`benchmarks/enforced_sizes.py` calls all operators with contradicting sizes and finds such cases.
 """
 
 from __future__ import annotations
@@ -13,19 +12,21 @@ from typing import Any, Protocol
 
 import numpy as np
 
-Shape = tuple["int | str | None", ...]
-_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+from fusionc.operators.facts import Trait, names_with
 
-_STEPS = 8  # as far as readers are looked for
-_OF_CHANNELS = """AveragePool Clip Elu Gelu GlobalAveragePool HardSigmoid HardSwish Identity LeakyRelu MaxPool Mish
-    QuickGelu Relu Sigmoid Softplus Tanh"""
+Shape = tuple["int | str | None", ...]
+
+_STEPS = 8  # readers, one after the other, among which an operator on channels is looked for
 # of the weights' axes
 _CHANNELS_AT = {"Conv": 1, "FusedConv": 1, "ConvTranspose": 0, "BatchNormalization": 0}
-_KEEPS_CHANNELS = frozenset(_OF_CHANNELS.split())
+_KEEPS_CHANNELS = names_with(Trait.ACTIVATION, Trait.WINDOW_POOL, Trait.GLOBAL_POOL) | {
+    "Identity",
+    "QuickGelu",
+}
 
 
 class ValueLike(Protocol):
-    """What a call reads."""
+    """An input of a node."""
 
     @property
     def shape(self) -> Shape | None: ...
@@ -37,7 +38,7 @@ class ValueLike(Protocol):
 
 
 class NodeLike(Protocol):
-    """A node, of which the rules need no more than this."""
+    """What the rules need of a node."""
 
     @property
     def op(self) -> str: ...
@@ -55,14 +56,14 @@ class NodeLike(Protocol):
 
 
 def numbers(call: NodeLike, at: int) -> list[Any] | None:
-    """The elements of an input, where it is a constant."""
+    """The elements of an input if it is a constant."""
     value = call.inputs[at] if at < len(call.inputs) else None
     array = None if value is None else value.constant()
     return None if array is None else list(array.reshape(-1).tolist())
 
 
-def _without_space(shape: Shape) -> Shape:
-    """Batch and channels are certain."""
+def _batch_and_channels(shape: Shape) -> Shape:
+    """The shape with these two sizes alone, which are certain."""
     return (*shape[:2], *[None] * len(shape[2:]))
 
 
@@ -70,17 +71,19 @@ def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     pads = str(call.attr("auto_pad", "NOTSET"))
     dilations = call.attr("dilations") or [1]
     if pads.startswith("SAME") and any(d != 1 for d in dilations):
-        return _without_space(shape)
+        return _batch_and_channels(shape)
     if not call.attr("ceil_mode"):
         return shape
-    return shape if pads == "NOTSET" and _begins_inside(call, x, shape) else _without_space(shape)
+    return (
+        shape if pads == "NOTSET" and _begins_inside(call, x, shape) else _batch_and_channels(shape)
+    )
 
 
 def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
     """Whether the last window of a pool is known to begin in the input.
 
-    One that begins in the padding behind it counts in onnx or in onnxruntime only. And of an input
-    that is smaller than the window onnxruntime makes one element, onnx none.
+    If it begins in the padding after the input, only one of onnx and onnxruntime counts it. If the
+    input is smaller than the window, onnxruntime makes one element and onnx none.
     """
     rank = len(shape) - 2
     strides = call.attr("strides") or [1] * rank
@@ -95,7 +98,9 @@ def _begins_inside(call: NodeLike, x: ValueLike, shape: Shape) -> bool:
 def _conv_transpose(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     """onnx stops at the first axis of an output_shape below the input's."""
     is_same = str(call.attr("auto_pad", "NOTSET")).startswith("SAME")
-    known = _without_space(shape) if is_same and any(call.attr("output_padding") or []) else shape
+    known = (
+        _batch_and_channels(shape) if is_same and any(call.attr("output_padding") or []) else shape
+    )
     return known if x.rank == len(shape) else None
 
 
@@ -111,9 +116,7 @@ def _resize(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _is_scaled(read: Shape | None, made: Shape, scales: Sequence[Any], axes: Sequence[int]) -> bool:
-    """Whether sizes that are known become those that onnx says when they are multiplied in
-    float32.
-    """
+    """Whether the known sizes, multiplied in float32, become those that onnx says."""
     if read is None:
         return not scales
     return all(
@@ -124,8 +127,8 @@ def _is_scaled(read: Shape | None, made: Shape, scales: Sequence[Any], axes: Seq
 
 
 def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """No axes at all, written as an empty list: all that are 1, or none. Before opset 11, axes that
-    count from the end: onnx overlooks them, and onnxruntime does not.
+    """An empty list of axes may mean all axes of size 1, or none. Before opset 11, onnx ignores
+    axes that count from the end, and onnxruntime does not.
     """
     written = call.attr("axes")
     axes = numbers(call, 1) if written is None else written
@@ -134,8 +137,8 @@ def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """In opset 10, dimensions that onnx does not know stay as they are. Backwards, the largest end
-    is the front.
+    """In opset 10, onnx leaves dimensions that it does not know as they are. In a Slice backwards,
+    onnxruntime takes the largest end for the front.
     """
     if call.graph.opset == 10:
         return tuple(dim if isinstance(dim, int) else None for dim in shape)
@@ -144,7 +147,7 @@ def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """onnxruntime broadcasts sizes of 1, onnx takes the first that it sees."""
+    """onnxruntime broadcasts sizes of 1; onnx takes the first size that it sees."""
     terms = str(call.attr("equation")).replace(" ", "").split("->")[0].split(",")
     found: dict[str, int | str | None] = {}
     for term, value in zip(terms, call.inputs, strict=False):
@@ -160,15 +163,15 @@ def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _reduce(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """Of a tensor without elements, onnxruntime keeps the dimensions that should become 1."""
+    """If a tensor has no elements, onnxruntime keeps the dimensions that should become 1."""
     return (None,) * len(shape) if 0 in (x.shape or ()) else shape
 
 
 def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
-    """Whether each tensor counts along the axis of a Concat, the shapes being of one rank.
+    """Whether each tensor counts along the axis of a Concat. The shapes have the same rank.
 
-    onnxruntime overlooks those without elements, whatever their other sizes are: these are known to
-    be equal to those of the others, or not to be 0.
+    onnxruntime ignores tensors without elements, whatever their other sizes are. So the other sizes
+    must be known to be the same in all tensors, or not to be 0.
     """
     others = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]
     is_alike = None not in others[0] and all(other == others[0] for other in others)
@@ -176,7 +179,7 @@ def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
 
 
 def _channels_of(reader: NodeLike) -> int | None:
-    """How many channels an operator takes, which onnxruntime enforces."""
+    """The number of channels that an operator takes: onnxruntime enforces it."""
     if reader.op == "Split" and reader.attr("axis", 0) == 1:
         parts = reader.attr("split") or numbers(reader, 1)
         return sum(parts) if parts else None
@@ -188,8 +191,8 @@ def _channels_of(reader: NodeLike) -> int | None:
 
 
 def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _STEPS) -> bool:
-    """Whether a run that is not refused has so many channels there, since an operator behind takes
-    no other number.
+    """Whether a run that onnxruntime does not refuse has so many channels there: an operator
+    further on takes no other number.
     """
     for reader in value.outputs if steps else ():
         if reader.graph is graph and reader.inputs[0] is value:
@@ -202,10 +205,8 @@ def _is_taken(value: Any, graph: Any, channels: int | str | None, steps: int = _
 
 
 def _other_sizes(shapes: Sequence[Shape]) -> Shape:
-    """The sizes of what is joined of these, as far as they are certain, but for the axis along
-    which it is joined.
-    """
-    # One that has elements has them all.
+    """The sizes of the joined tensor as far as they are certain, except along the joined axis."""
+    # A tensor that is known to have elements has them all.
     full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
     alike = (a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True))
     return tuple(alike) if full is None else full
@@ -237,9 +238,9 @@ def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
-    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to
-    it. From opset 25 on onnxruntime computes by the operator's function, in which everything is
-    broadcast, and an empty past is overlooked.
+    """If onnx does not know a size of heads side by side, or of the scores, the fourth output, it
+    says 0. From opset 25 on onnxruntime computes by the operator's function, which broadcasts
+    everything and ignores an empty past.
     """
     return (
         None
@@ -249,23 +250,23 @@ def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 
 
 RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool),
     "ConvTranspose": _conv_transpose,
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
-    **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
+    **dict.fromkeys(names_with(Trait.REDUCES), _reduce),
     "Attention": _attention,
     "Concat": _concat,
     "PRelu": _prelu,
     # computed by its function
     "NegativeLogLikelihoodLoss": lambda call, x, shape: (None,) * len(shape),
-    # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
+    # A Loop without iterations collects sizes of 0 for those that are symbols in its body.
     "Loop": lambda call, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
     # one row for a scalar
     "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),
-    # which may drop the axis where onnx says that it stays
+    # which may drop the axis although onnx says that it stays
     "SplitToSequence": lambda call, x, shape: None,
-    "STFT": lambda call, x, shape: None,  # counted in another way where there is no window
+    "STFT": lambda call, x, shape: None,  # counted in another way without a window
     "Einsum": _einsum,
 }

@@ -4,17 +4,8 @@ Nothing of these is ever folded, merged or removed. Dropout and BatchNormalizati
 attribute or input: see `is_pure` in `model.operators`.
 """
 
-RANDOM = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-    }
-)
-RANDOM_OR_STATEFUL = RANDOM | {
-    "BeamSearch", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "GreedySearch", "PythonOp", "SampleOp",
-    "Sampling", "WhisperBeamSearch",
-}  # fmt: skip
+from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
+
+RANDOM = names_with(Trait.RANDOM)
+RANDOM_OR_STATEFUL = RANDOM | names_with(Trait.STATEFUL, domain=MICROSOFT)

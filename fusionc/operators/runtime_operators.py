@@ -1,10 +1,9 @@
-"""What onnxruntime's own operators make, and the few of onnx's for which onnx infers nothing: types
-and shapes.
+"""Types and shapes of the outputs of onnxruntime's own operators, and of the few standard ones for
+which onnx infers nothing.
 
-The element types are those of onnxruntime's definitions: each output has that of an input, or
-always the same one. A shape is said only where onnxruntime refuses all inputs for which it would be
-another one, or where it follows from an attribute; `benchmarks/enforced_sizes.py` contradicts
-these, too.
+The element types are those of onnxruntime's definitions: each output has the type of an input, or
+always the same one. A rule gives a shape only if onnxruntime refuses all inputs that would lead to
+another one, or if it follows from an attribute; `benchmarks/enforced_sizes.py` tests these, too.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any, Protocol
 
 from onnx import TensorProto
 
+from fusionc.operators.broadcast_shapes import broadcast
 from fusionc.operators.domains import MICROSOFT, TRADITIONAL
 
 Shape = tuple["int | str | None", ...]
@@ -22,7 +22,7 @@ Made = list[tuple[int, Shape | None]]
 
 
 class TypedLike(Protocol):
-    """What a call reads."""
+    """An input of a call."""
 
     @property
     def elem_type(self) -> int: ...
@@ -32,7 +32,7 @@ class TypedLike(Protocol):
 
 
 class CallLike(Protocol):
-    """A call, of which the rules need no more than this."""
+    """What the rules need of a call."""
 
     @property
     def op(self) -> str: ...
@@ -46,28 +46,30 @@ class CallLike(Protocol):
     def attr(self, name: str, default: Any = None) -> Any: ...
 
 
-# Of which input each output has the element type, or which type it always has; "-" for what is not
-# that simple.
+# For each output the input that has its element type, or the type that it always has, or "-" if it
+# is not that simple.
 _FIRST = """
-    BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj ConvTransposeWithDynamicPads
-    CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul FusedMatMulActivation
-    GatedAdd GatedRMSNorm GatedRelativePositionBias GatherND Gelu GemmFastGelu GroupNorm Inverse Irfft
-    LongformerAttention MatMulBnb4 MatMulFpQ4 MatMulNBits MaxpoolWithMask MoE NhwcConv NhwcFusedConv NhwcMaxPool
-    PackedAttention PackedMultiHeadAttention Pad QLinearAdd QLinearAveragePool QLinearGlobalAveragePool
-    QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QMoE QuickGelu Range
-    RelativePositionBias RestorePadding Rfft RotaryEmbedding ScaledSiLU SwiGLU TorchEmbedding TransposeMatMul Trilu
-    UnfoldTensor
+    BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj
+    ConvTransposeWithDynamicPads CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul
+    FusedMatMulActivation GatedAdd GatedRMSNorm GatedRelativePositionBias GatherND Gelu GemmFastGelu
+    GroupNorm Inverse Irfft LongformerAttention MatMulBnb4 MatMulFpQ4 MatMulNBits MaxpoolWithMask
+    MoE NhwcConv NhwcFusedConv NhwcMaxPool PackedAttention PackedMultiHeadAttention Pad QLinearAdd
+    QLinearAveragePool QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean
+    QLinearSigmoid QLinearSoftmax QMoE QuickGelu Range RelativePositionBias RestorePadding Rfft
+    RotaryEmbedding ScaledSiLU SwiGLU TorchEmbedding TransposeMatMul Trilu UnfoldTensor
 """
 _OTHERS = """
-    Attention 0 0 / AttnLSTM 0 0 0 / BiasDropout 0 bool / BitmaskBiasDropout 0 uint32 / BitmaskDropout 0 uint32
-    CausalConvWithState 0 0 / DecoderAttention 0 0 0 / DecoderMaskedMultiHeadAttention 0 0 0
-    DecoderMaskedSelfAttention 0 0 / DequantizeLinear 1 / DynamicQuantizeLSTM 0 0 0 / DynamicTimeWarping int32
-    EmbedLayerNormalization 2 0 2 / GatherBlockQuantized 2 / GemmaRotaryEmbedding 1 1 / GroupQueryAttention 0 3 3 0
-    IsAllFinite bool / LinearAttention 0 3 / MatMulIntegerToFloat 2 / MulInteger int32 / MultiHeadAttention 0 0 0
-    NGramRepeatBlock 1 / PagedAttention 0 3 3 / QAttention 2 2 / QEmbedLayerNormalization 8 0 / QLinearConcat 1
-    QLinearConv 7 / QLinearWhere 1 / QuantizeLinear 2 / SkipGroupNorm 0 0 / SkipLayerNormalization 0 float float 0
-    SkipSimplifiedLayerNormalization 0 float float 0 / SparseAttention 0 0 0 / SparseToDenseMatMul 1
-    Unique 0 int64 int64 / WordConvEmbedding 1
+    Attention 0 0 / AttnLSTM 0 0 0 / BiasDropout 0 bool / BitmaskBiasDropout 0 uint32
+    BitmaskDropout 0 uint32 / CausalConvWithState 0 0 / DecoderAttention 0 0 0
+    DecoderMaskedMultiHeadAttention 0 0 0 / DecoderMaskedSelfAttention 0 0 / DequantizeLinear 1
+    DynamicQuantizeLSTM 0 0 0 / DynamicTimeWarping int32 / EmbedLayerNormalization 2 0 2
+    GatherBlockQuantized 2 / GemmaRotaryEmbedding 1 1 / GroupQueryAttention 0 3 3 0
+    IsAllFinite bool / LinearAttention 0 3 / MatMulIntegerToFloat 2 / MulInteger int32
+    MultiHeadAttention 0 0 0 / NGramRepeatBlock 1 / PagedAttention 0 3 3 / QAttention 2 2
+    QEmbedLayerNormalization 8 0 / QLinearConcat 1 / QLinearConv 7 / QLinearWhere 1
+    QuantizeLinear 2 / SkipGroupNorm 0 0 / SkipLayerNormalization 0 float float 0
+    SkipSimplifiedLayerNormalization 0 float float 0 / SparseAttention 0 0 0
+    SparseToDenseMatMul 1 / Unique 0 int64 int64 / WordConvEmbedding 1
 """
 _STANDARD = (
     "SimplifiedLayerNormalization 1 - / GroupNormalization 0 / LayerNormalization 0 / "
@@ -92,7 +94,7 @@ ELEMENT_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
 
 
 def runtime_types(call: CallLike) -> Made | None:
-    """What is known of the outputs of a call of such an operator; None for another one."""
+    """What is known of the outputs of a call of such an operator; None for other operators."""
     types = ELEMENT_TYPES.get(call.operator)
     if types is None:
         return None
@@ -119,7 +121,7 @@ def _element_type(call: CallLike, source: str) -> int:
 
 
 def _shape(call: CallLike, at: int) -> Shape:
-    """Raises TypeError where it is unknown."""
+    """The shape of an input. Raises TypeError if it is unknown."""
     return tuple(call.inputs[at].shape)
 
 
@@ -130,27 +132,6 @@ def _as_first(call: CallLike) -> list[Shape | None]:
 def _skipping(call: CallLike) -> list[Shape | None]:
     x = _shape(call, 0)
     return [x, None, None, x]
-
-
-def broadcast(*shapes: Shape) -> Shape:
-    """The shape that these become together, as far as it is certain."""
-    rank = max(map(len, shapes))
-    padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
-    return tuple(_widest(dims) for dims in zip(*padded, strict=True))
-
-
-def _widest(dims: Sequence[int | str | None]) -> int | str | None:
-    number = next((dim for dim in dims if isinstance(dim, int) and dim != 1), None)
-    others = {dim for dim in dims if dim != 1}
-    return (
-        number
-        if number is not None
-        else 1
-        if not others
-        else others.pop()
-        if len(others) == 1
-        else None
-    )
 
 
 def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
@@ -164,7 +145,7 @@ def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
 
 
 def _columns(call: CallLike) -> list[Shape | None]:
-    """Of packed weights: an attribute says how many columns there are."""
+    """The weights are packed: an attribute says how many columns they have."""
     return [(*_shape(call, 0)[:-1], call.attr("N"))]
 
 

@@ -1,5 +1,4 @@
-"""Elementwise operators of which a result depends on its operands alone, not on where the element
-lies.
+"""Elementwise operators whose result depends on its operands alone, not on where the element lies.
 
 onnxruntime computes Log, Softplus, Pow and others as polynomials: one for elements that fill a
 vector, another for the rest of a row; or, as Pow does, one for a scalar operand and another for a
@@ -11,17 +10,13 @@ or the second one, by which of them is repeated.
 from __future__ import annotations
 
 from fusionc.operators.deciding_operators import is_real
+from fusionc.operators.facts import Trait, names_with
 
-_OPERATORS = frozenset({
-    "Abs", "Add", "And", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Clip",
-    "DequantizeLinear", "Div", "Equal", "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "LeakyRelu", "Less",
-    "LessOrEqual", "Mean", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "QuantizeLinear", "Relu", "Round", "Sign", "Sqrt",
-    "Sub", "Sum", "ThresholdedRelu", "Where", "Xor",
-})  # fmt: skip
+_UNIFORM = names_with(Trait.UNIFORM)
 
 
 def is_same_everywhere(operator: str, elem_type: int) -> bool:
     """Whether an operator computes elements of a type in the same way wherever they lie; integers
-    always are.
+    always are the same.
     """
-    return operator in _OPERATORS or not is_real(elem_type)
+    return operator in _UNIFORM or not is_real(elem_type)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from fusionc.errors import UsageError
+from fusionc.operators.facts import Trait, operators_with
 from fusionc.report_page.html_text import html_text
 from fusionc.report_page.sketch import CONSTANT, OPERATOR, VALUE, Item, Sketch
 
@@ -17,37 +18,20 @@ _LINE = 13.0
 _LONGEST = {OPERATOR: 34, VALUE: 24, CONSTANT: 24}  # characters
 _MARGIN = 8.0
 _GAP = 26.0  # between components, and between layers
-_COLOURS = {  # by what operators are for
-    **dict.fromkeys(
-        ("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger"), "product"
-    ),
-    **dict.fromkeys(
-        ("MatMul", "Gemm", "FusedMatMul", "FusedGemm", "Einsum", "MatMulInteger", "QLinearMatMul"),
-        "product",
-    ),
-    **dict.fromkeys(("Attention", "MultiHeadAttention", "GroupQueryAttention"), "product"),
-    **dict.fromkeys(
-        ("Relu", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Sigmoid", "Tanh", "Erf"),
-        "activation",
-    ),
-    **dict.fromkeys(
-        ("Clip", "LeakyRelu", "Softmax", "HardSwish", "HardSigmoid", "Mish", "Elu"), "activation"
-    ),
-    **dict.fromkeys(("BatchNormalization", "LayerNormalization", "SkipLayerNormalization"), "norm"),
-    **dict.fromkeys(("RMSNormalization", "SimplifiedLayerNormalization", "GroupNorm"), "norm"),
-    **dict.fromkeys(
-        ("InstanceNormalization", "GroupNormalization", "SkipSimplifiedLayerNormalization"), "norm"
-    ),
-    **dict.fromkeys(
-        ("Reshape", "Transpose", "Slice", "Concat", "Split", "Gather", "Squeeze", "Unsqueeze"),
-        "movement",
-    ),
-    **dict.fromkeys(
-        ("Expand", "Tile", "Pad", "Cast", "Shape", "Identity", "Flatten", "Constant"), "movement"
-    ),
-    **dict.fromkeys(
-        ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"), "quantization"
-    ),
+_KINDS = {  # what operators are for, by their traits; what has traits of several kinds is the last
+    "movement": (Trait.MOVES, Trait.CASTS, Trait.READS_SHAPE),
+    "product": (Trait.CONVOLUTION, Trait.MATRIX_PRODUCT, Trait.WEIGHTED_SUMS, Trait.ATTENTION),
+    "activation": (Trait.ACTIVATION, Trait.SOFTMAX),
+    "norm": (Trait.NORM,),
+    "quantization": (Trait.QUANTIZES, Trait.DEQUANTIZES),
+}
+_COLOURS = {
+    name: kind for kind, traits in _KINDS.items() for _, name in operators_with(*traits)
+} | {
+    "BiasGelu": "activation",
+    "Constant": "movement",
+    "Erf": "activation",
+    "FastGelu": "activation",
 }
 
 

@@ -13,6 +13,7 @@ import onnx
 from fusionc.model.graph import Edge, Node, Value
 from fusionc.model.operators import MICROSOFT, QUANTIZATION, is_pure
 from fusionc.model.tensors import to_proto
+from fusionc.operators.facts import Trait, names_with
 from fusionc.runtime.process import insist, request
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
@@ -45,7 +46,7 @@ def can_evaluate(node: Node) -> bool:
 
 def _divides_safely(node: Node) -> bool:
     """Whether no integer division here ends the process: by zero, or of the lowest number by −1."""
-    if node.op not in ("Div", "Mod") or node.inputs[1] is None:
+    if node.op not in names_with(Trait.DIVIDES) or node.inputs[1] is None:
         return True
     dtype = node.inputs[1].dtype
     divisor = node.inputs[1].constant()

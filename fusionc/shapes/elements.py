@@ -1,5 +1,5 @@
-"""What a tensor of shape arithmetic holds: numbers, and symbols for dimensions that are known when
-the model runs.
+"""Elements of the tensors of shape arithmetic: numbers, and symbols for dimensions that are known
+only when the model runs.
 
 onnx propagates such values inside its inference but does not hand them out.
 """
@@ -7,13 +7,15 @@ onnx propagates such values inside its inference but does not hand them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from typing import Any
 
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
+from fusionc.model.operators import MICROSOFT, has_legacy_axis
+from fusionc.operators.broadcast_shapes import broadcast, widest
 from fusionc.operators.disputed_shapes import joins_all
+from fusionc.operators.facts import Trait, operators_with
 from fusionc.protos import SMALL
 from fusionc.shapes.expressions import (
     Element,
@@ -23,14 +25,15 @@ from fusionc.shapes.expressions import (
     least,
     limited,
     multiplied,
+    subtracted,
 )
 
 __all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
-Dims = Sequence[Element | None]  # None for what cannot be said
+Dims = Sequence[Element | None]  # None for an unknown size
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
-    "Sub": partial(added, sign=-1),
+    "Sub": subtracted,
     "Mul": multiplied,
     "Div": divided,
 }
@@ -46,9 +49,7 @@ def dimension(value: Edge, axis: int) -> Element:
 
 
 def elements(value: Edge | None) -> list[Element] | None:
-    """The elements of a vector or scalar of integers in order; None where they cannot be
-    followed.
-    """
+    """The elements of a vector or scalar of integers in order; None if they are unknown."""
     array = None if value is None else value.constant()
     if array is None:
         return None if value is None else value.graph.model.types.elements_of(value)
@@ -57,9 +58,9 @@ def elements(value: Edge | None) -> list[Element] | None:
 
 
 def elements_made(node: Node, elem_type: int) -> list[Element] | None:
-    """The elements of the first output of a node, which are of this type, as far as they follow
-    from dimensions and from other elements; those that its type does not hold are others when the
-    model runs.
+    """The elements of the first output of a node, which has this type, if they follow from
+    dimensions and other elements. None if one of them does not fit the type: it is another one when
+    the model runs.
     """
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
     made = None if rule is None else rule(node)
@@ -72,27 +73,27 @@ def _shape(node: Node) -> list[Element] | None:
     return None if dims is None else dims[slice(node.attr("start", 0), node.attr("end"))]
 
 
-def _same(node: Node) -> list[Element] | None:
+def _copied_elements(node: Node) -> list[Element] | None:
     to = node.attr("to") if node.op == "Cast" else TensorProto.INT64
     return elements(node.inputs[0]) if to in (TensorProto.INT32, TensorProto.INT64) else None
 
 
-def _joined(node: Node) -> list[Element] | None:
+def _joined_elements(node: Node) -> list[Element] | None:
     parts = [elements(part) for part in node.inputs]
     return None if None in parts else [element for part in parts for element in part or ()]
 
 
-def _computed(node: Node) -> list[Element] | None:
-    """Integers, added or multiplied; of a division only one that leaves nothing over."""
-    return None if has_legacy_axis(node) else _each(_ARITHMETIC[node.op], node.inputs)
+def _computed_elements(node: Node) -> list[Element] | None:
+    """Integers after arithmetic; only divisions that leave nothing over."""
+    return None if has_legacy_axis(node) else _elementwise(_ARITHMETIC[node.op], node.inputs)
 
 
-def _chosen(node: Node) -> list[Element] | None:
+def _chosen_elements(node: Node) -> list[Element] | None:
     """Where(Equal(s, t), a, s): exporters write it to put 1 for −1, which no dimension is."""
     condition = None if node.inputs[0] is None else node.inputs[0].producer
     if condition is None or not condition.is_op("Equal"):
         return None
-    return _each(_choice, (*condition.inputs, *node.inputs[1:]))
+    return _elementwise(_choice, (*condition.inputs, *node.inputs[1:]))
 
 
 def _choice(left: Element, right: Element, then: Element, otherwise: Element) -> Element | None:
@@ -103,22 +104,28 @@ def _choice(left: Element, right: Element, then: Element, otherwise: Element) ->
     return otherwise if isinstance(other, int) or (is_negative and is_dimension(other)) else None
 
 
-def _each(
+def _elementwise(
     rule: Callable[..., Element | None], values: Sequence[Edge | None]
 ) -> list[Element] | None:
-    """What a rule makes of the elements at the same place of each value; a single element counts
-    for all places.
+    """The results of a rule for the elements at the same place of each value. A single element
+    counts for all places.
     """
-    known = [found for found in map(elements, values) if found is not None]
-    counts = {len(found) for found in known} - {1} or {1}
+    known = [held for held in map(elements, values) if held is not None]
+    counts = {len(held) for held in known} - {1} or {1}
     if len(known) < len(values) or len(counts) > 1:
         return None
-    rows = zip(*(found * max(counts) if len(found) == 1 else found for found in known), strict=True)
-    made = [rule(*row) for row in rows]
-    return None if None in made else [element for element in made if element is not None]
+    (count,) = counts
+    rows = zip(*(held * count if len(held) == 1 else held for held in known), strict=True)
+    return _complete([rule(*row) for row in rows])
 
 
-def _gathered(node: Node) -> list[Element] | None:
+def _complete(dims: Dims) -> list[Element] | None:
+    """The dimensions if all are known."""
+    known = [dim for dim in dims if dim is not None]
+    return known if len(known) == len(dims) else None
+
+
+def _gathered_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
     at = node.inputs[1]
     index = None if at is None else at.constant()
@@ -132,7 +139,7 @@ def _gathered(node: Node) -> list[Element] | None:
     return [inner[int(i)] for i in index.reshape(-1)]
 
 
-def _sliced(node: Node) -> list[Element] | None:
+def _sliced_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
     given = [None if v is None else v.constant() for v in node.inputs[1:]]
     if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in given):
@@ -144,22 +151,21 @@ def _sliced(node: Node) -> list[Element] | None:
 
 _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
     "Shape": _shape,
-    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"), _same),
-    "Concat": _joined,
-    **dict.fromkeys(_ARITHMETIC, _computed),
-    "Where": _chosen,
-    "Gather": _gathered,
-    "Slice": _sliced,
+    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"), _copied_elements),
+    "Concat": _joined_elements,
+    **dict.fromkeys(_ARITHMETIC, _computed_elements),
+    "Where": _chosen_elements,
+    "Gather": _gathered_elements,
+    "Slice": _sliced_elements,
 }
 
 
-# -- shapes that are made
-# ----------------------------------------------------------------------------------------------
+# -- shapes of outputs
 
 
 def shape_made(node: Node) -> Dims | None:
-    """The shape of the first output of a node, as far as it follows from dimensions. onnx's
-    inference loses symbols in many places, and knows nothing of the target's own operators.
+    """The shape of the first output of a node as far as it follows from dimensions. onnx's
+    inference loses many symbols, and does not know the target's own operators.
     """
     rule = None if node.has_references else _SHAPES.get(node.operator)
     return None if rule is None else rule(node)
@@ -174,7 +180,7 @@ def _dims(value: Edge | None) -> list[Element] | None:
 
 def _broadcasting(node: Node) -> Dims | None:
     is_aligned = node.graph.opset >= 7 or len(node.inputs) == 1
-    return _broadcast_all([_dims(value) for value in node.inputs]) if is_aligned else None
+    return broadcast_known(*map(_dims, node.inputs)) if is_aligned else None
 
 
 def _range(node: Node) -> Dims | None:
@@ -191,33 +197,44 @@ def _range(node: Node) -> Dims | None:
 
 def _reshape(node: Node) -> Dims | None:
     own = _dims(node.inputs[0])
-    wanted = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
-    if wanted is None:
+    target = _target(node, own)
+    if target is None:
         return None
-    if not node.attr("allowzero"):
-        copied = dict(enumerate(own or ()))
-        wanted = [copied.get(axis) if e == 0 else e for axis, e in enumerate(wanted)]
-    others = [e for e in wanted if e is not None and is_dimension(e)]
-    rest = None
-    if own is not None and len(others) == len(wanted) - 1:
-        total = _combined(multiplied, [1, *own])
-        known = _combined(multiplied, [1, *others])
-        rest = None if total is None or known is None or known == 0 else divided(total, known)
-    return [rest if e == -1 else e if e in others else None for e in wanted]
+    others = [e for e in target if e is not None and is_dimension(e)]
+    rest = _rest(own, others) if own is not None and len(others) == len(target) - 1 else None
+    return [rest if e == -1 else e if e in others else None for e in target]
+
+
+def _target(node: Node, own: Dims | None) -> Dims | None:
+    """What a Reshape is told to make, with the dimensions that it copies in the place of zeros."""
+    target = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
+    if target is None or node.attr("allowzero"):
+        return target
+    copied = dict(enumerate(own or ()))
+    return [copied.get(axis) if e == 0 else e for axis, e in enumerate(target)]
+
+
+def _rest(own: Sequence[Element], others: Sequence[Element]) -> Element | None:
+    """The dimension that is left to a Reshape for its −1."""
+    total = _combined(multiplied, [1, *own])
+    known = _combined(multiplied, [1, *others])
+    return None if total is None or known is None or known == 0 else divided(total, known)
 
 
 def _parts(value: Edge | None) -> Dims | None:
-    """The elements of a vector; None for those parts of a Concat of which only the length is
-    known.
-    """
+    """The elements of a vector; None for those parts of a Concat that have a known length alone."""
     known = elements(value)
     if known is not None or value is None:
         return known
     if value.producer is not None and value.producer.is_op("Concat"):
-        parts = [_parts(part) for part in value.producer.inputs]
-        return None if None in parts else [element for part in parts for element in part or ()]
+        return _chained([_parts(part) for part in value.producer.inputs])
     count = value.shape[0] if value.rank == 1 and value.shape else None
     return [None] * count if isinstance(count, int) else None
+
+
+def _chained(parts: Sequence[Dims | None]) -> Dims | None:
+    known = [part for part in parts if part is not None]
+    return [element for part in known for element in part] if len(known) == len(parts) else None
 
 
 def _slice(node: Node) -> Dims | None:
@@ -239,7 +256,7 @@ def _slice(node: Node) -> Dims | None:
 
 
 def _cut(size: Element, start: Element, end: Element) -> Element | None:
-    """What is left of an axis."""
+    """The size of an axis after a Slice."""
     if start != 0:
         return None
     if end == size or (isinstance(end, int) and end > FAR):
@@ -272,37 +289,29 @@ def _combined(
     return total
 
 
-def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
-    known = [dims for dims in shapes if dims is not None]
-    rank = max(map(len, known), default=0)
-    made = [
-        _broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)
-    ]
-    return made if len(known) == len(shapes) else None
+def broadcast_known(*shapes: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    """The shape that shapes become together; None if one is unknown."""
+    known = [shape for shape in shapes if shape is not None]
+    return broadcast(*known, rule=_widest) if len(known) == len(shapes) else None
 
 
-def _broadcast(dims: list[Element]) -> Element | None:
-    """What equal dimensions become, and ones beside them. None where it is not known which one is
-    the larger.
+def _widest(sizes: Dims) -> Element | None:
+    """A minimum with a limit above 1 counts for nothing next to the dimension that it limits: if
+    the limit were smaller, they could not be broadcast.
     """
-    found = list(dict.fromkeys(d for d in dims if d != 1))
-    numbers = [d for d in found if isinstance(d, int)]
-    if numbers:
-        return numbers[0] if numbers[0] >= 0 else None
-    # A dimension beside its own minimum with a limit above 1: were the limit smaller, they would
-    # not go together.
-    within = [limited(d) for d in found]
-    found = [
-        d
-        for d, pair in zip(found, within, strict=True)
-        if pair is None or pair[0] < 2 or pair[1] not in found
+    limits = [None if size is None else limited(size) for size in sizes]
+    decisive = [
+        size
+        for size, pair in zip(sizes, limits, strict=True)
+        if pair is None or pair[0] < 2 or pair[1] not in sizes
     ]
-    return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
+    size: Element | None = widest(decisive)
+    return size if size is not None and is_dimension(size) else None
 
 
 def _attention(node: Node) -> Dims | None:
-    """The shape of the query, unless key and value are packed beside it, with heads as large as
-    those of the value.
+    """The shape of the query, with heads as large as those of the value, unless key and value are
+    packed with the query.
     """
     dims = _dims(node.inputs[0])
     value = _dims(node.inputs[2]) if len(node.inputs) > 2 else None
@@ -312,25 +321,11 @@ def _attention(node: Node) -> Dims | None:
     return [*dims[:2], own if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
 
 
-_BROADCASTING = COMMUTATIVE | {
-    *(
-        "Sub",
-        "Div",
-        "Pow",
-        "Mod",
-        "Less",
-        "Greater",
-        "LessOrEqual",
-        "GreaterOrEqual",
-        "Where",
-        "PRelu",
-    ),
-}
 _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
-    **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),
+    **dict.fromkeys(operators_with(Trait.BROADCASTS), _broadcasting),
     ("", "Range"): _range,
     ("", "ConstantOfShape"): lambda node: elements(node.inputs[0]),
-    ("", "Expand"): lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),
+    ("", "Expand"): lambda node: broadcast_known(_dims(node.inputs[0]), elements(node.inputs[1])),
     ("", "Reshape"): _reshape,
     ("", "Slice"): _slice,
     ("", "Concat"): _concat,

@@ -17,11 +17,10 @@ def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | Non
 def same_after_reshape(
     a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None
 ) -> bool:
-    """Whether two shapes with equally many elements are known to be equal, as long as there are
-    elements: one dimension follows from the others.
+    """Whether two shapes with equally many elements are known to be equal if they have elements at
+    all: one unknown dimension follows from the others.
 
-    Only one of which nothing is known: two that are, 7 and "length" say, may differ where another
-    one is 0.
+    Known dimensions that differ, such as 7 and "length", may do so if another dimension is 0.
     """
     if a is None or b is None or len(a) != len(b):
         return False
@@ -34,9 +33,7 @@ def same_after_reshape(
 def broadcasts_into(
     small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None
 ) -> bool:
-    """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are
-    broadcast.
-    """
+    """Whether broadcasting the shape `small` is known to leave the shape `large` as it is."""
     if small is None or large is None or len(small) > len(large):
         return small is not None and len(small) == 0
     pairs = zip(reversed(small), reversed(large), strict=False)

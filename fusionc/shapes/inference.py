@@ -1,5 +1,5 @@
-"""Element types and shapes: every node is asked once, in order, and again when what lies before it
-has changed.
+"""Element types and shapes: every node is asked once, in order, and again if a node before it has
+changed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fusionc.shapes.overrides import is_fatal, trusted
 
 # what shape arithmetic computes with
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
-# since which Scan hands its inputs to its subgraph one by one; before, in batches of some length
+# Since this opset Scan hands its inputs to its subgraph one by one; before, it did so in batches.
 _SCAN_OPSET = 9
 
 
 def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
-    """The model in memory, for that runtime, which infers types when it is asked for them.
+    """The model in memory for the target runtime. It infers types when it is asked for them.
 
     Raises FusioncError for a model that is not in single assignment form or has a cycle.
     """
@@ -40,8 +40,8 @@ def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-
 
 
 class TypeInference:
-    """What is known about the types of all values of a model. It only grows: each is kept with its
-    value.
+    """What is known about the types of all values of a model. Each is kept with its value;
+    knowledge only grows.
     """
 
     def __init__(self, model: Model) -> None:
@@ -57,17 +57,15 @@ class TypeInference:
         )
 
     def of(self, value: Edge, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it can be known; `rank_only` says that its dimensions do
-        not matter.
+        """The type of a value as far as it can be known. With `rank_only` its dimensions do not
+        matter.
         """
         if not self._is_inferred or not _is_complete(value.known_type.shape, rank_only):
             self._refresh_for(value)
         return value.known_type
 
     def elements_of(self, value: Edge) -> list[Element] | None:
-        """What a vector or scalar of integers holds that is no constant, as far as it can be
-        known.
-        """
+        """The elements of a vector or scalar of integers that is not constant, if known."""
         if value.elements is None or any(map(is_invented, value.elements)):
             self._refresh_for(value)
         return value.elements
@@ -81,70 +79,46 @@ class TypeInference:
             self._refresh(self._model.main, stale)
 
     def begin_pass(self) -> None:
-        """A pass starts: it may have the types refreshed once."""
+        """A pass starts: it may refresh the types once."""
         self._may_refresh = True
 
     def new_symbol(self) -> str:
-        """A name for a dimension of which nothing is known."""
+        """A name for an unknown dimension."""
         return next(self._symbols)
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed. More may be known behind the new values, unless they are as well
-        known as the old.
+        """The graph has changed. More may be known after the new values, unless they are as well
+        known as the old ones.
 
-        What was known of a value is kept for the one that stands for it where onnx does not know
-        the new operator.
+        A new value inherits the type of the old one if onnx does not know the new operator.
         """
         for old, new in replaced:
-            if (
-                new.producer in new_nodes
-                and operators.is_foreign(new.producer)
-                and old.known_type != UNKNOWN
-            ):
-                new.known_type = old.known_type
-            if (
-                old in self._stale
-                or not _is_settled(new)
-                or old.known_type.shape != new.known_type.shape
-            ):
+            if new.producer in new_nodes and operators.is_foreign(new.producer):
+                _inherit_type(new, old)
+            if old in self._stale or not _is_as_settled(new, old):
                 self._stale.add(new)
-        made = [value for node in new_nodes for value in node.outputs if value is not None]
-        bodies = (body for node in new_nodes for body in node.subgraphs(recursive=True))
-        self._stale.update(value for value in made if not _is_settled(value))
-        self._stale.update(value for body in bodies for value in body.values.values())
+        for node in new_nodes:
+            made = (value for value in node.outputs if value is not None)
+            self._stale.update(value for value in made if not _is_settled(value))
+            for body in node.subgraphs(recursive=True):
+                self._stale.update(body.values.values())
 
     def _refresh(self, graph: Graph, stale: set[Edge]) -> None:
-        """Ask about the nodes that read or make a stale value. Whatever becomes known better by it
-        is stale, too.
+        """Ask about the nodes that read or make a stale value. A value that becomes better known is
+        stale, too.
         """
         for node in graph.ordered():
             for body in node.bodies:
-                if (
-                    node.is_op("Scan")
-                    and graph.opset >= _SCAN_OPSET
-                    and not stale.isdisjoint(node.inputs)
-                ):
+                if _hands_elements_in(node) and not stale.isdisjoint(node.inputs):
                     stale.update(_handed_in(node, body))
                 self._refresh(body, stale)
             results = [value for body in node.bodies for value in body.outputs]
-            if stale.isdisjoint((*node.inputs, *node.outputs, *results)):
-                continue
-            before = [(value, value.known_type) for value in node.outputs if value is not None]
-            try:
-                _learn(node, _types_made(node, is_new=False))
-            except (
-                Exception
-            ):  # onnx or a rule gives up on a node, for example for an attribute of another type
-                continue
-            stale.update(
-                value
-                for value, type_ in before
-                if value.known_type is not type_ or _makes_shapes(value)
-            )
+            if not stale.isdisjoint((*node.inputs, *node.outputs, *results)):
+                stale.update(_better_known(node))
 
 
 def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
-    """What the model itself says of the values whose operators onnx does not know."""
+    """The types that the model declares for the outputs of operators that onnx does not know."""
     for graph in model.graphs:
         outputs = [
             v
@@ -160,10 +134,9 @@ def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
 
 
 def infer_node(node: Node) -> None:
-    """Give the outputs of a node that is not in the graph yet their types, as far as its inputs
-    allow.
+    """Infer the types of the outputs of a node that is not in the graph yet.
 
-    Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
+    Raises onnx.shape_inference.InferenceError if the operator cannot take these inputs.
     """
     types = node.graph.model.types
     if operators.is_foreign(node) or all(
@@ -172,32 +145,47 @@ def infer_node(node: Node) -> None:
         _learn(node, _types_made(node, is_new=True))
 
 
+def _better_known(node: Node) -> Sequence[Edge]:
+    """Ask about a node in the graph. Return the outputs that are better known than before, or whose
+    elements may be.
+    """
+    before = [(value, value.known_type) for value in node.outputs if value is not None]
+    try:
+        _learn(node, _types_made(node, is_new=False))
+    except Exception:  # onnx or a rule gives up, for example for an attribute of another type
+        return ()
+    return [
+        value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value)
+    ]
+
+
 def _learn(node: Node, types: Sequence[ValueType]) -> None:
-    """Add to what is known of the outputs of a node."""
+    """Add these types to the knowledge of the outputs of a node."""
     for output, type_ in zip(node.outputs, types, strict=False):
         if output is None or type_ == UNKNOWN:
             continue
-        # onnx says that a sequence that a Loop carries holds what it did first, and that pieces
-        # always keep the axis.
+        # onnx says that a sequence in a Loop always has the element shapes that it began with, and
+        # that the parts of SplitToSequence keep the axis.
         if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
-        shape = trusted(node, type_.shape)
-        known = output.known_type.shape
-        made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
-        dims = _most_certain(
-            [dims for dims in (shape, made, known) if dims is not None], node.graph.model.types
-        )
-        learned = replace(type_, shape=dims)
+        learned = replace(type_, shape=_shape_learned(node, output, trusted(node, type_.shape)))
         if learned != output.known_type:
             output.known_type = learned
         if output is node.outputs[0] and _makes_shapes(output):
             output.elements = elements_made(node, output.known_type.elem_type) or output.elements
 
 
-def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
-    """Of each dimension the name that says most; the first where several say as much, a new one
-    where none does.
+def _shape_learned(node: Node, output: Edge, inferred: Shape | None) -> Shape | None:
+    """The best knowledge of each dimension: onnx's inference, shape arithmetic, or what was known
+    before.
     """
+    is_arithmetic = output is node.outputs[0] and not _is_complete(inferred)
+    sources = (inferred, shape_made(node) if is_arithmetic else None, output.known_type.shape)
+    return _most_certain([dims for dims in sources if dims is not None], node.graph.model.types)
+
+
+def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
+    """For each dimension the first of its most certain names, or a new name if it is unknown."""
     if not shapes:
         return None
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
@@ -208,33 +196,43 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
 
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
-    """What follows for the outputs of a node from its inputs; for a foreign one, what they are
-    declared as.
+    """The types of the outputs of a node that follow from its inputs; for a foreign node, those
+    that are declared.
     """
-    is_foreign = operators.is_foreign(node)
-    made = runtime_types(node) if is_foreign or len(node.outputs) == 1 else None
     if is_fatal(node):
         return []
-    if made or (
-        is_foreign and node.function is None and (node.op, node.domain) not in LIKE_STANDARD
-    ):
-        known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
-        ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
-        return [
-            new if new.elem_type else old
-            for new, old in zip_longest(ruled, known, fillvalue=UNKNOWN)
-        ]
-    return ask(node, is_new=is_new)
+    is_ruled = operators.is_foreign(node) or len(node.outputs) == 1
+    made = runtime_types(node) if is_ruled else None
+    if not made and not _is_unknown(node):
+        return ask(node, is_new=is_new)
+    ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
+    pairs = zip_longest(ruled, node.outputs)
+    return [rule if rule and rule.elem_type else _known_type(old) for rule, old in pairs]
+
+
+def _is_unknown(node: Node) -> bool:
+    """Whether onnx has no rule for an operator, nor a function."""
+    is_foreign = operators.is_foreign(node) and node.operator not in LIKE_STANDARD
+    return is_foreign and node.function is None
+
+
+def _known_type(output: Edge | None) -> ValueType:
+    return UNKNOWN if output is None else output.known_type
+
+
+def _hands_elements_in(node: Node) -> bool:
+    """Whether a node is a Scan that hands its inputs to its subgraph one by one."""
+    return node.is_op("Scan") and node.graph.opset >= _SCAN_OPSET
 
 
 def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
-    """The inputs of the subgraph of a Scan, with the shapes that it was given: of its last inputs,
-    all but one axis.
+    """The inputs of the subgraph of a Scan, with the shapes that they get: the last inputs of the
+    Scan lose one axis.
     """
     count = scan.attr("num_scan_inputs")
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
     for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=False):
-        # defaults are behind all of these
+        # defaults come after all of these
         if given is not None and (shape := given.shape) is not None:
             dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
             value.known_type = replace(value.known_type, shape=tuple(dims))
@@ -242,15 +240,24 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
 
 
 def _is_settled(value: Edge) -> bool:
-    """Whether inference cannot say more of a value: its shape is known, and no shape is made of its
-    elements.
+    """Whether no more can become known of a value: its shape is complete, and its elements make no
+    shape.
     """
     return _is_complete(value.known_type.shape) and not _makes_shapes(value)
 
 
+def _inherit_type(new: Edge, old: Edge) -> None:
+    if old.known_type != UNKNOWN:
+        new.known_type = old.known_type
+
+
+def _is_as_settled(new: Edge, old: Edge) -> bool:
+    return _is_settled(new) and old.known_type.shape == new.known_type.shape
+
+
 def _makes_shapes(value: Edge) -> bool:
-    """Whether the shapes of others may depend on what a value holds, which may be known now and was
-    not before.
+    """Whether the shapes of other values may depend on the elements of this one, which may have
+    become known.
     """
     type_ = value.known_type
     if (

@@ -1,8 +1,8 @@
-"""What onnx's shape inference says of one node."""
+"""onnx's shape inference, asked for one node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -13,81 +13,91 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.tensors import ValueType
+from fusionc.model.tensors import Array, ValueType
 from fusionc.protos import graphs_of, types_made
 from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
 _MOST_ANSWERS = 10_000
-# whose shapes they make
-LIKE_STANDARD = {(f"Fused{op}", operators.MICROSOFT): (op, "") for op in ("Conv", "Gemm")}
+# operators of onnxruntime whose outputs have the shapes of a standard one
+LIKE_STANDARD = {(operators.MICROSOFT, f"Fused{op}"): ("", op) for op in ("Conv", "Gemm")}
 
 
 def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """The types of the outputs of a node, as far as they follow from those of its inputs and from
     small constants.
 
-    The node gets names of its own for what it reads and makes. Its subgraphs have no nodes: of them
-    onnx needs the types that they end in. Raises what onnx raises where the operator cannot take
-    these inputs; but a node that is not new may have inputs of types that only onnxruntime has the
-    operator for. What was asked once is remembered: layers are alike.
+    The node gets names of its own for its inputs and outputs. Its subgraphs have no nodes: onnx
+    only needs the types that they end in. Raises what onnx raises if the operator cannot take these
+    inputs; but a node that is not new may have input types that only onnxruntime supports. Answers
+    are remembered, since layers are alike.
     """
-    graph = node.graph
-    given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
-    held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
-    is_alone = not node.bodies and node.function is None
-    attributes = (
-        tuple(attribute.SerializeToString() for attribute in node.proto.attribute)
-        if is_alone
-        else ()
-    )
-    inputs = [None if v is None else v.known_type for v in node.inputs]
-    omitted = [v is None for v in node.outputs]
-    contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
-    question = (
-        node.operator,
-        attributes,
-        tuple(inputs),
-        tuple(omitted),
-        contents,
-        tuple(graph.opsets.items()),
-        is_new,
-    )
-    if is_alone and question in _ANSWERS:
-        return _ANSWERS[question]
-    proto = _alone(node)
-    types = {name: value.known_type.proto for name, value in given.items()}
-    known = {name: tensors.to_proto(array, name) for name, array in held.items()}
-    schema = operators.schema(proto.op_type, proto.domain, graph.opset_of(proto.domain))
-    functions = [
-        called.proto for called in graphs_called(node) if isinstance(called.proto, FunctionProto)
-    ]
-    found = types_made(
-        proto, schema, types, known, {node.domain: 1} | graph.opsets, functions, is_new=is_new
-    )
-    # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not
-    # that of another call.
-    read = (
-        *given.values(),
-        *(value for body in node.bodies for value in (*body.inputs, *body.outputs)),
-    )
-    names = {dim for value in read for dim in value.known_type.shape or ()}
-    made = [ValueType.of(found.get(name, TypeProto())) for name in proto.output]
-    dims = (
-        t.shape and tuple(dim if isinstance(dim, int) or dim in names else None for dim in t.shape)
-        for t in made
-    )
-    answer = [replace(type_, shape=shape) for type_, shape in zip(made, dims, strict=True)]
-    if is_alone and len(_ANSWERS) < _MOST_ANSWERS:
-        _ANSWERS[question] = answer
+    held = {
+        f"i{at}": array
+        for at, value in enumerate(node.inputs)
+        if value is not None and (array := _known_array(value)) is not None
+    }
+    if node.bodies or node.function is not None:
+        return _answer(node, held, is_new)
+    question = _question(node, held, is_new)
+    answer = _ANSWERS.get(question)
+    if answer is None:
+        answer = _answer(node, held, is_new)
+        if len(_ANSWERS) < _MOST_ANSWERS:
+            _ANSWERS[question] = answer
     return answer
 
 
-def _alone(node: Node) -> NodeProto:
-    op, domain = LIKE_STANDARD.get((node.op, node.domain), (node.op, node.domain))
+def _question(node: Node, held: Mapping[str, Array], is_new: bool) -> tuple[Any, ...]:
+    """All that the answer depends on."""
+    return (
+        node.operator,
+        tuple(attribute.SerializeToString() for attribute in node.proto.attribute),
+        tuple(None if value is None else value.known_type for value in node.inputs),
+        tuple(value is None for value in node.outputs),
+        tuple((name, array.shape, array.tobytes()) for name, array in held.items()),
+        tuple(node.graph.opsets.items()),
+        is_new,
+    )
+
+
+def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueType]:
+    proto = _lone_node(node)
+    given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
+    protos = (called.proto for called in graphs_called(node))
+    types = types_made(
+        proto,
+        operators.schema(proto.op_type, proto.domain, node.graph.opset_of(proto.domain)),
+        {name: value.known_type.proto for name, value in given.items()},
+        {name: tensors.to_proto(array, name) for name, array in held.items()},
+        {node.domain: 1} | node.graph.opsets,
+        [called for called in protos if isinstance(called, FunctionProto)],
+        is_new=is_new,
+    )
+    ends = (value for body in node.bodies for value in (*body.inputs, *body.outputs))
+    names = _dimensions((*given.values(), *ends))
+    return [_with_names(ValueType.of(types.get(name, TypeProto())), names) for name in proto.output]
+
+
+def _dimensions(values: Iterable[Edge]) -> set[int | str | None]:
+    return {dim for value in values for dim in value.known_type.shape or ()}
+
+
+def _with_names(type_: ValueType, names: Collection[Any]) -> ValueType:
+    """The type with only those dimensions that are numbers or have one of these names: a name that
+    onnx invents is valid in its call only.
+    """
+    shape = type_.shape and tuple(
+        dim if isinstance(dim, int) or dim in names else None for dim in type_.shape
+    )
+    return replace(type_, shape=shape)
+
+
+def _lone_node(node: Node) -> NodeProto:
+    domain, op = LIKE_STANDARD.get(node.operator, node.operator)
     proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
     is_like = op != node.op
-    # the fourth of FusedConv has the shape of what it makes
+    # the fourth of FusedConv has the shape of its output
     inputs = node.inputs[:3] if is_like else node.inputs
     proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(inputs))
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
@@ -114,20 +124,17 @@ def _outline(body: Graph) -> GraphProto:
     return GraphProto(name="body", input=inputs, output=outputs)
 
 
-def _held(value: Edge) -> np.ndarray[Any, Any] | None:
-    """What a tensor holds that may be a shape, axes or sizes, as far as it is known."""
+def _known_array(value: Edge) -> Array | None:
+    """The elements of a tensor that may be a shape, axes or sizes, as far as they are known."""
     if prod(dim for dim in value.known_type.shape or () if isinstance(dim, int)) > SMALL:
         return None
-    # onnx's own propagation of elements ends at a Reshape: were they known before folding, other
-    # rewrites came first.
-    is_followed = (
-        not value.is_constant and value.producer is not None and value.producer.op != "Reshape"
-    )
-    numbers = elements(value) if is_followed else None
-    known = [number for number in numbers or () if isinstance(number, int)]
-    if numbers is None or value.dtype is None or len(known) < len(numbers):
+    # onnx's own propagation of elements ends at a Reshape: if they were known before folding, other
+    # rewrites would come first.
+    maker = None if value.is_constant else value.producer
+    held = elements(value) if maker is not None and maker.op != "Reshape" else None
+    if held is None or value.dtype is None or not all(isinstance(number, int) for number in held):
         return value.constant()
-    return np.array(known, value.dtype).reshape([len(known)][: value.rank])
+    return np.array(held, value.dtype).reshape([len(held)][: value.rank])
 
 
 def graphs_called(node: Node) -> list[Graph]:

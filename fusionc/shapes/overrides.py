@@ -1,8 +1,8 @@
-"""What is certain of the shapes that onnx infers, where onnxruntime may compute others.
+"""The certain part of shapes that onnx infers although onnxruntime may compute others.
 
-What is known of a shape must be true when the model runs. For the operators of
-`operators.disputed_shapes` it may not be: their dimensions count as known only where onnx and
-onnxruntime agree.
+A known shape must be the true one when the model runs. For the operators of
+`operators.disputed_shapes` it may be another one: a dimension of theirs counts as known only if
+onnx and onnxruntime agree on it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _FAR = 1 << 31  # steps beyond this overflow
 
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
-    """What is true of the shape that inference says an output of a node has.
+    """The part of the inferred shape of an output that is certain.
 
-    What a function makes is known where all that onnx infers inside it is true, whatever the shapes
-    are there.
+    The output of a function is known only if all that onnx infers inside the function is certain
+    whatever the shapes are.
     """
     inside = (inner for graph in graphs_called(node) for inner in graph.nodes)
     is_empty = node.function is not None and any(
@@ -29,12 +29,12 @@ def trusted(node: Node, shape: Shape | None) -> Shape | None:
     )
     return (
         None
-        if is_empty or any(_by_rule(inner, _ANY) != _ANY for inner in inside)
-        else _by_rule(node, shape)
+        if is_empty or any(_certain_shape(inner, _ANY) != _ANY for inner in inside)
+        else _certain_shape(node, shape)
     )
 
 
-def _by_rule(node: Node, shape: Shape | None) -> Shape | None:
+def _certain_shape(node: Node, shape: Shape | None) -> Shape | None:
     x: Any = node.inputs[0] if node.inputs else None
     rule = (
         RULES.get(node.op) if node.domain == "" and (x is not None or node.op == "Loop") else None

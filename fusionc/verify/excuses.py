@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.operators.deciding_operators import SORTS
+from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import reads_of
 from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
@@ -27,6 +27,9 @@ from fusionc.verify.order_dependence import Reach
 STEPS_ONE_IN = 500
 # the share of an output that moves by itself where the model amplifies rounding as a whole
 _MOST = 0.5
+
+
+_SORTS = names_with(Trait.SORTS)
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
         (function.domain, function.name) for function in model.functions if _sorts(function.node)
     }
     for node in model.graph.node:
-        is_such = node.op_type in SORTS or (node.domain, node.op_type) in sorts
+        is_such = node.op_type in _SORTS or (node.domain, node.op_type) in sorts
         bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))
         if is_such or any(map(_sorts, bodies)) or not behind.isdisjoint(reads_of(node)):
             behind.update(node.output)
@@ -166,7 +169,7 @@ def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
 
 
 def _sorts(nodes: Sequence[onnx.NodeProto]) -> bool:
-    return any(node.op_type in SORTS for node in nodes)
+    return any(node.op_type in _SORTS for node in nodes)
 
 
 def _farthest(ours: NDArray[Any], theirs: NDArray[Any], where: NDArray[np.bool_]) -> float:

@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import byte_size
 from fusionc.operators.domains import MICROSOFT
-from fusionc.operators.grid_operators import GRID_INSIDE, GRIDS
+from fusionc.operators.facts import Trait, names_with, operators_with
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
@@ -34,6 +34,8 @@ from fusionc.verify.seeding import seeded_runner
 
 _EXACT = Yardstick("bitwise")
 _DOMAINS = ("", MICROSOFT)
+_GRIDS = names_with(Trait.GRID)
+_GRID_INSIDE = operators_with(Trait.GRID_INSIDE)
 _INTEGERS = (
     TensorProto.INT8,
     TensorProto.UINT8,
@@ -145,8 +147,8 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         is_cast = node.op_type == "Cast" and any(
             a.name == "to" and a.i in _INTEGERS for a in node.attribute
         )
-        if operator in GRID_INSIDE or (
-            operator[0] in _DOMAINS and (node.op_type in GRIDS or is_cast)
+        if operator in _GRID_INSIDE or (
+            operator[0] in _DOMAINS and (node.op_type in _GRIDS or is_cast)
         ):
             yield node
 
@@ -169,7 +171,7 @@ def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list
     read = dict[str, None]()
     for node in nodes:
         outputs = list(filter(None, node.output))
-        if (node.domain, node.op_type) not in GRID_INSIDE and set(outputs) <= known:
+        if (node.domain, node.op_type) not in _GRID_INSIDE and set(outputs) <= known:
             grids.append(outputs)
         elif node.input[0] in known:
             read[node.input[0]] = None

@@ -16,7 +16,8 @@ from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.functions import inlined
 from fusionc.model.tensors import byte_size, float_info, numpy_type
-from fusionc.operators.approximated_functions import APPROXIMATED
+from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
@@ -24,6 +25,7 @@ from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.seeding import seeded_runner
 
 _MOST_NODES = 20_000
+_APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _DRAWS = 8
 # It is 0.5 and something in onnxruntime: what is next to 0 is off by the last place of 0.5.
 _BESIDE_HALF = "Sigmoid"
@@ -94,7 +96,7 @@ def _with_moves(model: ModelProto) -> dict[str, _Move]:
     nodes = list[NodeProto]()
     for node in model.graph.node:
         nodes.append(node)
-        if node.op_type not in APPROXIMATED:
+        if node.op_type not in _APPROXIMATED:
             continue
         for index, name in enumerate(node.output):
             if (kind := kinds.get(name, 0)) in _FLOATS:

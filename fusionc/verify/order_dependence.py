@@ -21,6 +21,7 @@ from onnx import TensorProto
 from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
+from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import copied, graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
@@ -35,7 +36,7 @@ _LEAST_OPSET = 9  # Where is an operator from there on
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
-_SUMS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum")
+_SUMS = names_with(Trait.WEIGHTED_SUMS)
 _HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
 # onnxruntime's Where has these

@@ -15,6 +15,7 @@ import onnx
 
 from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain
+from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import with_shapes, without_large_weights
 from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
@@ -24,8 +25,7 @@ _DEEPEST = 64  # nodes of a way from an output
 # beside its size.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
-_LAID_OUT = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-_MOVES = (*_SAME, *_LAID_OUT, "Transpose")
+_MOVES = (*_SAME, *names_with(Trait.RESHAPES), "Transpose")
 _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis that is put together
 
 

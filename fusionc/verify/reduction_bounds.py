@@ -16,19 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fusionc.operators.facts import Trait, names_with
+
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
 _PARTS = (1, 2, 4, 8, 16, 32, 64)  # the elements of a vector, several vectors at once
 _MARGIN = 4  # in powers of two: an order between these comes by somewhat more
-_OF_WHOLE_NUMBERS = (
-    "ReduceSum",
-    "ReduceL1",
-    "ReduceSumSquare",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-)
+_OF_WHOLE_NUMBERS = names_with(Trait.KEEPS_WHOLE)
 _Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
 
 

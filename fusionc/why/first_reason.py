@@ -11,6 +11,7 @@ from typing import Any
 from fusionc.errors import quote
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_legacy_axis, is_known
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite.matcher import is_attribute, is_number
 from fusionc.rewrite.pattern import (
     Among,
@@ -33,22 +34,7 @@ from fusionc.why.partial_formula import INPUTS, inside, operators_in
 _NAME = re.compile("‹.*?›")
 _SAME = "the pattern has the same value in both places"
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-_OPERANDS = (
-    "Add",
-    "Sub",
-    "Mul",
-    "Div",
-    "Pow",
-    "MatMul",
-    "Max",
-    "Min",
-    "Sum",
-    "And",
-    "Or",
-    "Equal",
-    "Less",
-    "Greater",
-)
+_OPERANDS = names_with(Trait.BROADCASTS) | {"MatMul"}
 
 
 def node_text(node: Node) -> str:

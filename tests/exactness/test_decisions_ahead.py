@@ -95,7 +95,8 @@ def test_a_subgraph_decides_by_what_is_around_it() -> None:
 
 def test_a_loop_decides_by_what_it_carries_to_its_next_iteration() -> None:
     body = """a, y = Loop (n, which, x, z) <body = l (int64 i, bool go, float[4,4] v, float[4,4] u)
-        => (bool stop, float[4,4] w, float[4,4] r) { stop = Identity (go) w = Neg (u) r = Round (v) }>"""
+        => (bool stop, float[4,4] w, float[4,4] r) { stop = Identity (go) w = Neg (u) r = Round (v)
+        }>"""
     graph = typed_model(
         parse(
             f"agraph (float[4,4] x, bool which, int64 n, float[4,4] z) => (float y) {{ {body} }}",

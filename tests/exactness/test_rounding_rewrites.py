@@ -29,7 +29,8 @@ CHAINS: dict[str, tuple[str, Any]] = {
     ),
     "an image, normalized and quantized": (
         """agraph (uint8[N] x) => (int8[N] y) <float c = {255}, float d = {0.007843138}>
-        { f = Cast <to = 1> (x) a = Div (f, c) b = Div (a, d) r = Round (b) y = Cast <to = 3> (r) }""",
+        { f = Cast <to = 1> (x) a = Div (f, c) b = Div (a, d) r = Round (b) y = Cast <to = 3> (r)
+        }""",
         BYTES,
     ),
     "addends": (
@@ -39,8 +40,10 @@ CHAINS: dict[str, tuple[str, Any]] = {
     ),
     "a mean between": (
         """agraph (int8[N] x) => (uint8[N] y)
-        <float s = {0.023529412}, int8 z = {-18}, float c = {0.2}, uint8 q = {174}, int64[1] axis = {1}>
-        { f = DequantizeLinear (x, s, z) a = Div (f, c) b = Unsqueeze (a, axis) t = Concat <axis = 1> (b, b)
+        <float s = {0.023529412}, int8 z = {-18}, float c = {0.2}, uint8 q = {174}, int64[1] axis =
+        {1}>
+        { f = DequantizeLinear (x, s, z) a = Div (f, c) b = Unsqueeze (a, axis) t = Concat <axis =
+        1> (b, b)
           p = ReduceMean <keepdims = 0> (t, axis) y = QuantizeLinear (p, s, q) }""",
         BYTES.view(np.int8),
     ),
@@ -74,7 +77,8 @@ REFUSED = {
     "ConstantReassociationPass": "b = Mul (x, c) a = Mul (b, d)",
     "QuotientSimplifyPass": "o = Reciprocal (x) b = Abs (x) a = Mul (o, b)",
     "PowToMulPass": "e = Constant <value_float = 3.0> () a = Pow (x, e)",
-    "HardSigmoidFusionPass": """t = Constant <value_float = 3.0> () l = Constant <value_float = 0.0> ()
+    "HardSigmoidFusionPass": """t = Constant <value_float = 3.0> () l = Constant <value_float =
+        0.0> ()
         s = Constant <value_float = 6.0> () b = Add (x, t) k = Clip (b, l, s) a = Div (k, s)""",
 }
 
@@ -103,7 +107,8 @@ def test_what_is_exact_takes_effect() -> None:
 def test_a_normalization_is_folded_in_a_quantized_model() -> None:
     text = """agraph (float[1,2,4,4] x) => (uint8[1,3,4,4] y)
         <float[3,2,1,1] w, float[3] g, float[3] b, float[3] m, float[3] v, float s = {0.1}> {
-        c = Conv (x, w) n = BatchNormalization (c, g, b, m, v) r = Relu (n) y = QuantizeLinear (r, s) }"""
+        c = Conv (x, w) n = BatchNormalization (c, g, b, m, v) r = Relu (n) y = QuantizeLinear (r,
+        s) }"""
     result, _ = optimize(parse(text, 21), ON)
     assert "BatchNormalization" not in [node.op_type for node in result.graph.node]
 
@@ -122,14 +127,21 @@ def test_products_of_which_a_quotient_is_an_angle_keep_their_noise(angle: str) -
     """What is 0 in a Fourier transform written as products is noise, whose sign turns an angle
     round.
     """
-    body = f"p = MatMul (x, c) im = Mul (p, k) re = MatMul (x, d) q = Div (im, re) {angle} y = Mul (a, k)"
-    text = f"agraph (float[2,3] x) => (float y) <float[3,3] c, float[3,3] d, float k = {{0.3}}> {{ {body} }}"
+    body = (
+        f"p = MatMul (x, c) im = Mul (p, k) re = MatMul (x, d) q = Div (im, re) {angle} y "
+        f"= Mul (a, k)"
+    )
+    text = (
+        f"agraph (float[2,3] x) => (float y) <float[3,3] c, float[3,3] d, float k = "
+        f"{{0.3}}> {{ {body} }}"
+    )
     assert {"GemmScaleFusionPass"} <= refused(parse(text, 21))
     plain = text.replace("Atan", "Exp")
     assert not refused(parse(plain, 21))
 
 
 def test_a_normalization_on_its_own_is_arithmetic() -> None:
-    text = """agraph (float[4,2] x) => (float y) <float[2] g = {0.3, 0.7}, float[2] v = {0.02, 0.1}, float c = {0.7}>
+    text = """agraph (float[4,2] x) => (float y) <float[2] g = {0.3, 0.7}, float[2] v = {0.02,
+        0.1}, float c = {0.7}>
         { a = Add (x, c) b = BatchNormalization (a, g, g, g, v) y = Round (b) }"""
     assert refused(parse(text, 21)) == {"BatchNormToScalePass"}

@@ -19,12 +19,16 @@ from fusionc.shapes.inference import typed_model
 
 ON = [pass_ for pass_ in PASSES if pass_.default != "off"]
 HEAD = """agraph
-(uint8[1,8,6,6] a, uint8[1,8,6,6] b, uint8[4,16] r, uint8[2,4,16] t, float[4,16] f, bool which) => ({type} y)
+(uint8[1,8,6,6] a, uint8[1,8,6,6] b, uint8[4,16] r, uint8[2,4,16] t, float[4,16] f, bool which) =>
+({type} y)
 <float s = {{0.02}}, uint8 z = {{128}}, float o = {{0.05}}, uint8 n = {{0}}, uint8 m = {{128}},
- int8[8,8,3,3] W, int8[16,12] V, int8 zero = {{0}}, float ws = {{0.01}}, float[12] c, float[8] k, float e = {{0.3}},
- int32[12] qc, float cs = {{0.0002}}, int32 cz = {{0}}, float l = {{0}}, float h = {{12.75}}, float g = {{6}}>
+ int8[8,8,3,3] W, int8[16,12] V, int8 zero = {{0}}, float ws = {{0.01}}, float[12] c, float[8] k,
+ float e = {{0.3}},
+ int32[12] qc, float cs = {{0.0002}}, int32 cz = {{0}}, float l = {{0}}, float h = {{12.75}}, float
+ g = {{6}}>
 {{ A = DequantizeLinear (a, s, z) B = DequantizeLinear (b, s, z) R = DequantizeLinear (r, s, z)
-  T = DequantizeLinear (t, s, z) w = DequantizeLinear (W, ws, zero) v = DequantizeLinear (V, ws, zero)
+  T = DequantizeLinear (t, s, z) w = DequantizeLinear (W, ws, zero) v = DequantizeLinear (V, ws,
+  zero)
   C = DequantizeLinear (qc, cs, cz) {core} {end} }}"""
 Q = "y = QuantizeLinear (x, o, n)"
 SIGNED = "y = QuantizeLinear (x, o, m)"
@@ -123,7 +127,10 @@ def test_a_convolution_and_its_activation_are_refused_with_a_reason() -> None:
     assert reasons == {"onnxruntime computes Conv in integers there, and could not any more"}
 
 
-TWICE = "p = Conv (A, w) x = QuantizeLinear (p, o, n) q = Conv (A, w) u = QuantizeLinear (q, {scale}, n)"
+TWICE = (
+    "p = Conv (A, w) x = QuantizeLinear (p, o, n) q = Conv (A, w) u = QuantizeLinear "
+    "(q, {scale}, n)"
+)
 
 
 @pytest.mark.parametrize(("scale", "products"), [("e", 2), ("o", 1)])

@@ -21,22 +21,58 @@ from fusionc.target_opset import newest_opset, raise_opset
 # Attributes that became possible, or were written otherwise, where a node without them means what
 # it meant before.
 SAME = {
-    "ArgMax": "select_last_index", "ArgMin": "select_last_index", "Attention": "left_window_size right_window_size",
-    "AveragePool": "ceil_mode count_include_pad", "BatchNormalization": "training_mode", "Cast": "round_mode saturate",
-    "CastLike": "round_mode saturate", "DepthToSpace": "mode", "DequantizeLinear": "axis block_size output_dtype",
-    "GRU": "direction layout linear_before_reset", "GatherND": "batch_dims", "GridSample": "mode", "LSTM": "layout",
-    "LpPool": "ceil_mode dilations", "MaxPool": "ceil_mode storage_order",
-    "QuantizeLinear": "axis block_size output_dtype saturate", "RNN": "layout", "Range": "stash_type",
-    "Reshape": "allowzero", "Resize": "antialias cubic_coeff_a exclude_outside extrapolation_value "
-    "keep_aspect_ratio_policy", "ScatterElements": "reduction", "ScatterND": "reduction", "Shape": "start",
-    "SpaceToDepth": "mode", "Split": "axis", "TopK": "largest sorted", "Clip": "max min",
-    **{f"Reduce{kind}": "noop_with_empty_axes" for kind in (
-        "L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")},
-}  # fmt: skip
+    "ArgMax": "select_last_index",
+    "ArgMin": "select_last_index",
+    "Attention": "left_window_size right_window_size",
+    "AveragePool": "ceil_mode count_include_pad",
+    "BatchNormalization": "training_mode",
+    "Cast": "round_mode saturate",
+    "CastLike": "round_mode saturate",
+    "DepthToSpace": "mode",
+    "DequantizeLinear": "axis block_size output_dtype",
+    "GRU": "direction layout linear_before_reset",
+    "GatherND": "batch_dims",
+    "GridSample": "mode",
+    "LSTM": "layout",
+    "LpPool": "ceil_mode dilations",
+    "MaxPool": "ceil_mode storage_order",
+    "QuantizeLinear": "axis block_size output_dtype saturate",
+    "RNN": "layout",
+    "Range": "stash_type",
+    "Reshape": "allowzero",
+    "Resize": "antialias cubic_coeff_a exclude_outside extrapolation_value "
+    "keep_aspect_ratio_policy",
+    "ScatterElements": "reduction",
+    "ScatterND": "reduction",
+    "Shape": "start",
+    "SpaceToDepth": "mode",
+    "Split": "axis",
+    "TopK": "largest sorted",
+    "Clip": "max min",
+    **{
+        f"Reduce{kind}": "noop_with_empty_axes"
+        for kind in (
+            "L1",
+            "L2",
+            "LogSum",
+            "LogSumExp",
+            "Max",
+            "Mean",
+            "Min",
+            "Prod",
+            "Sum",
+            "SumSquare",
+        )
+    },
+}
 # What fusionc.target_opset and onnx's converter write by other means.
 WRITTEN_OTHERWISE = {
-    "Hardmax": "axis", "LogSoftmax": "axis", "Resize": "nearest_mode", "Softmax": "axis", "Selu": "alpha gamma",
-}  # fmt: skip
+    "Hardmax": "axis",
+    "LogSoftmax": "axis",
+    "Resize": "nearest_mode",
+    "Softmax": "axis",
+    "Selu": "alpha gamma",
+}
 
 
 def changed() -> Iterator[tuple[str, str]]:
@@ -68,16 +104,32 @@ def test_the_table_has_every_default_that_changes_a_meaning() -> None:
 
 IMAGE = "float[1,2,6,6] x"
 MODELS = {
-    "RoiAlign": (f"({IMAGE}) => (float[1,2,2,2] y) <float[1,4] r = {{0.3,0.2,3.9,3.3}}, int64[1] k = {{0}}> "
-    "{ "
-                 "y = RoiAlign <output_height = 2, output_width = 2> (x, r, k) }", 10, 21),
-    "Resize": (f"({IMAGE}) => (float[1,2,9,9] y) <float[4] k = {{1,1,1.5,1.5}}> {{ "
-               'y = Resize <mode = "linear"> (x, k) }', 10, 26),
-    "Upsample": (f"({IMAGE}) => (float[1,2,9,9] y) <float[4] k = {{1,1,1.5,1.5}}> {{ "
-                 'y = Upsample <mode = "linear"> (x, k) }', 9, 26),
-    "GroupNormalization": ("(double[1,4,6,6] x) => (double[1,4,6,6] y) <double[2] s, double[2] b> { "
-                           "y = GroupNormalization <num_groups = 2> (x, s, b) }", 18, 26),
-}  # fmt: skip
+    "RoiAlign": (
+        f"({IMAGE}) => (float[1,2,2,2] y) <float[1,4] r = {{0.3,0.2,3.9,3.3}}, int64[1] k = {{0}}> "
+        "{ "
+        "y = RoiAlign <output_height = 2, output_width = 2> (x, r, k) }",
+        10,
+        21,
+    ),
+    "Resize": (
+        f"({IMAGE}) => (float[1,2,9,9] y) <float[4] k = {{1,1,1.5,1.5}}> {{ "
+        'y = Resize <mode = "linear"> (x, k) }',
+        10,
+        26,
+    ),
+    "Upsample": (
+        f"({IMAGE}) => (float[1,2,9,9] y) <float[4] k = {{1,1,1.5,1.5}}> {{ "
+        'y = Upsample <mode = "linear"> (x, k) }',
+        9,
+        26,
+    ),
+    "GroupNormalization": (
+        "(double[1,4,6,6] x) => (double[1,4,6,6] y) <double[2] s, double[2] b> { "
+        "y = GroupNormalization <num_groups = 2> (x, s, b) }",
+        18,
+        26,
+    ),
+}
 
 
 def raised(model: ModelProto, version: int) -> ModelProto:
@@ -123,12 +175,18 @@ def test_quantization_of_float16_divides_in_float(declared: str) -> None:
 
 
 def test_what_is_written_stays() -> None:
-    text = f"agraph ({IMAGE}) => (float[1,2,1,1] y) <float[1,4] r, int64[1] k> {{ y = RoiAlign <{{}}> (x, r, k) }}"
+    text = (
+        f"agraph ({IMAGE}) => (float[1,2,1,1] y) <float[1,4] r, int64[1] k> {{ y = "
+        f"RoiAlign <{{}}> (x, r, k) }}"
+    )
     model = parse(text.replace("{}", 'coordinate_transformation_mode = "half_pixel"'), 16)
     assert raised(model, 21).graph.node == model.graph.node
 
 
 def test_no_attribute_where_nothing_changes() -> None:
-    text = "agraph (float[N] x) => (int8[N] y) <float s = {0.5}, int8 z = {3}> { y = QuantizeLinear (x, s, z) }"
+    text = (
+        "agraph (float[N] x) => (int8[N] y) <float s = {0.5}, int8 z = {3}> { y = "
+        "QuantizeLinear (x, s, z) }"
+    )
     model = parse(text, 19)
     assert not raised(model, 26).graph.node[0].attribute

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-from fusionc.operators.runtime_operators import ELEMENT_TYPES, broadcast
+from fusionc.operators.broadcast_shapes import broadcast
+from fusionc.operators.runtime_operators import ELEMENT_TYPES
 from fusionc.shapes.inference import typed_model
 
 OWN = "com.microsoft"
@@ -126,15 +127,18 @@ def filled(kind: str, shape: list[int]) -> NDArray[Any]:
 
 def test_what_is_declared_stays_where_no_rule_says_more() -> None:
     """onnxruntime's definition says nothing of the fourth output, and the model does."""
-    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> agraph (float[N,3,8] q) => (float[N,3,8] y)
-        <float16[N,2,3,3] s> { y, k, v, s = com.microsoft.MultiHeadAttention <num_heads = 2> (q, q, q) }"""
+    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> agraph (float[N,3,8]
+        q) => (float[N,3,8] y)
+        <float16[N,2,3,3] s> { y, k, v, s = com.microsoft.MultiHeadAttention <num_heads = 2> (q, q,
+        q) }"""
     values = typed_model(onnx.parser.parse_model(text), "").main.values
     assert values["s"].elem_type == onnx.TensorProto.FLOAT16 and values["s"].shape == ("N", 2, 3, 3)
     assert values["k"].elem_type == onnx.TensorProto.FLOAT
 
 
 def test_an_input_that_is_left_out_says_nothing() -> None:
-    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> agraph (float[2,3] x) => (int64[a,b] y)
+    text = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]> agraph (float[2,3] x)
+        => (int64[a,b] y)
         { q = com.microsoft.QuantizeLinear (x, x) y = Cast <to = 7> (q) }"""
     assert typed_model(onnx.parser.parse_model(text), "").main.values["q"].elem_type == 0
 

@@ -37,7 +37,8 @@ def test_symbols_go_through_operators() -> None:
 def test_a_scan_of_old_models_has_an_input_more_than_its_subgraph() -> None:
     graph = graph_of(
         """agraph (float[batch,2] start, float[batch,len,2] rows) => (float[batch,2] last) {
-        last = Scan <num_scan_inputs = 1, body = body (float[2] state, float[2] row) => (float[2] next) {
+        last = Scan <num_scan_inputs = 1, body = body (float[2] state, float[2] row) => (float[2]
+        next) {
             next = Add (state, row)
         }> (, start, rows)
     }""",
@@ -47,7 +48,8 @@ def test_a_scan_of_old_models_has_an_input_more_than_its_subgraph() -> None:
 
 
 def test_what_data_propagation_knows() -> None:
-    graph = graph_of("""agraph (float[batch,4,6] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] rest = {-1}> {
+    graph = graph_of("""agraph (float[batch,4,6] x) => (float[a,b] y) <int64[1] zero = {0},
+        int64[1] rest = {-1}> {
         s = Shape (x)
         first = Gather (s, zero)
         target = Concat <axis = 0> (first, rest)
@@ -233,10 +235,14 @@ MADE = {
 def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
     """onnx's inference loses the symbols there; what follows from them is inferred, too."""
     body, shape = MADE[name]
-    graph = graph_of(f"""agraph (float[batch,seq] x, float[2,1] k) => (float y) <int64 zero = {{0}}, int64 one = {{1}},
-        int64[1] one1 = {{1}}, int64[1] zero1 = {{0}}, int64[1] two = {{2}}, int64[1] minus = {{-1}},
-        int64[3] ones = {{1,1,1}}, int64[2] keeps = {{0,-1}}, int64[1] far = {{9223372036854775807}},
-        float[1,512] table> {{ s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
+    graph = graph_of(f"""agraph (float[batch,seq] x, float[2,1] k) => (float y) <int64 zero =
+        {{0}}, int64 one = {{1}},
+        int64[1] one1 = {{1}}, int64[1] zero1 = {{0}}, int64[1] two = {{2}}, int64[1] minus =
+        {{-1}},
+        int64[3] ones = {{1,1,1}}, int64[2] keeps = {{0,-1}}, int64[1] far =
+        {{9223372036854775807}},
+        float[1,512] table> {{ s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start
+        = 1> (x) {body}
         q = Neg (r) y = ReduceSum <keepdims = 0> (q) }}""")
     assert value(graph, "r").shape == value(graph, "q").shape == shape
 
@@ -247,8 +253,12 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
         "Range from one": "n = Gather (s, zero) r = Range (one, n, one)",
         "Range in steps": "n = Gather (s, zero) r = Range (zero, n, two)",
         "Reshape with −1 of another symbol": "c = Concat <axis = 0> (b1, minus) r = Reshape (x, c)",
-        "a sum that may be negative": "n = Gather (s, zero) d = Sub (n, one) r = Range (zero, d, one)",
-        "a quotient that leaves something over": "n = Gather (s, one) d = Div (n, two) r = Range (zero, d, one)",
+        "a sum that may be negative": (
+            "n = Gather (s, zero) d = Sub (n, one) r = Range (zero, d, one)"
+        ),
+        "a quotient that leaves something over": (
+            "n = Gather (s, one) d = Div (n, two) r = Range (zero, d, one)"
+        ),
         "two symbols that are added": "r = Add (x, z)",
         "Slice from one": "r = Slice (x, one1, far, one1)",
         "Slice to a number": "r = Slice (x, zero1, five1, one1)",
@@ -265,11 +275,13 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
 )
 def test_shapes_that_do_not_follow(name: str, body: str) -> None:
     graph = graph_of(f"""agraph (float[batch,seq] x, float[other] z) => (float y) <
-        int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 less = {{-1}}, int64 five = {{5}},
+        int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 less = {{-1}}, int64 five =
+        {{5}},
         int64[1] zero1 = {{0}}, int64[1] one1 = {{1}},
         int64[1] two1 = {{2}}, int64[1] five1 = {{5}}, int64[1] edge1 = {{1073741824}},
         int64[1] far = {{9223372036854775807}}, int64[1] minus = {{-1}}> {{
-        b1 = Shape (z) s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
+        b1 = Shape (z) s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x)
+        {body}
         y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
     assert shape is None or not {"batch", "seq"} & set(shape[-1:])
@@ -287,9 +299,11 @@ def test_shapes_that_do_not_follow(name: str, body: str) -> None:
     ],
 )
 def test_what_is_known_of_the_parts_of_a_target(target: str, known: Shape | None) -> None:
-    graph = graph_of(f"""agraph (float[batch,4,seq] x, int64[1] k, int64[K] some) => (float y) <int64[1] five = {{5}},
+    graph = graph_of(f"""agraph (float[batch,4,seq] x, int64[1] k, int64[K] some) => (float y)
+        <int64[1] five = {{5}},
         int64[1] minus = {{-1}}, int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
-        n = Shape <start = 0, end = 1> (x) tail = Concat <axis = 0> (k, five) less = Sub (n, one) t = {target}
+        n = Shape <start = 0, end = 1> (x) tail = Concat <axis = 0> (k, five) less = Sub (n, one) t
+        = {target}
         r = Reshape (x, t) y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
     assert known == (
@@ -310,12 +324,15 @@ def test_long_chains_of_shape_arithmetic() -> None:
 
 
 def test_what_a_subgraph_is_given_and_what_comes_out_of_it() -> None:
-    graph = graph_of("""agraph (float[2,3] x, int64 n, float[T,B,4] s, bool c) => (float y) <bool yes = {1}> {
+    graph = graph_of("""agraph (float[2,3] x, int64 n, float[T,B,4] s, bool c) => (float y) <bool
+        yes = {1}> {
         g, z = Loop (n, yes, x) <body = b (int64 i, bool k, float[2,3] carried)
             => (bool k2, float[m,o] next, float[m,o] each)
             { k2 = Identity (k) next = Concat <axis = 0> (carried, carried) each = Sigmoid (x) }>
-        a, b = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = b2 (float[p,q] state, float[p,q] row)
-            => (float[p,q] state2, float[p,q] row2) { state2 = Relu (state) row2 = Neg (row) }> (x, s)
+        a, b = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = b2 (float[p,q] state,
+        float[p,q] row)
+            => (float[p,q] state2, float[p,q] row2) { state2 = Relu (state) row2 = Neg (row) }> (x,
+            s)
         d = If (c) <then_branch = t () => (float[p,q] t2) { t2 = Relu (x) },
                     else_branch = e () => (float[p,q] e2) { e2 = Transpose (x) }>
         y = ReduceSum <keepdims = 0> (d) }""")
@@ -336,7 +353,8 @@ def test_what_a_function_makes() -> None:
         "target) }"
     )
     for text in (
-        '<opset_import: ["" : 18, "own" : 1], domain: "own"> F (x, s) => (y) { h = own.G (x) y = Reshape (h, s) }',
+        '<opset_import: ["" : 18, "own" : 1], domain: "own"> F (x, s) => (y) { h = own.G '
+        "(x) y = Reshape (h, s) }",
         '<opset_import: ["" : 18], domain: "own"> G (x) => (y) { y = Relu (x) }',
         '<opset_import: ["" : 18], domain: "own"> Unused (x) => (y) { y = Broken (x) }',
     ):
@@ -376,8 +394,10 @@ def test_operators_without_a_rule_of_onnx(opset: int, call: str) -> None:
 
 def test_a_convolution_with_its_activation_makes_the_shapes_of_a_convolution() -> None:
     graph = graph_of(
-        """agraph (float[N,3,9,T] x, float[N,5,4,7] z) => (float[a,b,c,d] y) <float[5,3,3,3] W, float[5] B> {
-            h = com.microsoft.FusedConv <activation = "LeakyRelu", activation_params = [0.5], strides = [2, 1]>
+        """agraph (float[N,3,9,T] x, float[N,5,4,7] z) => (float[a,b,c,d] y) <float[5,3,3,3] W,
+            float[5] B> {
+            h = com.microsoft.FusedConv <activation = "LeakyRelu", activation_params = [0.5],
+            strides = [2, 1]>
                 (x, W, B)
             g = com.microsoft.FusedConv <activation = "Relu", strides = [2, 1]> (x, W, , z)
             y = Add (g, h) }"""
@@ -393,7 +413,8 @@ def test_a_convolution_with_its_activation_makes_the_shapes_of_a_convolution() -
 
 def test_what_folding_makes_known_is_asked_again() -> None:
     """The scales of a Resize are no integers, and decide its shape all the same."""
-    model = parse("""agraph (float[1,1,10] x) => (int64[3] y) <float[3] half = {0.5,0.5,1}, float[3] twice = {2,2,2}> {
+    model = parse("""agraph (float[1,1,10] x) => (int64[3] y) <float[3] half = {0.5,0.5,1},
+        float[3] twice = {2,2,2}> {
         scales = Mul (half, twice) h = Resize (x, , scales) y = Shape (h) }""")
     result, _ = optimize(model, [pass_of("ConstantFoldingPass"), pass_of("DimensionComputePass")])
     assert not operators(result)
@@ -403,7 +424,8 @@ def test_what_lies_behind_a_decided_if_is_asked_again() -> None:
     """Also where the value that its branch gives is replaced before anybody asks."""
     model = parse("""agraph (float[N,4] x) => (float[A,B] y)
         <bool c = {1}, int64[3] three = {1,-1,4}, int64[2] two = {-1,4}> {
-        d = If (c) <then_branch = f () => (a) { a = Identity (x) }, else_branch = g () => (b) {b = Reshape (x, three)}>
+        d = If (c) <then_branch = f () => (a) { a = Identity (x) }, else_branch = g () => (b) {b =
+        Reshape (x, three)}>
         h = Relu (d) r = Reshape (h, two) y = Neg (r) }""")
     names = ("SwitchDeadBranchElimination", "IdentityPass", "NoUseReshapeRemovePass")
     assert set(operators(optimize(model, [pass_of(name) for name in names])[0])) == {"Relu", "Neg"}

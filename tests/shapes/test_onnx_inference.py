@@ -36,7 +36,8 @@ def test_equal_nodes_are_asked_about_once(asked: list[Any]) -> None:
 
 def test_attributes_elements_and_types_tell_nodes_apart(asked: list[Any]) -> None:
     text = """
-    agraph (float[2,3] x, float16[2,3] h) => (float[a,b] p, float[c,d] q, float16[e,f] r, float[k] s, float[m,n] t)
+    agraph (float[2,3] x, float16[2,3] h) => (float[a,b] p, float[c,d] q, float16[e,f] r, float[k]
+    s, float[m,n] t)
     <int64[1] six = {6}, int64[2] two = {3, 2}>
     {
         p = Transpose <perm = [1, 0]> (x)
@@ -53,7 +54,10 @@ def test_attributes_elements_and_types_tell_nodes_apart(asked: list[Any]) -> Non
 
 
 def test_an_unknown_dimension_is_another_one_each_time(asked: list[Any]) -> None:
-    text = "agraph (float[N] x, bool[N] c) => (float[a] p, float[b] q) { p = Compress (x, c) q = Compress (x, c) }"
+    text = (
+        "agraph (float[N] x, bool[N] c) => (float[a] p, float[b] q) { p = Compress (x, "
+        "c) q = Compress (x, c) }"
+    )
     graph = typed_model(parse(text), "").main
     assert graph.values["p"].shape != graph.values["q"].shape
     assert len(asked) == 1

@@ -346,10 +346,12 @@ def test_elements_do_not_pass_a_narrow_cast() -> None:
 
 
 def test_a_carried_value_may_grow() -> None:
-    model = parse("""agraph (float[1] x, int64 n) => (int64[1] s) <bool yes = {1}, int64[1] zero = {0}> {
+    model = parse("""agraph (float[1] x, int64 n) => (int64[1] s) <bool yes = {1}, int64[1] zero =
+        {0}> {
         g, s = Loop (n, yes, x, zero) <body = b (int64 i, bool c, float[1] carried, int64[1] old)
             => (bool c2, float[m] next, int64[1] size)
-            { c2 = Identity (c) next = Concat <axis = 0> (carried, carried) size = Shape (carried) }> }""")
+            { c2 = Identity (c) next = Concat <axis = 0> (carried, carried) size = Shape (carried)
+            }> }""")
     graph = typed_model(model, "")
     body = next(g for g in graph.graphs if g is not graph.main)
     shape = body.values["carried"].shape

@@ -16,7 +16,7 @@ from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.loop_schedule import HEAVY, LoopParts, LoopSchedule
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE
+from fusionc.shapes.polynomials import ONE, ZERO
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
 _WAVE = re.compile(r"gk_(sin|cos)_f32\(")
@@ -136,7 +136,7 @@ class LoopNestText:
             f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)
         ]
         for a, access in enumerate(self.accesses):
-            if access.index.offset.parts:
+            if access.index.offset != ZERO:
                 lines.append(f"q[{number}].offset[{a}] = {access.index.offset};")
             for variable, size in access.index.terms:
                 lines.append(

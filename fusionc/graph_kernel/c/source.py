@@ -289,6 +289,7 @@ def generator() -> bytes:
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
     files = [file for room in ("lower", "blocked", "c") for file in (package / room).iterdir()]
+    files.append(resources.files("fusionc.shapes") / "polynomials.py")
     for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith((".py", ".h")):
             text.update(file.read_bytes())

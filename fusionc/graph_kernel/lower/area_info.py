@@ -12,6 +12,7 @@ from fusionc.graph_kernel.lower.c_types import CType, ctype_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode, Unsupported
 from fusionc.model.operators import decode_attribute
 from fusionc.model.tensors import element_type
+from fusionc.shapes.polynomials import number
 
 KernelShape = tuple[Size, ...]
 
@@ -31,7 +32,7 @@ class AreaInfo:
             name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name
         }
         for name, array in area.constants.items():
-            self.shapes[name] = tuple(Size(n) for n in array.shape)
+            self.shapes[name] = tuple(number(n) for n in array.shape)
 
     def dtype(self, name: str) -> int:
         """The onnx.TensorProto data type of a value."""
@@ -46,7 +47,7 @@ class AreaInfo:
     def declared(self, name: str, axis: int) -> Size | None:
         """What the area says of a dimension: a number, or the size that its symbol was bound to."""
         dim = self.area.values[name].shape[axis]
-        return Size(dim) if isinstance(dim, int) else self.symbols.get(dim)
+        return number(dim) if isinstance(dim, int) else self.symbols.get(dim)
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:

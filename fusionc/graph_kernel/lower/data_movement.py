@@ -24,7 +24,9 @@ from fusionc.graph_kernel.lower.index import CutWanted, Element, Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.reshaping import reshape, reshaped
 from fusionc.graph_kernel.lower.steps import Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size, SizeSum, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
+from fusionc.operators.facts import Trait, names_with
+from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, number
 
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
 _FOREVER = 2**31 - 1  # or as the largest int32
@@ -78,7 +80,7 @@ def _sliced(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     for axis, (start, end, step) in _slices(info, node).items():
         size = shape[axis]
         if size.number is not None:
-            shape[axis] = Size(_bounds(size.number, start, end, step)[1])
+            shape[axis] = number(_bounds(size.number, start, end, step)[1])
         elif not _is_all(start, end, step):
             shape[axis] = info.sizes.variable(f"gk_slice_length({size}, {start}, {end}, {step})")
     return [tuple(shape)]
@@ -101,12 +103,12 @@ def _slice(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) ->
     for axis, (start, end, step) in _slices(info, node).items():
         size = shape[axis]
         if size.number is not None:
-            first = Size(_bounds(size.number, start, end, step)[0])
+            first = number(_bounds(size.number, start, end, step)[0])
         elif start >= 0 and step > 0:
-            first = Size(start)
+            first = number(start)
         else:
             first = info.sizes.variable(f"gk_slice_start({size}, {start}, {step})")
-        found[axis] = at[axis].times(Size(step)).moved(first)
+        found[axis] = at[axis].times(number(step)).moved(first)
     return node.input[0], tuple(found)
 
 
@@ -116,8 +118,8 @@ def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
     count = len(node.output)
     written = numbers(info, node, 1, "split")
     if written is not None:
-        info.sizes.equal(size, Size(sum(written)), "the parts of Split are not the whole")
-        return [Size(n) for n in written]
+        info.sizes.equal(size, number(sum(written)), "the parts of Split are not the whole")
+        return [number(n) for n in written]
     is_even = info.area.opset < 18  # later, the last part may be smaller
     if size.number is None:
         share = info.sizes.variable(f"({size} + {count - 1}) / {count}")
@@ -126,11 +128,11 @@ def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
             info.sizes.check(f"{rest} == {share}", "Split into parts that are not even")
         info.sizes.check(f"{rest} >= 0", "Split into more parts than there are elements")
         return [share] * (count - 1) + [rest]
-    share = Size(-(-size.number // count))
-    rest = Size(size.number - (count - 1) * share.factor)
-    if rest.factor < 0 or (is_even and rest.factor != share.factor):
+    length = -(-size.number // count)
+    last = size.number - (count - 1) * length
+    if last < 0 or (is_even and last != length):
         raise Unsupported("Split into parts that are not even, or more than there are elements")
-    return [share] * (count - 1) + [rest]
+    return [number(length)] * (count - 1) + [number(last)]
 
 
 def _split_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
@@ -141,7 +143,7 @@ def _split_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 def _split(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
     axis = _axis(node, len(at))
-    before = SizeSum()
+    before = ZERO
     for part in _parts(info, node)[:k]:
         before += part
     return node.input[0], tuple(
@@ -162,11 +164,11 @@ def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 def _concat(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
     axis = _axis(node, len(at))
     index = at[axis]
-    begin = SizeSum()
+    begin = ZERO
     sizes = [info.shapes[name][axis] for name in node.input]
     for name, size in zip(node.input, sizes, strict=True):
         if _lies_in(index, begin, size):
-            own = index.moved(begin.times(Size(-1)))
+            own = index.moved(ZERO - begin)
             return name, tuple(own if a == axis else other for a, other in enumerate(at))
         begin += size
     variable = index.lone
@@ -175,27 +177,24 @@ def _concat(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
     raise Unsupported("a part of a Concat is read, and it is not known of which inputs")
 
 
-def _lies_in(index: Index, begin: SizeSum, size: Size) -> bool:
+def _lies_in(index: Index, begin: Polynomial, size: Size) -> bool:
     """Whether all that an index may be is within [begin, begin + size)."""
-    first = (index.offset + begin.times(Size(-1))).size
+    first = index.offset - begin
     if not index.terms:
-        return (
-            first is not None
-            and None not in (first.number, size.number)
-            and 0 <= first.factor < size.factor
-        )
-    if len(index.terms) > 1 or index.terms[0][1] != ONE or first is None:
+        extent = ONE
+    elif len(index.terms) == 1 and index.terms[0][1] == ONE:
+        extent = index.terms[0][0].extent
+    else:
         return False
-    extent = index.terms[0][0].extent
     if first == ZERO and extent == size:
         return True
-    if None in (first.number, extent.number, size.number):
+    if first.number is None or extent.number is None or size.number is None:
         return False
-    return first.factor >= 0 and first.factor + extent.factor <= size.factor
+    return first.number >= 0 and first.number + extent.number <= size.number
 
 
 def _expanded(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    wanted = [Size(int(n)) for n in np.ravel(_known(constant(info, node, 1), node))]
+    wanted = [number(int(n)) for n in np.ravel(_known(constant(info, node, 1), node))]
     return [broadcast_shape(info, [info.shapes[node.input[0]], tuple(wanted)])]
 
 
@@ -229,16 +228,16 @@ def _gathered(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
             info.sizes.check(f"{shape[axis]} >= {need}", "Gather beyond the end")
         elif n < need:
             raise Unsupported("Gather beyond the end")
-    return [(*shape[:axis], *(Size(n) for n in picks.shape), *shape[axis + 1 :])]
+    return [(*shape[:axis], *(number(n) for n in picks.shape), *shape[axis + 1 :])]
 
 
 def _gather(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
     shape = info.shapes[node.input[0]]
     (axis, picks) = _picks(info, node)
     flat = [int(n) for n in picks.ravel()]
-    start = Size(flat[0] if flat else 0)
-    first = SizeSum() + start + (shape[axis] if start.factor < 0 else ZERO)
-    step = Size(flat[1] - flat[0] if len(flat) > 1 else 1)
+    start = flat[0] if flat else 0
+    first = number(start) + (shape[axis] if start < 0 else ZERO)
+    step = number(flat[1] - flat[0] if len(flat) > 1 else 1)
     own = at[axis].times(step) if picks.ndim else Index()
     return node.input[0], (*at[:axis], own.moved(first), *at[axis + picks.ndim :])
 
@@ -258,7 +257,7 @@ def _moved(
 DATA_MOVEMENT = {
     "Identity": _moved(as_first, _identity),
     "Transpose": _moved(_transposed, _transpose),
-    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _moved(reshaped, reshape)),
+    **dict.fromkeys(names_with(Trait.RESHAPES), _moved(reshaped, reshape)),
     "Slice": _moved(_sliced, _slice),
     "Split": _moved(_split_shapes, _split),
     "Concat": _moved(_joined, _concat),

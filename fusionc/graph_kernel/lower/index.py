@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.lower.symbolic_sizes import (
-    NOTHING,
-    ONE,
-    ZERO,
-    Size,
-    SizeSum,
-    Unsupported,
-    product,
-)
+from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported, is_monomial
+from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,32 +20,28 @@ class Variable:
 class Index:
     """`offset` plus variables times sizes. A term of size 0 is never kept."""
 
-    offset: SizeSum = NOTHING
+    offset: Polynomial = ZERO
     terms: tuple[tuple[Variable, Size], ...] = ()
 
     def __add__(self, other: Index) -> Index:
-        factors: dict[Variable, SizeSum] = {}
+        factors: dict[Variable, Polynomial] = {}
         for variable, size in self.terms + other.terms:
-            factors[variable] = factors.get(variable, SizeSum()) + size
-        terms = []
-        for variable, total in factors.items():
-            factor = total.size
-            if factor is None:
-                raise Unsupported("an index is no multiple of a loop's variable")
-            if factor.factor:
-                terms.append((variable, factor))
+            factors[variable] = factors.get(variable, ZERO) + size
+        if not all(map(is_monomial, factors.values())):
+            raise Unsupported("an index is no multiple of a loop's variable")
+        terms = ((variable, factor) for variable, factor in factors.items() if factor != ZERO)
         return Index(self.offset + other.offset, tuple(terms))
 
     def times(self, size: Size) -> Index:
         """The index multiplied by a size."""
-        if not size.factor:
+        if size == ZERO:
             return Index()
         return Index(
-            self.offset.times(size),
+            self.offset * size,
             tuple((variable, factor * size) for variable, factor in self.terms),
         )
 
-    def moved(self, by: Size | SizeSum) -> Index:
+    def moved(self, by: Polynomial) -> Index:
         """The index plus a size that no loop changes."""
         return Index(self.offset + by, self.terms)
 
@@ -68,12 +57,14 @@ class Index:
     @property
     def digits(self) -> list[tuple[Variable, Size]]:
         """The terms, the smallest sizes first."""
-        return sorted(self.terms, key=lambda term: (len(term[1].atoms), term[1].factor))
+        return sorted(
+            self.terms, key=lambda term: [(len(atoms), factor) for atoms, factor in term[1].terms]
+        )
 
     @property
     def lone(self) -> Variable | None:
         """The variable if the index is one and nothing else."""
-        if len(self.terms) == 1 and not self.offset.parts and self.terms[0][1] == ONE:
+        if len(self.terms) == 1 and self.offset == ZERO and self.terms[0][1] == ONE:
             return self.terms[0][0]
         return None
 
@@ -90,7 +81,7 @@ Element = tuple[str, tuple[Index, ...]]  # the name of a value, and where in it
 
 def index_of(variable: Variable) -> Index:
     """The index that is a loop's variable; 0 in a loop of one turn."""
-    return Index() if variable.extent == ONE else Index(NOTHING, ((variable, ONE),))
+    return Index() if variable.extent == ONE else Index(ZERO, ((variable, ONE),))
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:
@@ -108,7 +99,7 @@ def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
 
 def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
     """The indices whose number `linear` gives, if each term belongs to one axis, else None."""
-    if index.offset.parts:
+    if index.offset != ZERO:
         return None
     parts: list[Index] = [Index() for _ in shape]
     for variable, size in index.terms:
@@ -119,7 +110,7 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
                 and shape[axis] != ONE
                 and size.over(stride * shape[axis]) is None
             ):
-                parts[axis] += Index(SizeSum(), ((variable, quotient),))
+                parts[axis] += Index(ZERO, ((variable, quotient),))
                 break
         else:
             return None

@@ -7,8 +7,9 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.model.operators import MICROSOFT
+from fusionc.shapes.polynomials import ONE
 
 
 def infer_sizes(info: AreaInfo) -> None:

@@ -22,7 +22,8 @@ from fusionc.graph_kernel.lower.index import (
 from fusionc.graph_kernel.lower.lowering import Lowering, Store
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.steps import Steps
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, SizeSum, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.shapes.polynomials import ONE, ZERO
 
 _MOST_NESTS = 16
 
@@ -81,7 +82,7 @@ def _nests(
     except CutWanted as wanted:
         _must_be_loop(wanted.variable, loops)
         made = list[LoopNest]()
-        begin = SizeSum()
+        begin = ZERO
         for size in wanted.extents:
             part = Variable(size)
             index = index_of(part).moved(begin)

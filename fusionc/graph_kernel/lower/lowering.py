@@ -20,7 +20,8 @@ from fusionc.graph_kernel.lower.index import (
     linear,
 )
 from fusionc.graph_kernel.lower.steps import Access, Reduction, Step, Steps
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, product
+from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
+from fusionc.shapes.polynomials import ONE, ZERO, product
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Lowering:
         used = total.variables
         if used & row and not used >= row:
             return False
-        if total.offset.parts or not used >= set(self.loops) - row:
+        if total.offset != ZERO or not used >= set(self.loops) - row:
             return False
         reach = ONE
         for variable, factor in total.digits:

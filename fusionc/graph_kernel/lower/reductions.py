@@ -23,7 +23,9 @@ from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Reduction, Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.operators.facts import Trait, names_with
+from fusionc.shapes.polynomials import ONE, ZERO
 
 SUM = Reduction("0", "{0} + {1}", "+")
 _PRODUCT = Reduction("1", "{0} * {1}", "*")
@@ -215,14 +217,11 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
     return result
 
 
-_REDUCE = """
-ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
-"""
 REDUCTIONS = {
-    **dict.fromkeys(_REDUCE.split(), OperatorLowering(_reduced_shapes, _reduce)),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), OperatorLowering(as_first, _softmax)),
+    **dict.fromkeys(names_with(Trait.REDUCES), OperatorLowering(_reduced_shapes, _reduce)),
+    **dict.fromkeys(names_with(Trait.SOFTMAX), OperatorLowering(as_first, _softmax)),
     **dict.fromkeys(
-        ("LayerNormalization", "RMSNormalization"),
+        names_with(Trait.ROW_NORM),
         OperatorLowering(_normalized_shapes, _layer_norm),
     ),
 }

@@ -8,7 +8,8 @@ import onnx
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, attribute, axes_of, numbers
 from fusionc.graph_kernel.lower.index import Element, Index, SplitWanted, divided, linear
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, product
+from fusionc.graph_kernel.lower.symbolic_sizes import Size, Unsupported
+from fusionc.shapes.polynomials import ONE, number, product
 
 
 def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
@@ -24,7 +25,7 @@ def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     wanted = numbers(info, node, 1, "shape") or []
     keep_zero = bool(attribute(node, "allowzero", 0))
     sizes: list[Size] = [
-        ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else Size(n)
+        ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else number(n)
         for axis, n in enumerate(wanted)
     ]
     if -1 in wanted:

@@ -10,7 +10,8 @@ from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, attribut
 from fusionc.graph_kernel.lower.index import CutWanted, Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.shapes.polynomials import ONE, number
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
@@ -20,19 +21,19 @@ def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
 
 
 def _shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    return [(Size(len(_asked(info, node))),)]
+    return [(number(len(_asked(info, node))),)]
 
 
 def _element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
     sizes = _asked(lowering.info, node)
     index = at[0]
     for variable, _ in index.terms:
-        if variable.extent.factor and variable.extent.number is not None:
+        if variable.extent.number:
             raise CutWanted(variable, [ONE] * variable.extent.number)
-    place = index.offset.size
-    if index.terms or place is None or place.number is None or not 0 <= place.number < len(sizes):
+    place = index.offset.number
+    if index.terms or place is None or not 0 <= place < len(sizes):
         raise Unsupported("it is not known which size is read")
-    return lowering.steps.size(lowering.info.ctype(node.output[0]), sizes[place.number])
+    return lowering.steps.size(lowering.info.ctype(node.output[0]), sizes[place])
 
 
 SHAPE = {"Shape": OperatorLowering(_shapes, _element)}

@@ -1,96 +1,23 @@
-"""Sizes that are known when a kernel runs: products of numbers and C variables, and the C code for them."""
+"""C code for sizes that are known when a kernel runs: polynomials of C variables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from fusionc.shapes.polynomials import ONE, ZERO, Polynomial, symbol
+
+# A size is a monomial: a number times C variables. Only offsets are sums.
+Size = Polynomial
+
 
 class Unsupported(Exception):
     """A kernel cannot compute an area; the text says why."""
 
 
-@dataclass(frozen=True)
-class Size:
-    """A number times C variables, which are sorted by name; equal products are equal sizes."""
-
-    factor: int
-    atoms: tuple[str, ...] = ()
-
-    def __mul__(self, other: Size) -> Size:
-        factor = self.factor * other.factor
-        return Size(factor, tuple(sorted(self.atoms + other.atoms)) if factor else ())
-
-    def __str__(self) -> str:
-        """The C expression."""
-        if not self.atoms:
-            return str(self.factor)
-        product = " * ".join(self.atoms)
-        return product if self.factor == 1 else f"{self.factor} * {product}"
-
-    @property
-    def number(self) -> int | None:
-        """The size where no C variable is in it, else None."""
-        return None if self.atoms else self.factor
-
-    def over(self, other: Size) -> Size | None:
-        """The quotient if it is a size whatever the variables are, else None."""
-        if not other.factor or self.factor % other.factor:
-            return None
-        left = list(self.atoms)
-        for atom in other.atoms:
-            if atom not in left:
-                return None
-            left.remove(atom)
-        return Size(self.factor // other.factor, tuple(left))
-
-
-ONE = Size(1)
-ZERO = Size(0)
-
-
-def product(sizes: Iterable[Size]) -> Size:
-    """All sizes multiplied; 1 for none."""
-    result = ONE
-    for size in sizes:
-        result *= size
-    return result
-
-
-@dataclass(frozen=True)
-class SizeSum:
-    """A sum of sizes, one for each product of C variables."""
-
-    parts: tuple[Size, ...] = ()
-
-    def __add__(self, other: SizeSum | Size) -> SizeSum:
-        factors = {part.atoms: part.factor for part in self.parts}
-        for part in other.parts if isinstance(other, SizeSum) else (other,):
-            factors[part.atoms] = factors.get(part.atoms, 0) + part.factor
-        return SizeSum(
-            tuple(Size(factor, atoms) for atoms, factor in sorted(factors.items()) if factor)
-        )
-
-    def times(self, size: Size) -> SizeSum:
-        """The sum multiplied by a size."""
-        result = SizeSum()
-        for part in self.parts:
-            result += part * size
-        return result
-
-    def __str__(self) -> str:
-        """The C expression."""
-        return " + ".join(map(str, self.parts)) or "0"
-
-    @property
-    def size(self) -> Size | None:
-        """The sum if it is a single size."""
-        if not self.parts:
-            return ZERO
-        return self.parts[0] if len(self.parts) == 1 else None
-
-
-NOTHING = SizeSum()
+def is_monomial(total: Polynomial) -> bool:
+    """Whether a sum is a size."""
+    return len(total.terms) <= 1
 
 
 @dataclass
@@ -106,16 +33,14 @@ class SizeCode:
         """The variable that holds what a C expression gives; equal expressions share one."""
         if expression not in self._known:
             name = f"s{len(self._known)}"
-            self._known[expression] = Size(1, (name,))
+            self._known[expression] = symbol(name)
             self.lines.append(f"const int64_t {name} = {expression};")
         return self._known[expression]
 
     def sum(self, sizes: Iterable[Size]) -> Size:
         """All sizes added up: a size, or the variable that holds their sum."""
-        total = SizeSum()
-        for size in sizes:
-            total += size
-        return total.size or self.variable(str(total))
+        total = sum(sizes, ZERO)
+        return total if is_monomial(total) else self.variable(str(total))
 
     def check(self, condition: str, message: str) -> None:
         """Have the C code return a message where a condition does not hold."""
@@ -138,12 +63,12 @@ class SizeCode:
         if one == ONE:
             return other
         message = "sizes cannot be broadcast"
-        for size, number in ((one, other.number), (other, one.number)):
-            if number is not None:
+        for size, known in ((one, other), (other, one)):
+            if known.number is not None:
                 if size.number is not None:
                     raise Unsupported(message)
-                self.check(f"{size} == 1 || {size} == {number}", message)
-                return Size(number)
+                self.check(f"{size} == 1 || {size} == {known}", message)
+                return known
         first, second = sorted((str(one), str(other)))
         self.check(f"{first} == {second} || {first} == 1 || {second} == 1", message)
         return self.variable(f"{first} == 1 ? {second} : {first}")
@@ -158,9 +83,10 @@ class SizeCode:
     def unless_one(self, size: Size) -> Size:
         """1, or 0 where `size` is 1: what the stride is multiplied by that may belong to a broadcast."""
         found = self.variable(f"{size} != 1")
-        self._bits.update(found.atoms)
+        self._bits.update(found.atoms())
         return found
 
     def is_zero_or_one(self, size: Size) -> bool:
         """Whether a size is only what `unless_one` gives, of one size or of several multiplied."""
-        return size.factor == 1 and bool(size.atoms) and self._bits.issuperset(size.atoms)
+        ((variables, factor),) = size.terms or (((), 0),)
+        return factor == 1 and bool(variables) and self._bits.issuperset(variables)

@@ -16,13 +16,14 @@ from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.operators.facts import Trait, names_with
 
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 # may have a number for each channel of rows
 _BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")
-_NORMS = ("LayerNormalization", "RMSNormalization")
+_ROW_NORMS = names_with(Trait.ROW_NORM)
 _MATRIX = 1  # the operand of a product that is one
 _FEW_ROWS = 128  # for which a matrix takes about as long to read as to multiply
 _MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given up
@@ -137,7 +138,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
-    if _convolves(node) or node.op in _NORMS:
+    if _convolves(node) or node.op in _ROW_NORMS:
         return place in (1, 2)
     is_number = value.is_constant and value.shape == (1,)
     return node.op in _BY_CHANNEL and value.rank == 1 and not is_number

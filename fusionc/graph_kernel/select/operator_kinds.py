@@ -7,9 +7,9 @@ from __future__ import annotations
 from enum import IntEnum
 
 from fusionc.graph_kernel.lower.data_movement import DATA_MOVEMENT
-from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
 from fusionc.graph_kernel.lower.reductions import REDUCTIONS
 from fusionc.model.operators import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 
 
 class OperatorKind(IntEnum):
@@ -22,11 +22,9 @@ class OperatorKind(IntEnum):
     OPAQUE = 5
 
 
-# What MindSpore takes into areas, too, and no kernel computes: areas without kernels may have it.
-_WITHOUT_KERNEL = """
-Acos Acosh Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cosh Shrink Sinh Tan
-"""
-_ELEMENTWISE = frozenset(ELEMENTWISE).union(_WITHOUT_KERNEL.split())
+# More than kernels compute: MindSpore takes them into areas, too, and areas without kernels may have
+# them.
+_ELEMENTWISE = names_with(Trait.UNARY, Trait.BROADCASTS)
 # Operators that only say where an element lies: in a kernel they are addresses, and cost nothing.
 MOVES_DATA = frozenset(DATA_MOVEMENT)
 # Operators that compute rows, one by one.
@@ -51,14 +49,9 @@ EXPAND = frozenset(_EXPAND.split()) | {
 
 _KINDS = (
     dict.fromkeys(_ELEMENTWISE, OperatorKind.ELEMWISE)
-    | dict.fromkeys(
-        ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), OperatorKind.RESHAPE
-    )
+    | dict.fromkeys(names_with(Trait.RESHAPES) | {"Identity"}, OperatorKind.RESHAPE)
     | dict.fromkeys(("Expand", "Tile"), OperatorKind.BROADCAST)
-    | dict.fromkeys(
-        ("ArgMax", "ArgMin", *(op for op in ROW_BY_ROW if op.startswith("Reduce"))),
-        OperatorKind.REDUCE,
-    )
+    | dict.fromkeys(names_with(Trait.REDUCES, Trait.FINDS_INDEX), OperatorKind.REDUCE)
 )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import float_info
+from fusionc.operators.clip_bounds import clip_bounds
 from fusionc.rewrite import refuse
 
 
@@ -36,17 +37,11 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
     if node.op == "Relu":
         return Interval(low=0.0)
     if limit is not None:
-        number = _number(limit)
+        array = limit.constant()
+        number = _limit(array.item() if array is not None and array.size == 1 else None)
         return Interval(high=number) if node.op == "Min" else Interval(low=number)
-    largest = largest_of(node.inputs[0])
-    if node.graph.opset < 11:
-        low = node.attr("min")
-        high = node.attr("max")
-        return Interval(-largest if low is None else low, largest if high is None else high)
-    low, high = ([*node.inputs[1:], None, None])[:2]
-    return Interval(
-        -largest if low is None else _number(low), largest if high is None else _number(high)
-    )
+    low, high = clip_bounds(node, largest_of(node.inputs[0]))
+    return Interval(_limit(low), _limit(high))
 
 
 def largest_of(value: Edge | None) -> float:
@@ -59,11 +54,9 @@ def largest_of(value: Edge | None) -> float:
     return math.inf if dtype.kind in "iu" else float(float_info(dtype).max)
 
 
-def _number(value: Edge) -> float:
-    array = value.constant()
-    if array is None or array.size != 1:
+def _limit(number: float | None) -> float:
+    if number is None:
         refuse("a limit is not one number that is known")
-    number: float = array.item()
     if number != number:
         refuse("a limit is NaN")
     return number

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Result, Tape, op, refuse, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
 # is that number
-_OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+_OF_ONE_NUMBER = tuple(sorted(names_with(Trait.KEEPS_ONE)))
 
 
 def known_axes(node: Node, rank: int) -> list[int] | None:

@@ -1,5 +1,6 @@
 from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constant_arithmetic import check_zeros
 from fusionc.passes._shared.reduce_axes import (
     join_reduces,
@@ -13,20 +14,7 @@ from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
-_REDUCES = (
-    "ReduceSum",
-    "ReduceMean",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceProd",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceLogSum",
-    "ReduceLogSumExp",
-    "ReduceSumSquare",
-    "ArgMax",
-    "ArgMin",
-)
+_REDUCES = tuple(sorted(names_with(Trait.REDUCES, Trait.FINDS_INDEX)))
 
 
 def _axes(node: Node, rank: int | None) -> list[int]:

@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.meeting_shapes import meets
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
-from fusionc.passes.attention._heads import Heads, heads_of, made_by
+from fusionc.passes.attention._heads import heads_of, made_by
 from fusionc.passes.attention._lengths import expanded, length_of
 from fusionc.rewrite import Match, Tape, refuse
+from fusionc.shapes.elements import broadcast_known
 
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
 _DEEPEST = 32  # operators, one behind the other, of which a mask is made
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
+_MOVING = tuple(sorted(names_with(Trait.SELECTS)))
 ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
 
 
@@ -118,11 +120,15 @@ def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Sh
     condition = m.shown or m.hidden
     if condition is not None:
         filled, shown = _filled(m, condition, query, key, new)
-        shape = shown if given is None else _broadcast(shown, shape)
-        given = filled if given is None else new.Add(filled, given)
+        if given is None:
+            given = filled
+            shape = shown
+        else:
+            given = new.Add(filled, given)
+            shape = broadcast_known(shown, shape)
     if m.bias is not None and given is not None:
         given = new.Add(m.bias, given)
-        shape = _broadcast(m.bias.shape, shape)
+        shape = broadcast_known(m.bias.shape, shape)
     if m.floor is not None and given is not None:
         if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
             refuse("the scores have a lower bound that others than hidden ones may reach")
@@ -153,22 +159,6 @@ def is_one_number(constant: Edge) -> bool:
     """Whether it is one, which leaves scores as large as they are, and of four axes."""
     array = constant.constant()
     return array is not None and array.size == 1 and array.ndim <= 4
-
-
-def _broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape of a sum; None for what is not known."""
-    if a is None or b is None:
-        return None
-    rank = max(len(a), len(b))
-    pairs = zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)
-    return tuple(y if x == 1 else x if y == 1 or _is_alike(x, y) else None for x, y in pairs)
-
-
-def _is_alike(a: Heads, b: Heads) -> bool:
-    """Whether two dimensions are known to be equal wherever both broadcast."""
-    if isinstance(a, int | str) and isinstance(b, int | str):
-        return meets(a, b)
-    return a is not None and a == b
 
 
 def full(given: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:

@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from fusionc.functions import resolve
 from fusionc.model.graph import Edge, Graph, Node, Value
-from fusionc.model.operators import schema
+from fusionc.model.operators import means_the_same
 from fusionc.operators.randomness import RANDOM
 from fusionc.rewrite import Tape, refuse
 
@@ -77,15 +77,8 @@ def _translated(value: Edge, values: Mapping[Edge, Edge | None], body: Graph) ->
 
 
 def _require_same_meaning(node: Node, target: Graph) -> None:
-    versions = node.graph.opset_of(node.domain), target.opset_of(node.domain)
-    if versions[0] == versions[1]:
-        return
-    schemas = [schema(node.op, node.domain, version) for version in versions]
-    if (
-        schemas[0] is None
-        or schemas[1] is None
-        or schemas[0].since_version != schemas[1].since_version
-    ):
+    versions = (graph.opset_of(node.domain) for graph in (node.graph, target))
+    if not means_the_same(node.op, node.domain, *versions):
         refuse("an operator of another opset")
 
 

@@ -3,10 +3,11 @@ from typing import Any
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import COMMUTATIVE, is_pure
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 # as a copy of their result
-_AS_CHEAP = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size")
+_AS_CHEAP = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Identity"}
 _ORDERED = {"Max", "Min"}  # of −0 and +0 they return the one that comes first or last
 
 

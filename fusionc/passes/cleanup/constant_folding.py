@@ -9,6 +9,7 @@ import numpy as np
 
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.operators.deciding_operators import is_real
+from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.narrow_types import NARROW
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
@@ -17,9 +18,9 @@ from fusionc.shapes.expressions import is_static
 _MOST_BYTES = 512 << 20  # that something may take on the way to a result
 _MOST_WORK = 4_000_000_000  # multiplications, a few seconds
 _MOST_TOGETHER = 5 * _MOST_WORK
-_MATRIX_PRODUCTS = ("MatMul", "MatMulInteger", "QLinearMatMul")
-_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
-_POOLS = ("AveragePool", "LpPool", "MaxPool")
+_MATRIX_PRODUCTS = names_with(Trait.MATRIX_PRODUCT) - {"Gemm"}  # whose operand may be transposed
+_CONVOLUTIONS = names_with(Trait.CONVOLUTION)
+_POOLS = names_with(Trait.WINDOW_POOL)
 _DOTS = frozenset(map(str, range(1, 64)))  # labels of axes that an ellipsis stands for
 
 BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
@@ -203,7 +204,7 @@ def _multiplications(node: Node) -> int:
         return made * shapes[0][-1]
     if node.op == "Gemm" and shapes[0] and shapes[-1]:
         return made * (math.prod(shapes[0]) // max(1, shapes[-1][0]))
-    if node.op in (*_CONVOLUTIONS, "ConvTranspose"):
+    if node.op in _CONVOLUTIONS:
         kernel = shapes[3 if node.op == "QLinearConv" else 1]
         image = shapes[0] if node.op == "ConvTranspose" else shapes[-1]
         return math.prod(image) * math.prod(kernel[1:]) if image and kernel else 0

@@ -1,9 +1,8 @@
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 from fusionc.rewrite.pattern import OpFormula
 
 x = var("x")
-_TWICE_IS_ONCE = ("Relu", "Abs", "Ceil", "Floor", "Round", "Sign")
-_TWICE_IS_NOTHING = ("Neg", "Not", "BitwiseNot")
 
 
 def _twice(name: str) -> OpFormula:
@@ -27,8 +26,11 @@ class IdempotentOpPass(Pass):
     """
 
     patterns = (
-        *(Pattern(f"{name}{name}", _twice(name), _once) for name in _TWICE_IS_ONCE),
-        *(Pattern(f"{name}{name}", _twice(name)) for name in _TWICE_IS_NOTHING),
+        *(
+            Pattern(f"{name}{name}", _twice(name), _once)
+            for name in sorted(names_with(Trait.IDEMPOTENT))
+        ),
+        *(Pattern(f"{name}{name}", _twice(name)) for name in sorted(names_with(Trait.INVOLUTION))),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

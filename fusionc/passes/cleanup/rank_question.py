@@ -3,12 +3,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constant_arithmetic import single_number
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 # x and the initial states
-_RECURRENT = ("LSTM", "GRU", "RNN")
+_RECURRENT = names_with(Trait.RECURRENT)
 _OF_RANK_3 = {0, 5, 6}
 _ADDS = {"Identity": 0, "Unsqueeze": 1, "Squeeze": -1}  # to the rank, for each axis
 

@@ -5,11 +5,14 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.model.tensors import element_digest
-from fusionc.operators.signed_constants import CHANGED_TO_UNSIGNED
+from fusionc.operators.facts import Trait, places_of
 from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
+# The new tensor is called after the old one: onnxruntime makes twice what two operators share, and
+# then refuses the model ("Attempt to replace the existing tensor").
+_CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
 _END = 64  # elements, the first and the last ones, which tell most constants apart
 _ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # they are read once
 _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
@@ -56,9 +59,9 @@ def _is_changed_at_load(constant: Constant) -> bool:
     """
     if constant.elem_type != TensorProto.INT8:
         return False
-    read = ((user, CHANGED_TO_UNSIGNED.get(user.operator, ())) for user in constant.outputs)
+    read = ((user, _CHANGED_TO_UNSIGNED.get(user.operator)) for user in constant.outputs)
     return any(
-        constant in (user.inputs[at] for at in places if at < len(user.inputs))
+        constant in (user.inputs[at] for at in places or () if at < len(user.inputs))
         for user, places in read
     )
 

@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import element_type
+from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.integer_operators import DEQUANTIZE, QUANTIZE
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import ms
@@ -16,10 +17,7 @@ from fusionc.runtime.cpu_kernels import has_cpu_kernel
 _INTEGERS = (np.int8, np.uint8, np.int16, np.uint16)
 _LARGEST = 2.0**100  # of a scale: its products with integers of 16 bits are finite
 # What hands elements of its first input on, or the largest of some.
-_MOVES = {
-    "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "MaxPool", "Reshape",
-    "Slice", "SpaceToDepth", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-}  # fmt: skip
+_MOVES = names_with(Trait.SELECTS) | {"MaxPool"}
 _INTEGER_POOL = 12  # the opset since which MaxPool takes integers
 _FLOAT = (None, TensorProto.UNDEFINED, TensorProto.FLOAT)
 
@@ -30,9 +28,7 @@ def _patterns(name: str, operators: Any) -> tuple[Pattern, Pattern]:
     same = keep(operators.DequantizeLinear(var("x"), scale, zero, _as="inner"))
     weights = keep(operators.DequantizeLinear(const("x"), scale, zero, _as="inner"))
     moved = keep(
-        op["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"](
-            weights, rest("options"), _as="move"
-        )
+        op["Transpose", *sorted(names_with(Trait.RESHAPES))](weights, rest("options"), _as="move")
     )
     return (
         Pattern(

@@ -8,6 +8,7 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import Array, float_info
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
@@ -21,7 +22,7 @@ _FARTHEST = 5_000  # nodes; more of them are not looked at
 # What computes with a constant, and at which of its inputs.
 _COMPUTES = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), (1, 2, 3)),
+    **dict.fromkeys(names_with(Trait.RECURRENT), (1, 2, 3)),
     **dict.fromkeys(("MatMul", "FusedMatMul", "Add", "Sub", "Mul"), (0, 1)),
     "Gemm": (0, 1, 2),
     "BatchNormalization": (1, 2, 3),
@@ -29,11 +30,12 @@ _COMPUTES = {
     "Gather": (0,),
 }
 # What hands a difference in its first input on as it is, or smaller, or a few times larger.
-_HANDS_ON = """
-Abs AveragePool Celu Clip DepthToSpace Dropout Elu Erf Expand Flatten Gather Gelu GlobalAveragePool GlobalMaxPool
-HardSigmoid HardSwish Identity LeakyRelu Mish Neg PRelu Pad ReduceMax ReduceMean ReduceMin ReduceSum Relu
-QuickGelu Reshape Resize Selu Slice Softplus SpaceToDepth Split Squeeze Tanh Tile Transpose Unsqueeze
-"""
+_HANDS_ON = (
+    names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}
+) | {
+    "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "PRelu",
+    "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
+}  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
 # Behind these, and sums, nothing is left of it: other channels are added, or numbers that are not
 # small.
@@ -82,7 +84,7 @@ def _to_floats(node: Node, value: Edge) -> float:
 
 # How many times larger a difference in that input may be in what an operator makes of it.
 _ENLARGES: dict[str, Callable[[Node, Edge], float]] = {
-    **dict.fromkeys(_HANDS_ON.split(), _is_data),
+    **dict.fromkeys(_HANDS_ON, _is_data),
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _anywhere),
     **dict.fromkeys(("Mul", *_SUMS), _by_factors),
     **dict.fromkeys(_ENDS.split(), _is_data),

@@ -6,6 +6,7 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.model.tensors import to_array
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _STATES = {  # the inputs that are zeros where they are left out
@@ -13,11 +14,8 @@ _STATES = {  # the inputs that are zeros where they are left out
     **dict.fromkeys((("", "LSTM"), (MICROSOFT, "DynamicQuantizeLSTM")), (5, 6)),
 }
 _NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATES))
-# What makes zeros of zeros: of their first input, and of all.
-_MOVING = frozenset({
-    "CastLike", "Cast", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile",
-    "Transpose", "Unsqueeze",
-})  # fmt: skip
+# What makes zeros of zeros in its first input.
+_MOVING = names_with(Trait.SELECTS, Trait.CASTS)
 _DEEPEST = 32
 
 

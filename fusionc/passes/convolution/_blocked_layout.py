@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import shape_of
 from fusionc.shapes.expressions import is_static
 
@@ -16,7 +17,7 @@ _PART = 4  # a Conv without groups takes input channels by so many
 IN_BLOCKS = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Relu", "Sigmoid", "Tanh"})
 _IN_CONV = frozenset({"Clip", "LeakyRelu"})  # a Conv in front of them takes them in
 _ACTIVATIONS = IN_BLOCKS | _IN_CONV | {"BatchNormalization"}
-_CONTRIB_ACTIVATIONS = frozenset({"Gelu", "QuickGelu"})
+_CONTRIB_ACTIVATIONS = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 _POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
 _SLIDING_POOLS = frozenset({"AveragePool", "MaxPool"})
 _OF_EQUAL_SHAPES = frozenset({"Add", "Mul", "Sum"})

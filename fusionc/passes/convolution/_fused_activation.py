@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Node
+from fusionc.operators.clip_bounds import clip_bounds
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import op, refuse, rest
 from fusionc.rewrite.pattern import Formula
 
-_OF_CONV = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid")
+_OF_CONV = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))  # whose bounds are inputs
 _PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 _LIMIT = float(np.finfo(np.float32).max)
 
@@ -37,15 +39,12 @@ def activation_attributes(activation: Node) -> dict[str, Any]:
 
 
 def _clip_bounds(clip: Node) -> list[float]:
-    if clip.graph.opset < 11:
-        return [clip.attr("min", -_LIMIT), clip.attr("max", _LIMIT)]
-    bounds = []
-    for at, missing in ((1, -_LIMIT), (2, _LIMIT)):
-        given = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if given is None else given.constant()
-        if given is not None and array is None:
-            refuse("the bounds are not known before the model runs")
-        if array is not None and array.size != 1:
-            refuse("a bound is not one number")
-        bounds.append(missing if array is None else float(array.item()))
+    bounds = [bound for bound in clip_bounds(clip, _LIMIT) if bound is not None]
+    if len(bounds) < 2:
+        is_open = any(value is not None and not value.is_constant for value in clip.inputs[1:])
+        refuse(
+            "the bounds are not known before the model runs"
+            if is_open
+            else "a bound is not one number"
+        )
     return bounds

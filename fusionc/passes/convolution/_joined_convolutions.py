@@ -8,24 +8,13 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes.convolution._channels import bias_or_zero
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Tape
 
-ELEMENTWISE = (
-    "Clip",
-    "Elu",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Mish",
-    "Relu",
-    "Selu",
-    "Sigmoid",
-    "Softplus",
-    "Tanh",
-)
+ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
 def conv_key(conv: Node) -> tuple[Any, ...] | None:

@@ -3,8 +3,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge
+from fusionc.operators.domains import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, dims_of, require_own, shape_of
-from fusionc.passes._shared.elementwise_operators import ACTIVATIONS, ARITHMETIC, BROADCASTING
+from fusionc.passes._shared.elementwise_operators import BROADCASTING
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
 from fusionc.passes.convolution._blocked_layout import IN_BLOCKS
@@ -32,8 +34,11 @@ _CONVOLUTIONS = ("Conv", "FusedConv")
 # from a third of these on). 1×1 is one product of matrices.
 _WORTH_MOVING = 400
 _WORTH_MOVING_A_POINT = 768
-_CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
-_BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
+# activations, and what exporters write them out with
+_ACTIVATIONS = (*sorted(names_with(Trait.ACTIVATION)), "Abs", "Erf", "Exp", "Neg", "Sin", "Sqrt")
+_ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min")
+_CONTRIB = (*sorted(names_with(Trait.ACTIVATION, domain=MICROSOFT)), "FastGelu")
+_BEFORE_SQUEEZE = frozenset((*_ACTIVATIONS, *_ARITHMETIC, *_CONTRIB))
 # Around others onnxruntime leaves the faster layout, and comes back.
 _IN_LAYOUT = frozenset((*IN_BLOCKS, "QuickGelu", "Add", "Mul"))
 
@@ -163,7 +168,7 @@ class Conv1dToConv2dPass(UBFusionPass):
         ),
         Pattern(
             "Elementwise",
-            op[ACTIVATIONS](_squeezed, rest("limits"), _as="node"),
+            op[_ACTIVATIONS](_squeezed, rest("limits"), _as="node"),
             _sink,
             where=_is_of_convolution,
         ),
@@ -175,13 +180,13 @@ class Conv1dToConv2dPass(UBFusionPass):
         ),
         Pattern(
             "First",
-            op[ARITHMETIC](_squeezed, var("other"), _as="node"),
+            op[_ARITHMETIC](_squeezed, var("other"), _as="node"),
             _sink_both,
             where=_is_of_convolution,
         ),
         Pattern(
             "Second",
-            op[ARITHMETIC](var("other"), _squeezed, _as="node"),
+            op[_ARITHMETIC](var("other"), _squeezed, _as="node"),
             _sink_both,
             where=_is_of_convolution,
         ),

@@ -5,6 +5,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, require_own
 from fusionc.passes._shared.slice_split_concat import axis_of, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
@@ -14,7 +15,7 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass
 
 _MOST_PARTS = 4  # more would read the input of the convolution too often
 _MOST_PARTS_OF_WINDOWS = 2
-_CONTRIB = ("Gelu", "QuickGelu")
+_CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find(graph: Graph) -> Iterator[Match]:

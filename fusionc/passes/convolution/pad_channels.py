@@ -5,28 +5,20 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import Array
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, require_own, shape_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 _BLOCK = 16
 _PART = 4  # of a block: a Conv without groups takes input channels by so many
-_OF_EACH = (
-    *(
-        "Clip",
-        "Elu",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyRelu",
-        "Mish",
-        "Relu",
-        "Selu",
-        "Sigmoid",
-        "Softplus",
-    ),
-    *("Swish", "Tanh", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"),
-)  # what makes finite numbers of zeros, in each channel for itself
+# What makes finite numbers of zeros, in each channel for itself.
+_OF_EACH = names_with(Trait.ACTIVATION) | {
+    "AveragePool",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "MaxPool",
+}
 _OF_BOTH = ("Add", "Mul")
 
 

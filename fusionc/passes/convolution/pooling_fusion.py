@@ -2,39 +2,19 @@ import math
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
-from fusionc.passes._shared.clipping import interval_of
+from fusionc.exactness.signs import is_at_least_zero
+from fusionc.model.graph import Node
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.target import require_floats, require_kernel
 from fusionc.passes.convolution._blocked_layout import is_blocked
 from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
-from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
-_AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
-_KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
 # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
 _MOST_SUMMED = 256
-
-
-def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
-    node = None if value is None else value.producer
-    if node is None or depth == 0 or node.domain != "" or node.has_references:
-        return False
-    if node.op == "Clip":
-        try:
-            limits = interval_of(node)
-        except Refused:
-            return False
-        # the upper one comes last, even if it is below the lower one
-        return limits.low >= 0 and limits.high >= 0
-    if node.op in _AT_LEAST_ZERO:
-        return True
-    return node.op in _KEEP_SIGNS and all(
-        _is_at_least_zero(operand, depth - 1) for operand in node.inputs
-    )
 
 
 def _pads(m: Match) -> tuple[list[int], float]:
@@ -60,7 +40,7 @@ def _pad_max(m: Match, new: Tape) -> Result:
     is_integer = dtype.kind in "iu"  # of which the absolute value, or a sum, may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (
-        value > 0 or np.isnan(value) or is_integer or not _is_at_least_zero(m.x)
+        value > 0 or np.isnan(value) or is_integer or not is_at_least_zero(m.x)
     ):
         refuse("the padding may be the maximum")
     return new.MaxPool(m.x, like=m.pool, pads=pads, auto_pad=None)

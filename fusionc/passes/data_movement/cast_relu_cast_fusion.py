@@ -1,21 +1,12 @@
 from onnx import TensorProto
 
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.cast_types import holds
 from fusionc.passes._shared.target import FLOATS, require_kernel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
-_EXACT = (
-    "Relu",
-    "Abs",
-    "Neg",
-    "Transpose",
-    "Reshape",
-    "Squeeze",
-    "Unsqueeze",
-    "Flatten",
-    "Expand",
-    "Identity",
-)
+_RESHAPES = sorted(names_with(Trait.RESHAPES))
+_EXACT = ("Relu", "Abs", "Neg", "Transpose", *_RESHAPES, "Expand", "Identity")
 
 
 class CastReluCastFusionPass(Pass):

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from fusionc.model.graph import Graph, Node, Shape
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.transpose_and_reshape import (
     axes_of,
     new_unsqueeze,
@@ -22,7 +23,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 from fusionc.shapes.equality import same_shape
 
 x = var("x")
-_RESHAPED = op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first")
+_RESHAPED = op[tuple(sorted(names_with(Trait.RESHAPES)))](x, rest("options"), _as="first")
 
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:

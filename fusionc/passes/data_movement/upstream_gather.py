@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, shape_of
 from fusionc.passes._shared.slice_split_concat import Cut, cuts_of, new_slice
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
@@ -16,7 +17,6 @@ _ROWS = 64  # how many rows a value is thought to have where that is unknown
 _ALONE = 8  # elements that are copied in the time of one that is picked alone
 _NODE = 1000  # what one more node costs, in elements of elementwise work
 _PRODUCTS = 8  # multiplications and additions of a matrix product that cost as much as one element
-_FREE = ("Reshape", "Squeeze", "Unsqueeze")
 
 
 def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
@@ -97,7 +97,7 @@ def _elements(value: Edge | None, axis: int) -> int:
 
 
 def _work(node: Node, axis: int) -> int:
-    work = 0 if node.op in _FREE else _elements(node.outputs[0], axis)
+    work = 0 if node.op in names_with(Trait.RESHAPES) else _elements(node.outputs[0], axis)
     depth: list[int | str | None] = []
     if node.op in ("MatMul", "Gemm"):
         depth = list((shape_of(node.inputs[0]) or ())[-2 if node.attr("transA") else -1 :][:1])

@@ -6,6 +6,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
+from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
 from fusionc.passes._shared.constants import array_of, dims_of, scaled
 from fusionc.passes._shared.target import FLOATS, require_floats
@@ -112,7 +113,7 @@ _SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of
 
 def _moved(formula: Formula, name: str) -> Formula:
     """The formula, or what an operator makes of it that only moves elements."""
-    moving = op["Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten"]
+    moving = op["Transpose", *sorted(names_with(Trait.RESHAPES))]
     return either(moving(formula, rest(f"{name}_options"), _as=name), formula)
 
 

@@ -1,14 +1,13 @@
 from typing import Any
 
 from fusionc.model.operators import MICROSOFT
+from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, var
 
 a = var("a")
 b = var("b")
 c = var("c")
-_ACTIVATIONS = op[
-    "Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid", "Elu", "Softplus", "Softsign"
-]
+_ACTIVATIONS = op[tuple(sorted(names_with(Trait.JOINS_GEMM)))]
 _PARAMETERS = {"LeakyRelu": ("alpha",), "Elu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
 
 

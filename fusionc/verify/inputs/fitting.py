@@ -15,6 +15,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.model.operators import canonical_domain
+from fusionc.operators.facts import Trait, names_with
 from fusionc.verify.inputs.dataflow import Dataflow, Use
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.interface import Dim
@@ -168,7 +169,6 @@ def _factors(number: int, count: int) -> Iterator[tuple[int, ...]]:
         yield from ((first, *others) for others in _factors(number // first, count - 1))
 
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 _FITTING: dict[tuple[str, int], Callable[[_Place], Sequence[float] | None]] = {
     ("AffineGrid", 1): _of_a_grid,
     ("Col2Im", 1): _of_blocks,
@@ -183,5 +183,5 @@ _FITTING: dict[tuple[str, int], Callable[[_Place], Sequence[float] | None]] = {
     ("SplitToSequence", 1): _parts,
     ("Squeeze", 1): _different_axes,
     ("Unsqueeze", 1): _different_axes,
-    **{(f"Reduce{kind}", 1): _different_axes for kind in _REDUCTIONS},
+    **{(name, 1): _different_axes for name in names_with(Trait.REDUCES)},
 }

@@ -4,109 +4,94 @@
 
 from __future__ import annotations
 
-import operator
+import ast
 import re
 from collections.abc import Callable, Mapping
 
+from fusionc.shapes.polynomials import Polynomial, Quotient, floored, number, symbol
+
 Sizes = Mapping[str, int]
-# names, numbers and operators in postfix order, so that one of any length is one loop
-Formula = tuple[str, ...]
 
 _LARGEST = 1 << 63  # what a dimension can be
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "//": operator.floordiv,
-    "/": operator.floordiv,
+_LONGEST = 400  # characters of a formula, and terms of it
+_LETTERS = re.compile(r"(?:[^\W\d]\w*+|[0-9]{1,18}+(?!\w)|[\s+\-*/()])*+")
+_OPERATORS: dict[type[ast.operator], Callable[[Polynomial, Polynomial], Polynomial]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: floored,
+    ast.FloorDiv: floored,
 }
-_TOKEN = re.compile(r"[^\W\d]\w*|[0-9]{1,18}|//|[+\-*/()]")
-_OPERAND = 3  # binds more than any operator
 
 
-def formula_of(symbol: str) -> Formula | None:
-    """The formula, where a symbol is one: "past + 1", "2*s0 - seq"."""
-    tokens = _TOKEN.findall(symbol)
-    if not any(token in _OPERATORS for token in tokens) or _TOKEN.sub("", symbol).strip():
+class _NoFormulaError(Exception):
+    pass
+
+
+def formula_of(text: str) -> Polynomial | None:
+    """The formula if a symbol is one: "past + 1", "2*s0 - seq"."""
+    if len(text) > _LONGEST or not _LETTERS.fullmatch(text):
         return None
-    result: list[str] = []
-    waiting: list[str] = []  # operators and open parentheses
-    is_operand_next = True
-    for token in tokens:
-        if is_operand_next != (token not in _OPERATORS and token != ")"):
-            return None
-        if token == "(":
-            waiting.append(token)
-        elif is_operand_next:
-            result.append(token)
-            is_operand_next = False
-        elif token == ")":
-            while waiting and waiting[-1] != "(":
-                result.append(waiting.pop())
-            if not waiting:
-                return None
-            waiting.pop()
-        else:
-            while waiting and waiting[-1] != "(" and _binds(waiting[-1]) >= _binds(token):
-                result.append(waiting.pop())
-            waiting.append(token)
-            is_operand_next = True
-    result += reversed(waiting)
-    return None if is_operand_next or "(" in waiting else tuple(result)
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        return _read(tree) if isinstance(tree, ast.BinOp) else None
+    except (SyntaxError, RecursionError, MemoryError, _NoFormulaError):
+        return None
 
 
-def symbols_of(formula: Formula) -> list[str]:
+def _read(tree: ast.expr) -> Polynomial:
+    if isinstance(tree, ast.Name):
+        return symbol(tree.id)
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        return number(tree.value)
+    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _OPERATORS:
+        raise _NoFormulaError
+    result = _OPERATORS[type(tree.op)](_read(tree.left), _read(tree.right))
+    if len(result.terms) > _LONGEST:
+        raise _NoFormulaError
+    return result
+
+
+def symbols_of(formula: Polynomial) -> list[str]:
     """The names in a formula."""
-    return [token for token in formula if token not in _OPERATORS and not token.isdecimal()]
+    return list(formula.atoms())
 
 
-def evaluate(formula: Formula, sizes: Sizes) -> int | None:
-    """What the formula gives for these sizes; None where one is missing, the divisor is 0, or no
+def evaluate(formula: Polynomial, sizes: Sizes) -> int | None:
+    """What the formula gives for these sizes; None if one is missing, a divisor is 0, or no
     dimension is as large.
     """
-    stack: list[int] = []
-    for token in formula:
-        if token in _OPERATORS:
-            right = stack.pop()
-            left = stack.pop()
-            if right == 0 and token in ("/", "//"):
-                return None
-            value: int | None = _OPERATORS[token](left, right)
-        else:
-            value = int(token) if token.isdecimal() else sizes.get(token)
-        if value is None or abs(value) > _LARGEST:
-            return None
-        stack.append(value)
-    return stack.pop()
+    value = formula.value(sizes)
+    return None if value is None or abs(value) > _LARGEST else value
 
 
-def with_sizes(symbol: str, sizes: Sizes) -> int | str:
+def with_sizes(text: str, sizes: Sizes) -> int | str:
     """The symbol once these sizes are known: a number, or the formula over what is still open."""
-    if symbol in sizes:
-        return sizes[symbol]
-    formula = formula_of(symbol)
-    if formula is None or not any(name in sizes for name in symbols_of(formula)):
-        return symbol
-    value = evaluate(formula, sizes)
-    if value is not None:
-        return value if value >= 0 else symbol
-    return _text(tuple(str(sizes.get(token, token)) for token in formula))
+    if text in sizes:
+        return sizes[text]
+    formula = formula_of(text)
+    if formula is None or sizes.keys().isdisjoint(formula.atoms()):
+        return text
+    rest = formula.replaced(sizes)
+    if rest.number is None:
+        return _text(rest)
+    return rest.number if 0 <= rest.number <= _LARGEST else text
 
 
-def _text(formula: Formula) -> str:
-    stack: list[tuple[str, int]] = []
-    for token in formula:
-        if token not in _OPERATORS:
-            stack.append((token, _OPERAND))
-            continue
-        (right, below) = stack.pop()
-        (left, above) = stack.pop()
-        own = _binds(token)
-        left = left if above >= own else f"({left})"
-        right = right if below > own else f"({right})"
-        stack.append((f"{left} {token} {right}", own))
-    return stack.pop()[0]
+def _text(formula: Polynomial) -> str:
+    """A formula in the way exporters write it."""
+    ordered = sorted(formula.terms, key=lambda term: (term[1] < 0, bool(term[0])))
+    text = "" if ordered[0][1] > 0 else "0"
+    for product, factor in ordered:
+        sign = "-" if factor < 0 else "+"
+        factors = [str(abs(factor))] if abs(factor) > 1 or not product else []
+        part = " * ".join(factors + [_atom_text(atom) for atom in product])
+        text = f"{text} {sign} {part}" if text else part
+    return text
 
 
-def _binds(operator_: str) -> int:
-    return 1 if operator_ in "+-" else 2
+def _atom_text(atom: str | Quotient) -> str:
+    if isinstance(atom, str):
+        return atom
+    above, below = (t if " " not in t else f"({t})" for t in map(_text, (atom.of, atom.divisor)))
+    return f"({above} // {below})"

@@ -17,12 +17,14 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.model.operators import canonical_domain
-from fusionc.operators.deciding_operators import MOVES, is_real
+from fusionc.operators.deciding_operators import is_real
 from fusionc.operators.domains import MICROSOFT
-from fusionc.operators.grid_operators import COMPARISONS, WHOLE
+from fusionc.operators.facts import Trait, holds_at, names_with
 from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 
 _Floats = NDArray[np.float64]
+_WHOLE_LIMITS = names_with(Trait.WHOLE_LIMITS)
+_COMPARES = names_with(Trait.COMPARES)
 # for some numbers
 _SAME = frozenset({"Identity", "Clip", "Relu", "LeakyRelu", "PRelu", "Max", "Min", "Dropout"})
 _MOST_GRIDS = 16
@@ -124,9 +126,9 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
             yield _Line(line).on(step=_along(scale, node, rank))
     elif op in ("DynamicQuantizeLinear", "Round"):
         yield line
-    elif op in WHOLE or (op == "Cast" and not is_real(_target(node))):
+    elif op in _WHOLE_LIMITS or (op == "Cast" and not is_real(_target(node))):
         yield _Line(line).on(shift=0.0)
-    elif op in COMPARISONS:
+    elif op in _COMPARES:
         if (limit := _constant(flow, use, 1 - operand)) is not None:
             yield _Line(line).on(step=limit, is_constant=True)
     elif op == "Sign":
@@ -146,15 +148,10 @@ def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
         return line if operand == 0 or op in ("Max", "Min") else None
     if op == "Neg":
         return _Line(line).times(np.float64(-1))
-    if op in MOVES:
-        return _Line(line).on(is_in_place=False) if _is_moved(op, operand) else None
+    if holds_at(Trait.MOVES, ("", op), operand):
+        return _Line(line).on(is_in_place=False)
     other = _constant(flow, use, 1 - operand) if op in ("Mul", "Div", "Add", "Sub") else None
     return None if other is None else _scaled(op, operand, line, other)
-
-
-def _is_moved(op: str, operand: int) -> bool:
-    """Whether an operator that moves elements moves those of this operand."""
-    return operand == 0 or op == "Concat" or (op == "Where" and operand > 0)
 
 
 def _scaled(op: str, operand: int, line: Grid, other: _Floats) -> Grid | None:

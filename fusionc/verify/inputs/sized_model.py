@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto, helper, shape_inference
 
+from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.node_work import Dims, node_work
 from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
 from fusionc.verify.budget import Work
@@ -27,7 +28,6 @@ _MANY_NODES = 20_000  # inference that follows what vectors hold takes seconds f
 _MOST_INFERRED = 100_000
 _MOST_TRIPS = 1 << 20
 _ERRORS = "[ShapeInferenceError] Inference error(s): "
-_WITH_BODIES = ("If", "Loop", "Scan", "SequenceMap")
 _GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 _A_CALL = 2_000  # elements that could be computed in the time that it takes to begin with a node
 
@@ -189,7 +189,7 @@ def _nodes_at_fault(said: str) -> Iterator[str]:
     for line in said.removeprefix(_ERRORS).splitlines():
         node = line.partition("): ")[0]
         is_inside = bool(line) and (
-            is_inside or node.removeprefix("(op_type:").split(",")[0] in _WITH_BODIES
+            is_inside or node.removeprefix("(op_type:").split(",")[0] in names_with(Trait.CONTROL)
         )
         if node.startswith("(op_type:") and not is_inside:
             yield node

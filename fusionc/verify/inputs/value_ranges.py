@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from fusionc.operators.facts import Trait, holds_at
 from fusionc.verify.inputs.dataflow import Dataflow, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
 from fusionc.verify.inputs.grid_ties import Grid, grids_of
 from fusionc.verify.inputs.operands import (
-    COUNTS,
     DEFAULT_AXIS,
     INDICES,
-    PASSED_ON,
-    POSITIVE,
     ROTARY_INDICES,
-    ZEROS,
 )
 from fusionc.verify.interface import Dim, Port
 
@@ -74,27 +71,28 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 allowed.fit = fit_of(flow, use)
             if whole:
                 _apply(allowed, flow, use, offset)
-            elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in (
-                "Resize",
-                "Upsample",
-            ):
+            elif use.node.op_type in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
                 allowed.least = 1
-            elif value == start and use.operand in POSITIVE.get(use.node.op_type, ()):
+            elif value == start and _holds(Trait.POSITIVE, use):
                 allowed.positive = True
             still_whole = _is_whole_after(use, whole)
             if whole and not still_whole:
                 allowed.mask = True
                 continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            for reached in flow.reached(
-                use, comes_out=use.operand in PASSED_ON.get(use.node.op_type, ())
-            ):
+            comes_out = _holds(Trait.MOVES, use) or _holds(Trait.PASSES_VALUE, use)
+            for reached in flow.reached(use, comes_out=comes_out):
                 if reached not in seen:
                     seen.add(reached)
                     queue.append((reached, offset + change, still_whole))
     if port.element_type in _FLOATS and port.kind == "tensor":
         allowed.grids = grids_of(flow, start, None if port.dims is None else len(port.dims))
     return allowed
+
+
+def _holds(trait: Trait, use: Use) -> bool:
+    """Whether an operator has a trait at the input that is used."""
+    return holds_at(trait, ("", use.node.op_type), use.operand)
 
 
 def _is_whole_after(use: Use, whole: bool) -> bool:
@@ -115,10 +113,10 @@ def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
         data_operand, axis = table[operand]
         for limit in _sizes(flow, node, scope, data_operand, axis):
             allowed.limits.add(max(1, limit - offset) if isinstance(limit, int) else limit)
-    if operand in COUNTS.get(op, ()):
+    if _holds(Trait.COUNTS, use):
         allowed.whole = True
         allowed.least = 1
-    if operand in ZEROS.get(op, ()):
+    if _holds(Trait.OFFSETS, use):
         allowed.whole = True
         allowed.limits.add(1)
     if op == "Reshape" and operand == 1:

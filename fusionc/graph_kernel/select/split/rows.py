@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fusionc.graph_kernel.select.area_values import symbol
 from fusionc.model.graph import Node
+from fusionc.operators.facts import Trait, names_with
 
 Row = tuple[int | str, ...]  # the sizes of the last axes
-_NORMALIZED = ("LayerNormalization", "RMSNormalization")
-_SOFTMAX = ("LogSoftmax", "Softmax")
+_ROW_NORMS = names_with(Trait.ROW_NORM)
+_SOFTMAX = names_with(Trait.SOFTMAX)
 _ROWS_OF_SOFTMAX = 13  # before this opset, Softmax took all axes behind the first one it was told
 
 
@@ -27,7 +28,7 @@ def row_of(node: Node) -> Row | None:
 
 def _axes(node: Node, rank: int) -> list[int]:
     """The axes that are gone over, in order; none where they are not known."""
-    if node.op in _NORMALIZED:
+    if node.op in _ROW_NORMS:
         return list(range(node.attr("axis") % rank, rank)) if rank else []
     if node.op in _SOFTMAX:
         axis = node.attr("axis", -1) % rank if rank else 0

@@ -1,0 +1,366 @@
+"""What is known of operators: one row for each, with its traits.
+
+Rooms derive their sets of operators from this table. A set that differs from a trait on purpose
+says why at its place. An operator that is not in the table has no trait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+
+from fusionc.operators.domains import MICROSOFT, TRADITIONAL
+
+Operator = tuple[str, str]  # domain and name
+Places = tuple[int, ...] | None  # inputs by number, None for all of them
+
+
+class Trait(StrEnum):
+    """A property of an operator, or of those of its inputs that a row names after "@"."""
+
+    # -- kinds
+    # each element from the one at its place in the first input; other inputs are parameters
+    UNARY = "unary"
+    ACTIVATION = "activation"  # unary, and used between the layers of a network
+    # each element from one element of each input, broadcast to one shape
+    BROADCASTS = "broadcasts"
+    # except that Max and Min of −0 and +0 are the first or the last one
+    COMMUTATIVE = "commutative"
+    # before opset 7 broadcasts only if an attribute says so, perhaps from an axis on
+    LEGACY_AXIS = "legacy-axis"
+    COMPARES = "compares"
+    CASTS = "casts"
+    DIVIDES = "divides"  # with whole numbers, a divisor of 0 ends the process
+    # hands the elements of these inputs on as they are; which ones and where to may depend on them
+    MOVES = "moves"
+    SELECTS = "selects"  # each output holds elements of the first input and no others
+    RESHAPES = "reshapes"  # keeps all elements in their order
+    READS_SHAPE = "reads-shape"  # the result depends on the shape of the input alone
+    REDUCES = "reduces"
+    FINDS_INDEX = "finds-index"  # that of the largest or the smallest element
+    KEEPS_ONE = "keeps-one"  # reduces a single number to itself
+    KEEPS_WHOLE = "keeps-whole"  # reduces whole numbers to a whole number
+    WINDOW_POOL = "window-pool"
+    GLOBAL_POOL = "global-pool"
+    CONVOLUTION = "convolution"
+    MATRIX_PRODUCT = "matrix-product"
+    # adds products of data and weights, in floating point: linear in either of them
+    WEIGHTED_SUMS = "weighted-sums"
+    RECURRENT = "recurrent"
+    ATTENTION = "attention"
+    SOFTMAX = "softmax"
+    NORM = "norm"
+    ROW_NORM = "row-norm"  # normalizes each row by itself, with a scale
+    CONTROL = "control"  # runs subgraphs
+    QUANTIZES = "quantizes"
+    DEQUANTIZES = "dequantizes"
+    RANDOM = "random"
+    STATEFUL = "stateful"  # has a state, or draws random numbers inside
+
+    # -- numbers, and the last bit of them
+    # the last bit of these inputs may move the result by a whole step; NaN is such a step
+    JUMPS = "jumps"
+    SORTS = "sorts"  # the order of nearly equal elements decides all that follows
+    # the sign of a number near 0 in these inputs decides; of a power only for some exponents
+    SIGN_DECIDES = "sign-decides"
+    # the sign of a zero in these inputs decides, as between ∞ and −∞; of a power for exponents
+    # below 0
+    ZERO_DECIDES = "zero-decides"
+    # after a quotient it is an angle: if the numerator is 0, the last bit decides between π and −π
+    TURNS = "turns"
+    SUMS = "sums"  # numbers that nearly cancel leave their rounding errors
+    # a few operations for each element: numbers of few digits stay numbers of few digits
+    SCALES = "scales"
+    ARITHMETIC = "arithmetic"  # the same with a few more digits
+    # computes an element from one element of each input, or the mean or sum of a few, without jumps
+    CONTINUOUS = "continuous"
+    KEEPS_ZERO = "keeps-zero"  # turns a zero into a zero, of the same or the other sign
+    UNIFORM = "uniform"  # a result depends on its operands, not on the place of the element
+    APPROXIMATED = "approximated"  # no standard says how it rounds: kernels differ
+    GRID = "grid"  # its results lie on a grid, which an equivalent model has as well
+    WHOLE_LIMITS = "whole-limits"  # jumps at whole numbers, not at halves
+    GRID_INSIDE = "grid-inside"  # rounds its first input to a grid before it computes
+    NEVER_NEGATIVE = "never-negative"  # nor −0, whatever the operands are
+    AT_LEAST_ZERO = "at-least-zero"  # but perhaps −0
+    KEEPS_SIGN = "keeps-sign"  # is never negative if these inputs never are
+    IDEMPOTENT = "idempotent"  # applied twice it does the same as once
+    INVOLUTION = "involution"  # applied twice it changes nothing
+
+    # -- rewrites of onnxruntime when it loads a model
+    # is computed in integers if these inputs are dequantized and the result is quantized
+    IN_INTEGERS = "in-integers"
+    FLOAT_RESULT = "float-result"  # has a form on integers with a floating-point result
+    PASSES_INTEGERS = "passes-integers"  # is moved to the other side of a (de)quantization
+    UNSIGNED = "unsigned"  # constants of int8 in these inputs may become uint8
+    JOINS_CONV = "joins-conv"  # becomes the activation of a FusedConv
+    JOINS_GEMM = "joins-gemm"  # becomes the activation of a FusedGemm
+
+    # -- the values of inputs
+    COUNTS = "counts"  # sizes, counts or divisors: at least 1
+    OFFSETS = "offsets"  # axes, positions in a short sequence or offsets: 0 is always right
+    # the value of these inputs comes out again, perhaps with another added to it
+    PASSES_VALUE = "passes-value"
+    POSITIVE = "positive"  # variances, scales or probabilities: positive numbers
+
+
+_STANDARD = """
+Abs: unary scales uniform never-negative idempotent
+Acos: unary jumps@0 approximated
+Acosh: unary jumps@0 continuous approximated
+Add: broadcasts commutative legacy-axis sums uniform keeps-sign@0,1 in-integers@0,1 passes-value@0,1
+AffineGrid: counts@1
+And: broadcasts commutative legacy-axis uniform
+ArgMax: finds-index jumps@0
+ArgMin: finds-index jumps@0
+Asin: unary jumps@0 approximated
+Asinh: unary continuous approximated
+Atan: unary turns@0 continuous approximated
+Atanh: unary jumps@0 approximated
+Attention: attention
+AveragePool: window-pool continuous in-integers@0
+BatchNormalization: norm arithmetic positive@4
+Bernoulli: random jumps@0 positive@0
+BitShift: broadcasts
+BitwiseAnd: broadcasts commutative uniform
+BitwiseNot: unary uniform involution
+BitwiseOr: broadcasts commutative uniform
+BitwiseXor: broadcasts commutative uniform
+BlackmanWindow: counts@0
+Cast: unary casts scales keeps-zero uniform passes-value@0
+CastLike: casts scales keeps-zero passes-value@0
+Ceil: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
+Celu: unary activation continuous approximated
+CenterCropPad: moves@0 counts@1
+Clip: unary activation scales keeps-zero uniform joins-conv
+Col2Im: counts@1,2
+Compress: moves@0 selects
+Concat: moves keeps-sign in-integers
+ConcatFromSequence: moves@0
+ConstantOfShape: counts@0
+Conv: convolution weighted-sums in-integers@0,1
+ConvInteger: convolution
+ConvTranspose: convolution weighted-sums
+Cos: unary continuous approximated
+Cosh: unary continuous approximated
+CumSum: continuous offsets@1
+DFT: counts@1
+DepthToSpace: moves@0 selects
+DequantizeLinear: dequantizes uniform unsigned@0,2 positive@1
+Div: broadcasts legacy-axis divides sign-decides@1 zero-decides@1 scales keeps-zero uniform counts@1
+Dropout: moves@0 positive@1
+DynamicQuantizeLinear: quantizes jumps@0 grid
+Einsum: weighted-sums
+Elu: unary activation continuous approximated joins-gemm
+Equal: broadcasts commutative legacy-axis compares jumps uniform
+Erf: unary continuous approximated
+Exp: unary continuous approximated never-negative
+Expand: moves@0 selects counts@1
+Flatten: moves@0 selects reshapes
+Floor: unary jumps@0 keeps-zero uniform grid whole-limits idempotent
+GRU: recurrent counts@4
+Gather: moves@0 selects
+GatherElements: moves@0 selects
+GatherND: moves@0 selects
+Gelu: unary activation continuous approximated
+Gemm: matrix-product weighted-sums in-integers@0,1 float-result
+GlobalAveragePool: global-pool continuous in-integers@0
+GlobalLpPool: global-pool continuous
+GlobalMaxPool: global-pool scales
+Greater: broadcasts legacy-axis compares jumps uniform
+GreaterOrEqual: broadcasts compares jumps uniform
+GridSample: jumps@1
+GroupNormalization: norm
+HammingWindow: counts@0
+HannWindow: counts@0
+HardSigmoid: unary activation arithmetic at-least-zero joins-conv joins-gemm
+HardSwish: unary activation arithmetic keeps-zero
+Hardmax: jumps@0
+Identity: moves@0 selects keeps-sign@0 passes-integers
+If: control
+InstanceNormalization: norm
+IsInf: unary jumps@0 uniform
+IsNaN: unary jumps@0 uniform
+LSTM: recurrent counts@4
+LayerNormalization: norm row-norm
+LeakyRelu: unary activation scales keeps-zero uniform in-integers@0 joins-conv joins-gemm
+Less: broadcasts legacy-axis compares jumps uniform
+LessOrEqual: broadcasts compares jumps uniform
+Log: unary sign-decides@0 continuous approximated positive@0
+LogSoftmax: softmax approximated
+Loop: control counts@0
+LpPool: window-pool continuous
+MatMul: matrix-product weighted-sums in-integers@0,1 float-result
+MatMulInteger: matrix-product unsigned@1,3
+Max: broadcasts commutative scales keeps-zero passes-value
+MaxPool: window-pool scales keeps-zero passes-integers
+MaxUnpool: counts@2
+Mean: broadcasts commutative sums uniform
+Min: broadcasts commutative scales keeps-zero passes-value
+Mish: unary activation continuous approximated
+Mod: broadcasts divides jumps uniform whole-limits counts@1
+Mul: broadcasts commutative legacy-axis scales keeps-zero uniform keeps-sign@0,1 in-integers@0,1
+Multinomial: random jumps@0
+Neg: unary scales keeps-zero uniform involution
+NonMaxSuppression: jumps sorts counts@2
+NonZero: jumps@0 sorts
+Not: unary uniform involution
+OneHot: jumps@0 counts@1
+Optional: moves@0
+OptionalGetElement: moves@0
+Or: broadcasts commutative legacy-axis uniform
+PRelu: broadcasts scales keeps-zero uniform
+Pad: moves@0,2 offsets@1,3
+Pow: broadcasts legacy-axis sign-decides@0 zero-decides@0 arithmetic approximated
+QLinearConv: convolution unsigned@3,5
+QLinearMatMul: matrix-product unsigned@3,5
+QuantizeLinear: quantizes jumps@0,1 uniform grid unsigned@2 positive@1
+RMSNormalization: norm row-norm
+RNN: recurrent counts@4
+RandomNormal: random
+RandomNormalLike: random
+RandomUniform: random
+RandomUniformLike: random
+Range: jumps counts@1,2
+Reciprocal: unary sign-decides@0 zero-decides@0 arithmetic
+ReduceL1: reduces keeps-whole continuous never-negative offsets@1
+ReduceL2: reduces continuous never-negative offsets@1
+ReduceLogSum: reduces offsets@1
+ReduceLogSumExp: reduces offsets@1
+ReduceMax: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
+ReduceMean: reduces keeps-one continuous keeps-sign@0 offsets@1
+ReduceMin: reduces keeps-one keeps-whole scales offsets@1 passes-value@0
+ReduceProd: reduces keeps-one keeps-whole continuous offsets@1
+ReduceSum: reduces keeps-one keeps-whole continuous keeps-sign@0 offsets@1
+ReduceSumSquare: reduces keeps-whole continuous never-negative offsets@1
+Relu: unary activation scales keeps-zero uniform at-least-zero idempotent joins-conv joins-gemm
+Reshape: moves@0 selects reshapes keeps-sign@0 passes-integers
+Resize: jumps@1,2 continuous counts@2,3
+ReverseSequence: moves@0 selects counts@1
+Round: unary jumps@0 keeps-zero uniform grid idempotent
+STFT: counts@1,3
+Scan: control
+Scatter: moves@0,2
+ScatterElements: moves@0,2
+ScatterND: moves@0,2
+Selu: unary activation continuous approximated
+SequenceAt: moves@0 offsets@1
+SequenceConstruct: moves
+SequenceErase: moves@0 offsets@1
+SequenceInsert: moves@0,1 offsets@2
+SequenceMap: control
+Shape: reads-shape
+Shrink: unary jumps@0 arithmetic
+Sigmoid: unary activation continuous approximated never-negative in-integers@0 joins-conv joins-gemm
+Sign: unary jumps@0 uniform idempotent
+SimplifiedLayerNormalization: norm
+Sin: unary continuous keeps-zero approximated
+Sinh: unary continuous approximated
+Size: reads-shape
+Slice: moves@0 selects passes-integers counts@2,4 offsets@1,3
+Softmax: softmax approximated never-negative in-integers@0
+Softplus: unary activation continuous approximated at-least-zero joins-gemm
+Softsign: unary activation continuous joins-gemm
+SpaceToDepth: moves@0 selects
+Split: moves@0 selects counts@1
+SplitToSequence: moves@0
+Sqrt: unary sign-decides@0 arithmetic keeps-zero uniform keeps-sign@0 positive@0
+Squeeze: moves@0 selects reshapes keeps-sign@0 passes-integers offsets@1
+Sub: broadcasts legacy-axis sums uniform passes-value@0
+Sum: broadcasts commutative sums uniform
+Swish: unary activation continuous approximated
+Tan: unary continuous keeps-zero approximated
+Tanh: unary activation continuous keeps-zero approximated joins-conv joins-gemm
+ThresholdedRelu: unary activation jumps@0 arithmetic uniform
+Tile: moves@0 selects counts@1
+TopK: jumps@0 sorts counts@1
+Transpose: moves@0 selects keeps-sign@0 passes-integers
+Trilu: moves@0
+Unique: jumps@0 sorts
+Unsqueeze: moves@0 selects reshapes keeps-sign@0 passes-integers offsets@1
+Upsample: jumps@1 continuous counts@1
+Where: broadcasts moves@1,2 uniform in-integers@1,2
+Xor: broadcasts commutative legacy-axis uniform
+"""
+_TRADITIONAL = """
+Binarizer: jumps@0
+LabelEncoder: jumps@0
+TreeEnsemble: jumps@0
+TreeEnsembleClassifier: jumps@0
+TreeEnsembleRegressor: jumps@0
+"""
+_MICROSOFT = """
+Attention: attention
+BeamSearch: stateful
+BiasDropout: stateful
+BiasGelu: continuous
+BitmaskBiasDropout: stateful
+BitmaskDropout: stateful
+DequantizeLinear: dequantizes unsigned@0,2
+DynamicQuantizeLSTM: jumps@0 grid-inside unsigned@1,2,9,11
+DynamicQuantizeMatMul: matrix-product jumps@0 grid-inside float-result unsigned@1,3
+FastGelu: continuous
+FusedConv: convolution weighted-sums
+FusedGemm: matrix-product weighted-sums
+FusedMatMul: matrix-product weighted-sums
+Gelu: unary activation continuous
+GreedySearch: stateful
+GroupNorm: norm
+GroupQueryAttention: attention
+MatMulBnb4: matrix-product
+MatMulIntegerToFloat: matrix-product float-result unsigned@1,5
+MatMulNBits: matrix-product grid-inside
+MultiHeadAttention: attention
+PythonOp: stateful
+QAttention: attention unsigned@1,7
+QGemm: matrix-product unsigned@3,5
+QuantizeLinear: quantizes jumps@0,1 unsigned@2
+QuickGelu: unary activation continuous approximated
+SampleOp: stateful
+Sampling: stateful
+SkipLayerNormalization: norm
+SkipSimplifiedLayerNormalization: norm
+TransposeMatMul: matrix-product
+WhisperBeamSearch: stateful
+"""
+
+
+def _read(rows: str, domain: str) -> dict[Operator, Mapping[Trait, Places]]:
+    pairs = (row.split(": ") for row in rows.strip().splitlines())
+    return {(domain, name): dict(map(_trait, words.split())) for name, words in pairs}
+
+
+def _trait(word: str) -> tuple[Trait, Places]:
+    name, _, places = word.partition("@")
+    return Trait(name), tuple(map(int, places.split(","))) if places else None
+
+
+FACTS: Mapping[Operator, Mapping[Trait, Places]] = MappingProxyType(
+    _read(_STANDARD, "") | _read(_TRADITIONAL, TRADITIONAL) | _read(_MICROSOFT, MICROSOFT)
+)
+
+
+@cache
+def operators_with(*traits: Trait) -> frozenset[Operator]:
+    """The operators that have at least one of these traits."""
+    return frozenset(
+        operator for operator, row in FACTS.items() if not row.keys().isdisjoint(traits)
+    )
+
+
+@cache
+def names_with(*traits: Trait, domain: str = "") -> frozenset[str]:
+    """The names of the operators of a domain that have at least one of these traits."""
+    return frozenset(name for of, name in operators_with(*traits) if of == domain)
+
+
+def holds_at(trait: Trait, operator: Operator, place: int) -> bool:
+    """Whether an operator has a trait at that of its inputs."""
+    places = FACTS.get(operator, {}).get(trait, ())
+    return places is None or place in places
+
+
+def places_of(trait: Trait) -> dict[Operator, Places]:
+    """For each operator with a trait, the inputs for which it holds."""
+    return {operator: row[trait] for operator, row in FACTS.items() if trait in row}
