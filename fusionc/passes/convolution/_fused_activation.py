@@ -26,9 +26,7 @@ def clipped(value: Formula) -> Formula:
 
 
 def activation_attributes(activation: Node) -> dict[str, Any]:
-    """The attributes of FusedConv that stand for this activation. Refuses bounds that the model
-    computes.
-    """
+    """The attributes of FusedConv for this activation. Refuses bounds that the model computes."""
     if activation.op == "Clip":
         parameters = _clip_bounds(activation)
     else:
@@ -41,9 +39,9 @@ def _clip_bounds(clip: Node) -> list[float]:
         return [clip.attr("min", -_LIMIT), clip.attr("max", _LIMIT)]
     bounds = []
     for at, missing in ((1, -_LIMIT), (2, _LIMIT)):
-        given = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if given is None else given.constant()
-        if given is not None and array is None:
+        bound = clip.inputs[at] if at < len(clip.inputs) else None
+        array = None if bound is None else bound.constant()
+        if bound is not None and array is None:
             refuse("the bounds are not known before the model runs")
         if array is not None and array.size != 1:
             refuse("a bound is not one number")
