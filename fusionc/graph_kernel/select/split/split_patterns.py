@@ -177,13 +177,7 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
     shape = None if product is None else product.shape
     if region.dominant.op != "MatMul" or not region.is_lone or not shape or shape[-1] == 1:
         return []
-    users = [
-        u
-        for u in region.users
-        if _may_join(u, OperatorKind.BROADCAST)
-        and not (u.is_lone and u.kind == OperatorKind.RESHAPE)
-    ]
-    fitting = [u for u in users if same_size(region, u) and not regions.has_detour(region, u)]
+    fitting = [user for user in region.users if _may_follow_matmul(user, region, regions)]
     taken = []
     outputs = 1 if region.is_output else 0
     for user in sorted(fitting, key=_outputs):
@@ -191,6 +185,14 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
         if outputs <= _MOST_OUTPUTS_OF_MATMUL:
             taken.append(user)
     return taken
+
+
+def _may_follow_matmul(user: Region, region: Region, regions: Regions) -> bool:
+    if not _may_join(user, OperatorKind.BROADCAST):
+        return False
+    if user.is_lone and user.kind == OperatorKind.RESHAPE:
+        return False
+    return same_size(region, user) and not regions.has_detour(region, user)
 
 
 def _outputs(region: Region) -> int:
