@@ -115,7 +115,7 @@ class _Run:
 
 
 def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]:
-    """The indices on the axes `old` of an element on the axes `new`, which have as many elements."""
+    """The indices on the axes `old` of an element on the equally many elements of `new`."""
     if len(old) == 1:
         return [linear(at, new)]
     if old == new:
