@@ -90,7 +90,7 @@ class Fused:
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
 
 
-def always_pays(area: Area) -> float:
+def always_saves(area: Area) -> float:
     """The time that a function without a kernel saves: it is always made."""
     return math.inf
 
@@ -111,7 +111,7 @@ class GraphKernelFusion:
     # simplify clusters are always used.
     enabled: frozenset[str]
     reason_against: ReasonAgainst  # why an area cannot have a kernel
-    saves: Callable[[Area], float] = always_pays  # seconds
+    saves: Callable[[Area], float] = always_saves  # seconds
     # makes kernels of areas; returns, by the name of each area without one, why it failed
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
@@ -131,9 +131,7 @@ class GraphKernelFusion:
         return fused
 
     def _make_areas(self, model: Model, log: RewriteLog, fused: Fused) -> None:
-        alive = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
-        graphs = [graph for graph in alive if not _needs_inference(graph)]
-        judged = {graph: self._areas_of(graph, fused) for graph in graphs}
+        judged = {g: self._areas_of(g, fused) for g in model.graphs if _may_have_areas(g)}
         areas = _areas_to_make(judged.values())
         with self.stages.timed(BUILD):
             failed = self.build(list(areas.values())) if self.stages.runs(BUILD) else {}
@@ -285,7 +283,7 @@ def fusion_of(
         registry={p.name: p for p in registry},
         enabled=enabled,
         reason_against=reason_against if has_kernels else any_standard_operator,
-        saves=Savings().of if has_kernels else always_pays,
+        saves=Savings().of if has_kernels else always_saves,
         build=kernels.build,
         observer=observer,
         has_programs=has_kernels,
@@ -340,6 +338,10 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
             for reason, times in count.refused.items():
                 total.refused[reason] = total.refused.get(reason, 0) + times
     return list(totals.values())
+
+
+def _may_have_areas(graph: Graph) -> bool:
+    return is_alive(graph) and not graph.in_function and not _needs_inference(graph)
 
 
 def _needs_inference(graph: Graph) -> bool:

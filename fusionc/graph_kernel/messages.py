@@ -18,7 +18,7 @@ from fusionc.graph_kernel.flags.read_flags import ReadFlags
 from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, is_echoed, write_passes
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
-from fusionc.graph_kernel.measured_savings import told_savings
+from fusionc.graph_kernel.measured_savings import savings_report
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
@@ -96,14 +96,14 @@ def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) ->
             "ones lack"
         )
     if fusion.flags.enable_debug_mode and kernels.file is not None:
-        notices += told_savings(fused.areas, kernels.file)
+        notices += savings_report(fused.areas, kernels.file)
     if fusion.flags.dump_as_text:
         notices += dump(fused, kernels.source(fused.areas))
     return notices
 
 
 def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
-    """Why there is no area."""
+    """The reason why the model does not have areas."""
     stages = [
         stage_pass.names[1]
         for stage_pass in (CLUSTER, SPLITTER)

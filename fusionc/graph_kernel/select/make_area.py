@@ -31,7 +31,7 @@ def area_of(
     """The area of operators in topological order; equal operators give equal areas.
 
     `origin` becomes part of its name. Constants that are not `inputs` become part of the area. None
-    if a type is unknown, or if there are no outputs.
+    if a type is unknown, or without outputs.
     """
     if not outputs:
         return None
