@@ -1,6 +1,4 @@
-"""An area: operators that graph kernel fusion makes one. The stages make areas, and kernels are
-built of them.
-"""
+"""An area: operators that graph kernel fusion turns into one, with one kernel."""
 
 from __future__ import annotations
 
@@ -16,9 +14,9 @@ import onnx
 class AreaValue:
     """A value of an area. `dtype` is an onnx.TensorProto data type.
 
-    A dimension is a number, or a symbol: values with the same symbol have the same size there. A
-    size about which nothing is known has a symbol of its own; it may be any number when the model
-    runs, 0 and 1 too, so that it may broadcast against another one.
+    A dimension is a number or a symbol; dimensions with the same symbol have the same size. An
+    unknown size has a symbol of its own. When the model runs it may be any number, also 0 or 1, so
+    it may broadcast against another one.
     """
 
     name: str
@@ -27,14 +25,13 @@ class AreaValue:
 
 
 class KernelKind(Flag):
-    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a
-    blocked layout; and by which algorithms with fewer multiplications, Winograd's of 3×3
-    convolutions and Strassen's of products.
+    """The kind of an area's kernel: loops, or steps over images or rows in a blocked layout, and
+    their algorithms with fewer multiplications: Winograd's for 3×3 convolutions, and Strassen's.
     """
 
     LOOPS = 1
     BLOCKED = 2
-    # each bit has a name: Python 3.11.2 loses others where flags are combined
+    # each bit needs a name: Python 3.11.2 loses the others when flags are combined
     FEWER_OF_CONVOLUTIONS = 4
     FEWER_OF_MATRICES = 8
     WINOGRAD = BLOCKED | FEWER_OF_CONVOLUTIONS
@@ -45,17 +42,15 @@ class KernelKind(Flag):
 class Area:
     """Operators in topological order, and the values that they read and write by name.
 
-    `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that
-    is not a constant: inputs, interior ones and outputs. `constants` are read by nodes too:
-    scalars, axes, small tables. Larger constants are inputs. An omitted optional input of a node is
-    "".
+    An omitted optional input of a node is "".
     """
 
-    name: str
+    name: str  # of the operator in the domain fusionc.gk, a C identifier
     nodes: tuple[onnx.NodeProto, ...]
-    inputs: tuple[str, ...]
+    inputs: tuple[str, ...]  # also large constants
     outputs: tuple[str, ...]
-    values: Mapping[str, AreaValue]
+    values: Mapping[str, AreaValue]  # inputs, inner values and outputs
     opset: int
+    # scalars, axes and small tables
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     kind: KernelKind = KernelKind.LOOPS

@@ -1,6 +1,4 @@
-"""dump_as_text: what became of every cluster as text files, in MindSpore's folder and under its
-names.
-"""
+"""dump_as_text: every cluster and its areas as text files, with MindSpore's folder and names."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ _RULE = "=" * 23
 
 
 def dump(fused: Fused, source: str) -> list[str]:
-    """Write the clusters, their areas and the C `source` of the kernels. Returns where, or why they
-    are not written.
+    """Write the clusters, their areas and the C `source` of the kernels.
+
+    Returns a message with the place, or with the reason why they are not written.
     """
     number = os.getpid()
     files = {
@@ -49,7 +48,7 @@ def dump(fused: Fused, source: str) -> list[str]:
 
 
 def _append(file: Path, text: str) -> None:
-    """Files of one process grow, and are read-only between two conversions."""
+    """Append to a file of this process, which is read-only between two conversions."""
     if file.exists():
         file.chmod(0o644)
     with file.open("a", encoding="utf-8") as stream:

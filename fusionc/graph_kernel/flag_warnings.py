@@ -1,6 +1,4 @@
-"""What is wrong with flags that could be read: names that nothing has, and lists that change
-nothing.
-"""
+"""Warnings about flags that could be read: unknown names, and lists that change nothing."""
 
 from __future__ import annotations
 
@@ -21,30 +19,29 @@ from fusionc.rewrite import Pass
 
 
 def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_pass and disable_pass that is the name of no pass."""
+    """A warning for each entry of enable_pass and disable_pass that does not name a pass."""
     names = [*(names_of(p) for p in passes), *(p.names for p in STAGE_PASSES)]
     known = dict.fromkeys(name for own in names for name in own)
-    found = []
+    warnings = []
     for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
         for name in listed:
             if name not in known:
-                near = _called(name, known) if name[0].isalpha() else []
+                near = _similar_names(name, known) if name[0].isalpha() else []
                 advice = f" Did you mean {' or '.join(map(quote, near))}?" if near else ""
-                found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
-    return found
+                warnings.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
+    return warnings
 
 
-def _called(name: str, known: Iterable[str]) -> list[str]:
-    """The full names of the stage passes of which only the last part was given, else the name most
-    like it.
-    """
+def _similar_names(name: str, known: Iterable[str]) -> list[str]:
+    """The full names of stage passes with this short name; else the most similar name."""
     near = nearest(name, known)
     return [p.names[1] for p in STAGE_PASSES if p.name == name] or ([near] if near else [])
 
 
 def unknown_operators(flags: Flags) -> list[str]:
-    """A warning for each name in a list of operators that is none of ONNX's. With a domain, it may
-    be anybody's.
+    """A warning for each name in a list of operators that ONNX lacks.
+
+    Names with a domain may belong to anyone.
     """
     listed = flags.entries("_ops", "_ops_only")
     wrong = [(which, name) for which, name in listed if "." not in name and not onnx.defs.has(name)]
@@ -53,37 +50,34 @@ def unknown_operators(flags: Flags) -> list[str]:
         if wrong
         else []
     )
-    found = []
+    warnings = []
     for which, name in wrong:
         reason = why_not_in_onnx(name)
         near = None if reason else nearest(name, known)
         advice = f": {reason}" if reason else f"; did you mean {quote(near)}?" if near else ""
-        found.append(f'the flag "--{which}": ONNX has no operator "{name}"{advice}')
-    return found
+        warnings.append(f'the flag "--{which}": ONNX has no operator "{name}"{advice}')
+    return warnings
 
 
 def unknown_patterns(flags: Flags) -> list[str]:
-    """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is
-    part of no name.
-    """
+    """A warning for each entry of the lists of split patterns that is not part of a name."""
     known = [pattern.name for pattern in SPLIT_PATTERNS]
     return [
-        f'the flag "--{which}": no split pattern has "{part}" in its name; they are {", ".join(known)}'
+        f'the flag "--{which}": no split pattern has "{part}" in its name; '
+        f"they are {', '.join(known)}"
         for which, part in flags.entries("_fusion_pattern", "_fusion_pattern_only")
         if not any(part in name for name in known)
     ]
 
 
 def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no
-    rule's id.
-    """
+    """A warning for each entry of the lists of simplifications that is not the id of a rule."""
     known = {
         pattern.name for name in (EXACT_RULES, INEXACT_RULES) for pattern in registry[name].patterns
     }
     return [
-        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {EXACT_RULES}" and "fusionc passes '
-        f'{INEXACT_RULES}" list their patterns, which are the rules'
+        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {EXACT_RULES}" and '
+        f'"fusionc passes {INEXACT_RULES}" list their patterns, which are the rules'
         for which, name in flags.entries("_simplify_exprs", "_simplify_exprs_only")
         if name not in known
     ]
@@ -94,28 +88,34 @@ def _has_definition(name: str) -> bool:
 
 
 def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
-    """A notice for each list that adds operators which are there already, or cannot be there, and
-    why.
-    """
-    added = [name for name in flags.enable_cluster_ops if not flags.enable_cluster_ops_only]
-    in_programs = {qualified(op, domain) for domain, op in OPERATORS}
-    impossible = [
-        name
-        for name in (*added, *flags.enable_cluster_ops_only)
-        if has_kernels and name not in COMPUTED and name not in in_programs
+    """A notice for each list with operators that change nothing, and why."""
+    added = () if flags.enable_cluster_ops_only else flags.enable_cluster_ops
+    in_programs = {qualified(op, domain) for domain, op in OPERATORS} if has_kernels else set()
+    notices = []
+    if has_kernels:
+        possible = {*COMPUTED, *in_programs}
+        listed = dict.fromkeys((*added, *flags.enable_cluster_ops_only))
+        notices += _impossible_operators([name for name in listed if name not in possible])
+    notices += _basic_operators((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
+    present = [name for name in added if name in CLUSTER or name in in_programs]
+    if present:
+        notices.append(f"--enable_cluster_ops: {', '.join(present)} may be in areas anyway")
+    return notices
+
+
+def _impossible_operators(names: Sequence[str]) -> list[str]:
+    if not names:
+        return []
+    return [
+        f"no kernel computes {', '.join(names)}, so that no area has it; with --target onnx, "
+        "areas are functions without kernels, and may"
     ]
-    there = [name for name in added if name in CLUSTER or (has_kernels and name in in_programs)]
-    found = []
-    if impossible:
-        what = f"no kernel computes {', '.join(dict.fromkeys(impossible))}, so that no area has it"
-        found.append(f"{what}; with --target onnx, areas are functions without kernels, and may")
-    forced = [*flags.enable_expand_ops, *flags.enable_expand_ops_only]
-    if basic := [
-        name for name in dict.fromkeys(forced) if onnx.defs.has(name) and not _has_definition(name)
-    ]:
-        found.append(
-            f"ONNX has no definition of {', '.join(basic)} by other operators: nothing to expand"
-        )
-    if there:
-        found.append(f"--enable_cluster_ops: {', '.join(there)} may be in areas anyway")
-    return found
+
+
+def _basic_operators(forced: Iterable[str]) -> list[str]:
+    """A notice about operators that cannot be expanded."""
+    names = dict.fromkeys(forced)
+    basic = [name for name in names if onnx.defs.has(name) and not _has_definition(name)]
+    if not basic:
+        return []
+    return [f"ONNX has no definition of {', '.join(basic)} by other operators: nothing to expand"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import or_
@@ -60,13 +60,15 @@ _COMBINER_PASS = "SameInputMatMulPass"
 SWITCHED_OFF = "it is switched off by --disable_areas"
 
 
+# Areas with the reason why each is not made; None for one that is.
+_Judged = list[tuple[AreaLocation, str | None]]
+
+
 @dataclass(frozen=True)
 class NoArea:
-    """Operators of a graph that became no area of a pass, or of any where `pass_name` is empty, and
-    why.
-    """
+    """Operators of a graph that are in no area, and why."""
 
-    pass_name: str
+    pass_name: str  # that refused the area; empty if no pass could make one
     graph_id: int
     nodes: tuple[str, ...]
     reason: str
@@ -74,108 +76,119 @@ class NoArea:
 
 @dataclass
 class Fused:
-    """What graph kernel fusion did.
+    """The result of graph kernel fusion."""
 
-    `areas` are those that the model has now, each once, `counts` how often each pass made one.
-    `splits` counts for each pattern of split, `plans` is what became of each cluster. `unwanted`
-    are the names of passes that are off, once for each area that they would have made. `raised_ir`
-    is the IR version that the model needed for the areas, 0 where it had it. `refused` are the
-    areas that were not made; each of `outside` says of the operators of a graph why they are in
-    none.
-    """
-
-    areas: list[Area] = field(default_factory=list)
-    counts: list[PatternCount] = field(default_factory=list)
-    splits: list[PatternCount] = field(default_factory=list)
-    plans: list[Plan] = field(default_factory=list)
+    areas: list[Area] = field(default_factory=list)  # of the model now, each once
+    counts: list[PatternCount] = field(default_factory=list)  # of areas, for each pass
+    splits: list[PatternCount] = field(default_factory=list)  # for each pattern of split
+    plans: list[Plan] = field(default_factory=list)  # one for each cluster
+    # names of passes that are off, once for each area that they would have made
     unwanted: list[str] = field(default_factory=list)
-    raised_ir: int = 0
-    refused: list[NoArea] = field(default_factory=list)
+    raised_ir: int = 0  # the IR version that the areas needed; 0 if the model had it
+    refused: list[NoArea] = field(default_factory=list)  # areas that were not made
+    # for each graph, a function that says why its remaining operators are in no area
     outside: list[Callable[[], Iterator[NoArea]]] = field(default_factory=list)
 
 
-def always_pays(area: Area) -> float:
-    """For functions without kernels: there is nothing to lose."""
+def always_saves(area: Area) -> float:
+    """The time that a function without a kernel saves: it is always made."""
     return math.inf
 
 
 def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
-    """For functions without kernels: there is nothing that could go wrong."""
+    """Build no kernels, so that none can fail."""
     return {}
 
 
 @dataclass(frozen=True)
 class GraphKernelFusion:
-    """Graph kernel fusion with its switches.
-
-    `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are
-    used either way, those that stand for areas decide whether such areas are made. `reason_against`
-    says why no kernel can be made of an area, `saves` how many seconds it saves. `build` makes the
-    kernels of areas and returns why it could not, by the names of those that have none.
-    `has_programs` says that kernels may be programs over images in blocks. `tell` is called with
-    how far it is.
-    """
+    """Graph kernel fusion with its switches."""
 
     flags: Flags
     stages: Stages
-    registry: Mapping[str, Pass]
+    registry: Mapping[str, Pass]  # all passes by name
+    # Names of passes that are on. Those that make areas only do so if they are on; those that
+    # simplify clusters are always used.
     enabled: frozenset[str]
-    reason_against: ReasonAgainst
-    saves: Callable[[Area], float] = always_pays
+    reason_against: ReasonAgainst  # why an area cannot have a kernel
+    saves: Callable[[Area], float] = always_saves  # seconds
+    # makes kernels of areas; returns, by the name of each area without one, why it failed
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
-    has_programs: bool = False
-    tell: Callable[[str], None] = lambda _: None
+    has_programs: bool = False  # whether kernels may be programs over images in blocks
+    tell: Callable[[str], None] = lambda _: None  # called with the progress
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
-        """Make areas in all graphs of the model, functions excepted."""
+        """Make areas in all graphs of the model except functions."""
         fused = Fused()
         ir_version = model.ir_version
         if self.stages.runs(OP_COMBINER):
             with self.stages.timed(OP_COMBINER):
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], log)
-        if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
-            return fused
-        alive = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
-        graphs = [graph for graph in alive if not _needs_inference(graph)]
-        judged = {graph: self._areas_of(graph, fused) for graph in graphs}
-        wanted = {
-            location.area.name: location.area
-            for locations in judged.values()
-            for location, reason in locations
-            if reason is None
-        }
-        with self.stages.timed(BUILD):
-            failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
-        for graph, locations in judged.items():
-            built = [
-                (location, reason or failed.get(location.area.name))
-                for location, reason in locations
-            ]
-            fused.refused += [
-                _refused(graph, location, reason)
-                for location, reason in built
-                if reason is not None
-            ]
-            for name in dict.fromkeys(pass_of(location) for location, _ in locations):
-                own = [
-                    (location, reason) for location, reason in built if pass_of(location) == name
-                ]
-                fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
-            for name in self._algorithms():
-                fused.counts.append(count_steps(graph, built, self.registry[name]))
-        fused.areas = [
-            area for name, area in wanted.items() if (KERNELS, name, "") in model.functions
-        ]
+        if self.stages.runs(CLUSTER) and self.stages.runs(SPLITTER):
+            self._make_areas(model, log, fused)
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
-    def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
-        """The areas that a graph may have, each with what speaks against it."""
+    def _make_areas(self, model: Model, log: RewriteLog, fused: Fused) -> None:
+        judged = {g: self._areas_of(g, fused) for g in model.graphs if _may_have_areas(g)}
+        areas = _areas_to_make(judged.values())
+        with self.stages.timed(BUILD):
+            failed = self.build(list(areas.values())) if self.stages.runs(BUILD) else {}
+        for graph, locations in judged.items():
+            built = [(at, reason or failed.get(at.area.name)) for at, reason in locations]
+            self._replace(graph, built, log, fused)
+        fused.areas = [
+            area for name, area in areas.items() if (KERNELS, name, "") in model.functions
+        ]
+
+    def _replace(self, graph: Graph, locations: _Judged, log: RewriteLog, fused: Fused) -> None:
+        """Replace the operators of areas by calls, and count what each pass made or refused."""
+        fused.refused += [_refused(graph, at, reason) for at, reason in locations if reason]
+        by_pass: dict[str, _Judged] = {}
+        for at, reason in locations:
+            by_pass.setdefault(pass_of(at), []).append((at, reason))
+        for name, own in by_pass.items():
+            fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
+        for name in self._algorithms():
+            fused.counts.append(count_steps(graph, locations, self.registry[name]))
+
+    def _areas_of(self, graph: Graph, fused: Fused) -> _Judged:
+        """The areas that a graph may have, each with the reason against it."""
         blocked = self._blocked(graph, fused)
-        taken = {node for location, reason in blocked if reason is None for node in location.nodes}
+        taken = _nodes_in_areas(blocked)
         supported = self._supported()
         expander = Expander(self.flags, self.stages.runs(EXPANDER), supported.of_node)
+        integers = dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS)
+        reasons = integers | dict.fromkeys(computed_at_load(graph), _AT_LOAD)
+        fused.outside.append(partial(_outside, graph, reasons, expander, supported))
+        excluded = taken | set(reasons)
+        if not self.flags.enable_stitch_fusion:  # else a kernel can hold a whole normalization
+            excluded |= normalizations(graph, self.registry)
+        plans = self._plans(graph, excluded, expander, supported)
+        fused.plans += plans
+        fused.splits += _summed([count for plan in plans for count in plan.patterns])
+        cost = Cost(graph, self.saves)
+        locations = self._wanted([location for plan in plans for location in plan.locations], fused)
+        judged = [(at, self._switched_off(at) or cost.why_unprofitable(at)) for at in locations]
+        if self.stages.runs(PACKET):
+            taken |= _nodes_in_areas(judged)
+            with self.stages.timed(PACKET):
+                packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
+            wanted = self._wanted(packets, fused)
+            judged += [
+                (at, self._switched_off(at) or cost.why_unprofitable_packet(at)) for at in wanted
+            ]
+        return [*blocked, *judged]
+
+    def _plans(
+        self,
+        graph: Graph,
+        excluded: Collection[Node],
+        expander: Expander,
+        supported: SupportedOperators,
+    ) -> list[Plan]:
+        """A plan for each cluster of operators that are not excluded."""
         planner = Planner(
             expander,
             simplifier(self.registry, self.flags, self.stages),
@@ -186,17 +199,10 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        reasons = dict.fromkeys(nodes_in_groups(graph), _IN_INTEGERS) | dict.fromkeys(
-            computed_at_load(graph), _AT_LOAD
-        )
-        fused.outside.append(partial(_outside, graph, reasons, expander, supported))
-        left = set(reasons)
-        if not self.flags.enable_stitch_fusion:  # else a kernel has all of a normalization in it
-            left |= normalizations(graph, self.registry)
-
         def is_clusterable(node: Node) -> bool:
-            is_free = node not in left and node not in taken
-            return is_free and (expander.takes(node) or supported.of_node(node) is None)
+            if node in excluded:
+                return False
+            return expander.takes(node) or supported.of_node(node) is None
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
@@ -204,25 +210,10 @@ class GraphKernelFusion:
         for number, nodes in enumerate(clusters, 1):
             self.tell(f"graph kernel fusion: cluster {number} of {len(clusters)}")
             plans.append(planner.plan(graph, nodes))
-        fused.plans += plans
-        fused.splits += _summed([count for plan in plans for count in plan.patterns])
-        cost = Cost(graph, self.saves)
-        locations = self._wanted([location for plan in plans for location in plan.locations], fused)
-        judged = [(at, self._switched_off(at) or cost.why_unprofitable(at)) for at in locations]
-        if self.stages.runs(PACKET):
-            taken.update(
-                node for location, reason in judged if reason is None for node in location.nodes
-            )
-            with self.stages.timed(PACKET):
-                packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
-            wanted = self._wanted(packets, fused)
-            judged += [
-                (at, self._switched_off(at) or cost.why_unprofitable_packet(at)) for at in wanted
-            ]
-        return [*blocked, *judged]
+        return plans
 
-    def _blocked(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
-        """The areas of convolutions, each with what speaks against it."""
+    def _blocked(self, graph: Graph, fused: Fused) -> _Judged:
+        """The areas of convolutions and products, each with the reason against it."""
         if not self.has_programs:
             return []
         with self.stages.timed(CLUSTER):
@@ -244,7 +235,7 @@ class GraphKernelFusion:
         return name not in self.flags.clusters([name])
 
     def _algorithms(self) -> list[str]:
-        """The passes that are on and say how blocked areas compute."""
+        """The passes that are on and choose algorithms of blocked areas."""
         return [name for name in ALGORITHMS if self.has_programs and name in self.enabled]
 
     def _switched_off(self, location: AreaLocation) -> str | None:
@@ -256,7 +247,7 @@ class GraphKernelFusion:
         )
 
     def _wanted(self, locations: Sequence[AreaLocation], fused: Fused) -> list[AreaLocation]:
-        """Those whose passes are on; the others are noted."""
+        """The areas whose passes are on; the passes of the others are added to `unwanted`."""
         wanted = []
         for location in locations:
             needed = (
@@ -268,18 +259,18 @@ class GraphKernelFusion:
         return wanted
 
     def _patterns(self) -> list[SplitPattern]:
-        found = [pattern for pattern in SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]
         return [
-            pattern for pattern in found if pattern is not STITCH or self.flags.enable_stitch_fusion
+            pattern
+            for pattern in SPLIT_PATTERNS
+            if self.flags.has_pattern(pattern.name)
+            and (pattern is not STITCH or self.flags.enable_stitch_fusion)
         ]
 
 
 def fusion_of(
     flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
 ) -> GraphKernelFusion:
-    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and
-    their kernels.
-    """
+    """Graph kernel fusion with these flags, the `enabled` passes of the registry, and kernels."""
     observer = None
     if flags.enable_debug_mode:
         from fusionc.graph_kernel.stage_check import StageCheck
@@ -292,12 +283,24 @@ def fusion_of(
         registry={p.name: p for p in registry},
         enabled=enabled,
         reason_against=reason_against if has_kernels else any_standard_operator,
-        saves=Savings().of if has_kernels else always_pays,
+        saves=Savings().of if has_kernels else always_saves,
         build=kernels.build,
         observer=observer,
         has_programs=has_kernels,
         tell=kernels.tell,
     )
+
+
+def _areas_to_make(judged: Iterable[_Judged]) -> dict[str, Area]:
+    """The areas without a reason against them, by name."""
+    return {
+        at.area.name: at.area for locations in judged for at, reason in locations if reason is None
+    }
+
+
+def _nodes_in_areas(judged: _Judged) -> set[Node]:
+    """The nodes of areas without a reason against them."""
+    return {node for at, reason in judged if reason is None for node in at.nodes}
 
 
 def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
@@ -306,14 +309,14 @@ def _refused(graph: Graph, location: AreaLocation, reason: str) -> NoArea:
     )
 
 
-_AT_LOAD = "it needs nothing but constants: onnxruntime computes it when it loads the model"
+_AT_LOAD = "it only needs constants: onnxruntime computes it when it loads the model"
 _IN_INTEGERS = "it is part of a group that onnxruntime computes in integers"
 
 
 def _outside(
     graph: Graph, reasons: Mapping[Node, str], expander: Expander, supported: SupportedOperators
 ) -> Iterator[NoArea]:
-    """Why the operators that a graph has now are in no area; of some the reason is known."""
+    """Why each remaining operator of a graph is in no area; `reasons` has some of the reasons."""
     for node in (node for node in graph.nodes if node.domain != KERNELS):
         if node in reasons:
             reason = reasons[node]
@@ -337,10 +340,12 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
     return list(totals.values())
 
 
+def _may_have_areas(graph: Graph) -> bool:
+    return is_alive(graph) and not graph.in_function and not _needs_inference(graph)
+
+
 def _needs_inference(graph: Graph) -> bool:
-    """Whether onnxruntime has to infer shapes through the body of a Scan, which it cannot through
-    kernels.
-    """
+    """Whether onnxruntime must infer shapes inside a Scan, which kernels would prevent."""
     is_open = False
     while graph.owner is not None:
         is_open = is_open or not all(

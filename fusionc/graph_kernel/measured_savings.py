@@ -1,6 +1,4 @@
-"""enable_debug_mode: what the kernel of each area is estimated to save, and what it saves, measured
-on its own.
-"""
+"""enable_debug_mode: the time that each area's kernel saves, estimated and measured separately."""
 
 from __future__ import annotations
 
@@ -24,10 +22,8 @@ from fusionc.runtime.profile import seconds_of_run
 from fusionc.runtime.run_errors import RunError
 
 
-def told_savings(areas: Sequence[Area], library: Path) -> list[str]:
-    """One sentence for each area, of sizes that the estimate takes where the model leaves them
-    open.
-    """
+def savings_report(areas: Sequence[Area], library: Path) -> list[str]:
+    """One sentence for each area; unknown sizes are those of the estimate."""
     return [f"the kernel of {area.name} {_saved(area, library)}" for area in areas]
 
 
@@ -39,7 +35,7 @@ def _saved(area: Area, library: Path) -> str:
             estimated = seconds_saved(area, {})
         else:
             made = program_of(area)
-            sized = _of_usual_sizes(area, made)
+            sized = _sized_area(area, made)
             estimated = saved_by_program(area)
             weights = _weights(area, made)
     except Unsupported:
@@ -59,12 +55,16 @@ def _saved(area: Area, library: Path) -> str:
     except RunError as error:
         return f"was not measured: {error}"
     saved = (one_by_one - kernel) * 1e6
-    return f"is estimated to save {estimated * 1e6:.1f} µs of a run on one thread, and saves {saved:.1f} µs"
+    return (
+        f"is estimated to save {estimated * 1e6:.1f} µs of a run on one thread, and saves "
+        f"{saved:.1f} µs"
+    )
 
 
-def _of_usual_sizes(area: Area, made: MadeProgram) -> Area:
-    """The area with numbers for the sizes of its inputs. Raises Unsupported where an input has
-    others of its own.
+def _sized_area(area: Area, made: MadeProgram) -> Area:
+    """The area with numbers for the sizes of its inputs.
+
+    Raises Unsupported if an input has an unknown size of its own.
     """
     images = sorted(
         (name for name in area.inputs if name in made.images), key=made.is_rows, reverse=True
@@ -82,7 +82,7 @@ def _of_usual_sizes(area: Area, made: MadeProgram) -> Area:
 
 
 def _weights(area: Area, made: MadeProgram) -> dict[str, np.ndarray]:
-    """Random numbers for what a session has to know when it makes the kernel."""
+    """Random weights, which a session needs when it creates the kernel."""
     rng = np.random.default_rng(0)
     steps = made.program.steps
     places = sorted(
@@ -104,9 +104,7 @@ def _type(area: Area, name: str) -> np.dtype:
 
 
 def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """The call of an area alone: without its kernel, onnxruntime puts the operators in its
-    place.
-    """
+    """A model with only the call of an area; without its kernel, onnxruntime runs the operators."""
     inputs, outputs = (
         [
             helper.make_tensor_value_info(

@@ -1,4 +1,4 @@
-"""What the log and the user are told of graph kernel fusion."""
+"""Messages about graph kernel fusion, for the log and for the user."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from fusionc.graph_kernel.flags.read_flags import ReadFlags
 from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, is_echoed, write_passes
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
-from fusionc.graph_kernel.measured_savings import told_savings
+from fusionc.graph_kernel.measured_savings import savings_report
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount
 
+_MISSING_KERNEL = (
+    "Nodes that with kernel name [{}] do not have compile cache after compiling and will be split."
+)
+
 
 class _Echo:
-    """Writes lines to stderr, too."""
+    """A log that also writes to stderr."""
 
     def __init__(self, plog: Plog) -> None:
         self._plog = plog
@@ -38,9 +42,7 @@ class _Echo:
 def tell_of_flags(
     read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog
 ) -> list[str]:
-    """Log what is wrong with the flags; that, and which of them have no effect, is returned for the
-    user.
-    """
+    """Log and return warnings about the flags; also return notices about flags without effect."""
     flags = read.flags
     by_name = {p.name: p for p in registry}
     warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
@@ -62,11 +64,10 @@ def tell_of_areas(
     counts: Sequence[PatternCount],
     plog: Plog,
 ) -> list[str]:
-    """Log the stages and all passes, and dump what is to be dumped; what the user should know is
-    returned.
+    """Log the stages and all passes, write the dumps, and return messages for the user.
 
-    Without graph kernels the passes are logged where the user asks for it as in MindSpore, by
-    GLOG_v.
+    Without graph kernels, the passes are logged only if the user asks for it by GLOG_v, as in
+    MindSpore.
     """
     log: Log = _Echo(plog) if is_echoed() else plog
     if fusion.flags.is_on or is_echoed():
@@ -77,29 +78,32 @@ def tell_of_areas(
     fused = fused or Fused()
     fusion.stages.write(log)
     for name, reason in kernels.missing.items():
-        what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
-        plog.warning("GraphKernelBuild", f"{what} {reason}")
-    told = list(kernels.notices)
+        plog.warning("GraphKernelBuild", f"{_MISSING_KERNEL.format(name)} {reason}")
+    return _notices(fused, fusion, kernels)
+
+
+def _notices(fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary) -> list[str]:
+    """The messages for the user. Write the dumps, if the flags ask for them."""
+    notices = list(kernels.notices)
     if not fused.areas and kernels.inherited is None:
-        why = _why_none(fused, fusion)
-        told.append(
-            f"graph kernel fusion has made no area, {why}: there are no kernels, and none to "
-            "register"
+        notices.append(
+            f"graph kernel fusion has made no area, {_why_none(fused, fusion)}: there are no "
+            "kernels, and none to register"
         )
     if fused.raised_ir:
-        told.append(
+        notices.append(
             f"the IR version is raised to {fused.raised_ir}: areas are functions, which older "
             "ones lack"
         )
     if fusion.flags.enable_debug_mode and kernels.file is not None:
-        told += told_savings(fused.areas, kernels.file)
+        notices += savings_report(fused.areas, kernels.file)
     if fusion.flags.dump_as_text:
-        told += dump(fused, kernels.source(fused.areas))
-    return told
+        notices += dump(fused, kernels.source(fused.areas))
+    return notices
 
 
 def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
-    """Why there is no area."""
+    """The reason why the model does not have areas."""
     stages = [
         stage_pass.names[1]
         for stage_pass in (CLUSTER, SPLITTER)

@@ -1,5 +1,5 @@
-"""enable_debug_mode: the model of every cluster is checked and compared after every stage of graph
-kernel fusion.
+"""enable_debug_mode: check and compare the model of every cluster after every stage of graph kernel
+fusion.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ from fusionc.verify import verify
 
 
 class StageCheck:
-    """Sees the model of a cluster first as it was cut out, and then after every stage pass that
-    changed it.
-    """
+    """Gets the model of a cluster at first, and after every stage pass that changes it."""
 
     def __init__(self) -> None:
         self._before: onnx.ModelProto | None = None
 
     def see(self, stage_pass: StagePass, model: onnx.ModelProto) -> None:
-        """Compare a cluster with what it was one stage before. Raises VerificationError that names
-        the stage pass.
+        """Compare a cluster with itself one stage before.
+
+        Raises VerificationError that names the stage pass.
         """
         before = self._before
         self._before = model
@@ -48,6 +47,7 @@ class StageCheck:
                     f"{problem}"
                 ),
                 where=f"the cluster {operators}",
-                hint=f'nothing was written; use --graph_kernel_flags "--disable_pass={stage_pass.names[0]}"',
+                hint="nothing was written; use --graph_kernel_flags "
+                f'"--disable_pass={stage_pass.names[0]}"',
                 code="E13028",
             )

@@ -22,7 +22,7 @@ _APART = "r8"
 _COLUMN = "r9"
 _AHEAD_STEP = "r10"
 _AT = ("(%%{})", f"(%%{{}},%%{_APART})", f"(%%{{}},%%{_APART},2)")
-# no operands, of which an asm may have 30
+# not operands, because an asm may only have 30
 _PIXEL = "ymm13"
 _WEIGHT = ("ymm14", "ymm15")
 _NUMBERS = f"{_X} {_LOWER} {_WEIGHTS} {_AHEAD} {_LEFT} {_APART} {_COLUMN} {_AHEAD_STEP}"
@@ -30,18 +30,21 @@ _CLOBBERED = f"{_NUMBERS} xmm13 xmm14 xmm15 cc memory".split()
 
 
 def assembled_sums(pixels: int) -> str:
-    """GB(add_columns) in C, for tiles of up to so many pixels."""
+    """GB(add_columns) in C, for tiles of up to this many pixels."""
     cases = "".join(_case(count, blocks) for count in range(1, pixels + 1) for blocks in (1, 2))
     return f"""
-/* How far pixels lie apart, columns of a kernel, and lines that are asked for, in bytes; how many columns there are. */
+/* The distances, in bytes, of pixels, of a kernel's columns, and of prefetched lines; and the
+ * number of columns. */
 typedef struct {{
   ptrdiff_t apart, column, ahead_step, columns;
 }} GB(distances);
 
-/* Adds to s0 and s1, R pixels of O blocks of channels out, the products of a block of channels in for each column of a
- * kernel, of which there is one at least. Their weights are at `w`; those of the first are for pixels from `x` on. */
-GK_INLINE void GB(add_columns)(GB(vec) *s0, GB(vec) *s1, const float *x, const float *w, const float *ahead,
-                               const GB(distances) *far, const int R, const int O) {{
+/* Adds the products of a block of input channels, for each column of a kernel (at least one), to s0
+ * and s1: R pixels of O blocks of output channels. The weights are at `w`; the first column reads
+ * the pixels from `x` on. */
+GK_INLINE void GB(add_columns)(GB(vec) *s0, GB(vec) *s1, const float *x, const float *w,
+                               const float *ahead, const GB(distances) *far, const int R,
+                               const int O) {{
   switch (2 * R + O) {{{cases}
   }}
 }}
@@ -79,7 +82,8 @@ def _instructions(pixels: int, blocks: int) -> Iterator[str]:
     )
     for channel in range(_VECTOR):
         for b in range(blocks):
-            yield f"vmovaps {(channel * blocks + b) * _VECTOR * _FLOAT}(%%{_WEIGHTS}), %%{_WEIGHT[b]}"
+            offset = (channel * blocks + b) * _VECTOR * _FLOAT
+            yield f"vmovaps {offset}(%%{_WEIGHTS}), %%{_WEIGHT[b]}"
         for r in range(pixels):
             place = _AT[r % _NEAR].format(_X if r < _NEAR else _LOWER)
             yield f"vbroadcastss {channel * _FLOAT}{place}, %%{_PIXEL}"

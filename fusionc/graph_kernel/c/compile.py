@@ -25,45 +25,41 @@ from fusionc.runtime.cores import cores
 
 
 class Contents(Enum):
-    """What a C text has: bodies of loops and tables, functions of steps of blocked programs, or
-    anything.
-    """
+    """The contents of a C text."""
 
-    LOOPS = "loops"
-    STEPS = "steps"
+    LOOPS = "loops"  # bodies of loops, and tables
+    STEPS = "steps"  # functions of steps of blocked programs
     ANYTHING = "anything"
 
 
 # NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which
-# nobody asks about, are given up: loops over conditions become vectors. A multiplication and an
-# addition are fused
-# where the text says so.
+# are not used, are given up, so that loops with conditions become vectors. A multiplication and an
+# addition are only fused if the text says so.
 FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile
-# in half the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which
-# loops over
-# rows of unknown strides are not made vectors. -fno-expensive-optimizations would save another
-# eighth, but switches
-# off what puts vzeroupper behind vectors, without which calls of the C library take up to fifty
-# times as long,
-# and what onnxruntime runs next takes longer.
+# Optimizations that gcc may skip, without which kernels are as fast. Bodies of loops then compile
+# in half the time (benchmarks/compile_time.py). Their cost model is that of -O3, which alone turns
+# loops over rows of unknown strides into vectors. -fno-expensive-optimizations would save another
+# eighth, but gcc would no longer write vzeroupper after vectors: calls of the C library would take
+# up to fifty times as long, and onnxruntime's next operator would be slower.
 _LESS = {
     Contents.ANYTHING: (),
-    Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
+    Contents.STEPS: (
+        "-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre",
+    ),
     Contents.LOOPS: (
-        "-O2", "-fvect-cost-model=dynamic", "--param", "vect-epilogues-nomask=0", "-fira-region=one", "-fno-gcse",
-        "-fno-schedule-insns2", "-fno-tree-vrp",
+        "-O2", "-fvect-cost-model=dynamic", "--param", "vect-epilogues-nomask=0",
+        "-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp",
     ),
 }  # fmt: skip
 
 _LONGEST = 900.0  # seconds for one text; the longest seen took 30
 _LONGEST_ANSWER = 60.0  # seconds for the compiler's version
 
-# What every processor of the kind has: some distributions build their compiler for newer ones. A
-# kernel chooses among the functions for those itself.
+# Instructions that every such processor has: some distributions build their compiler for newer
+# ones. A kernel itself chooses between its functions for newer processors.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
 
 
@@ -75,20 +71,20 @@ class Unit:
     contents: Contents = Contents.ANYTHING
 
     def flags(self, command: Sequence[str]) -> tuple[str, ...]:
-        """What this compiler is told of this text, behind the flags for all."""
+        """The flags for this text, after those for all texts."""
         less = _LESS[self.contents]
         return less if less and "Free Software Foundation" in version_of(tuple(command)) else ()
 
 
-Tell = Callable[[int, int], None]  # of how many texts are compiled, and of how many
+Tell = Callable[[int, int], None]  # called with the number of compiled texts, and of all
 
 
 def quiet(done: int, of: int) -> None:
-    """Tells nobody."""
+    """Ignore the progress."""
 
 
 class NoCompiler(FusioncError):
-    """There is no C compiler, or not the one that is wanted."""
+    """A C compiler was not found."""
 
     def __init__(self, what: str = "no C compiler was found") -> None:
         super().__init__(
@@ -101,17 +97,17 @@ class NoCompiler(FusioncError):
 
 
 class DoesNotCompile(Exception):
-    """The compiler refuses a text; what it says."""
+    """The compiler refuses a text, with this message."""
 
 
 class CompilerHangs(FusioncError):
-    """The compiler did not come to its end within the limit of one text."""
+    """The compiler did not finish within the limit for one text."""
 
     def __init__(self, name: str, seconds: float) -> None:
         super().__init__(
             f"the C compiler {name} did not finish within {seconds:g} s, the limit for one text",
-            hint="nothing was written; name another compiler in the environment variable CC, or leave "
-            "out --enable_graph_kernel",
+            hint="nothing was written; name another compiler in the environment variable CC, or "
+            "leave out --enable_graph_kernel",
         )
 
 
@@ -129,18 +125,18 @@ def compiler() -> list[str]:
     if found := shutil.which("cc"):
         return [found, *_OLDEST]
     if importlib.util.find_spec("ziglang"):
-        # else it compiles for this machine alone
+        # else it compiles only for this machine
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]
     raise NoCompiler
 
 
 @cache
 def version_of(command: tuple[str, ...]) -> str:
-    """What a compiler says of itself; empty where it says nothing."""
+    """The version that a compiler prints; empty if it fails."""
     question = _Compiler([*command, "--version"], _LONGEST_ANSWER)
     try:
         return question.run()
-    except DoesNotCompile:  # compiling will tell what is wrong
+    except DoesNotCompile:  # compiling will show what is wrong
         return ""
     finally:
         question.end()
@@ -154,55 +150,66 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
     tell: Tell = quiet,
 ) -> None:
-    """Make one shared library of C texts, which is there at once and whole. They are compiled side
-    by side, as many as this process has processors. `kept` says where the objects of some texts
-    lie: they are used, or put there. `tell` is called with how many are done, and of how many.
-    Raises DoesNotCompile, CompilerHangs, or OSError if it cannot be written.
+    """Build one shared library of C texts, and put it in place in one step.
+
+    The texts are compiled in parallel, as many as this process has processors. `kept` are the
+    places of the objects of some texts: objects there are used, others are put there. `tell` is
+    called with the number of finished texts and of all. Raises DoesNotCompile, CompilerHangs, or
+    OSError if the library cannot be written.
     """
-    places = kept or {}
     start = [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
-        # An object has the name of its source in it: that of one that is kept is the same whatever
-        # it is linked with.
-        sources = [
-            Path(folder, places[u].stem + ".c" if u in places else f"kernels{k}.c")
-            for k, u in enumerate(units)
-        ]
-        linked = sources
         built = Path(folder, "kernels.so")
-        missing = [
-            number
-            for number, unit in enumerate(units)
-            if unit not in places or not places[unit].is_file()
-        ]
-        for number in missing:
-            sources[number].write_text(units[number].text)
-        if len(units) > 1:
-            linked = [source.with_suffix(".o") for source in sources]
-            told = {k: units[k].flags(command) for k in missing}
-            _run(
-                [[*start, *told[k], "-c", "-o", str(linked[k]), str(sources[k])] for k in missing],
-                tell,
-            )
-            for number, unit in enumerate(units):
-                if unit in places and number in missing:
-                    linked[number].chmod(0o700)
-                    linked[number].replace(places[unit])
-                linked[number] = places.get(unit, linked[number])
-        own = units[0].flags(command) if linked is sources else []
-        _run([[*start, *own, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
+        jobs = [_Job(k, unit, Path(folder), (kept or {}).get(unit)) for k, unit in enumerate(units)]
+        missing = [job for job in jobs if job.is_missing]
+        for job in missing:
+            job.source.write_text(job.unit.text)
+        if len(jobs) > 1:
+            _run([[*start, *job.unit.flags(command), *job.arguments] for job in missing], tell)
+            linked = [str(job.kept_object()) for job in jobs]
+        else:
+            linked = [*units[0].flags(command), str(jobs[0].source)]
+        _run([[*start, "-shared", "-o", str(built), *linked, "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_without_a_word(command[0]))
-        # whatever the mask of the user allows: what others could write is not used
+        # whatever the user's umask: a library that others could write is not used
         built.chmod(0o700)
         built.replace(library)
+
+
+class _Job:
+    """The compilation of one text; `kept` is the place where its object stays, if it does."""
+
+    def __init__(self, number: int, unit: Unit, folder: Path, kept: Path | None) -> None:
+        self.unit = unit
+        # An object contains the name of its source, so that of a kept one must not depend on what
+        # it is linked with.
+        name = f"kernels{number}" if kept is None else kept.stem
+        self.source = folder / f"{name}.c"
+        self._object = self.source.with_suffix(".o")
+        self._kept = kept
+        self.is_missing = kept is None or not kept.is_file()
+
+    @property
+    def arguments(self) -> list[str]:
+        """The end of the command of the compiler."""
+        return ["-c", "-o", str(self._object), str(self.source)]
+
+    def kept_object(self) -> Path:
+        """The object, after it was put in its place."""
+        if self._kept is None:
+            return self._object
+        if self.is_missing:
+            self._object.chmod(0o700)
+            self._object.replace(self._kept)
+        return self._kept
 
 
 def _run(commands: Sequence[Sequence[str]], tell: Tell = quiet) -> None:
     """Run the compiler several times, as many at once as this process has processors.
 
-    Raises CompilerHangs, or DoesNotCompile: if several complain, with what the first of them says.
-    None goes on running then, or when this is interrupted.
+    Raises CompilerHangs, or DoesNotCompile with the message of the first one that fails. Then, and
+    when this is interrupted, all of them are stopped.
     """
     compilers = [_Compiler(command, _LONGEST) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:
@@ -226,9 +233,7 @@ class _Compiler:
         self._is_ended = False
 
     def run(self) -> str:
-        """Start it, wait for it, and return what it prints. Raises DoesNotCompile,
-        CompilerHangs.
-        """
+        """Start it, wait for it, and return its output. Raises DoesNotCompile or CompilerHangs."""
         name = self._command[0]
         with self._lock:
             if self._is_ended:
@@ -256,7 +261,7 @@ class _Compiler:
         return said
 
     def end(self) -> None:
-        """Stop it, if it has not come to its end, or keep it from being started."""
+        """Stop it if it is running, or prevent its start."""
         with self._lock:
             self._is_ended = True
             if self._process is not None and self._process.poll() is None:

@@ -1,4 +1,4 @@
-"""The headers that C texts are made of."""
+"""The headers that C texts consist of."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from importlib import resources
 
 
 def header(name: str) -> str:
-    """The text of one of them."""
+    """The text of a header."""
     return (resources.files(__package__) / name).read_text()

@@ -1,13 +1,15 @@
-/* What a kernel consists of: pieces, each a nest of loops over grid variables and, innermost, row variables.
+/* The parts of a kernel: pieces, each a nest of loops over grid variables and, innermost, row
+ * variables.
  *
- * An access is a tensor read or written at offset + sum of variable * stride, in elements. A body does `rows` rows. */
+ * An access is a tensor read or written at offset + sum of variable * stride, in elements. A body
+ * computes `rows` rows. */
 #include <stddef.h>
 
 typedef struct {
-  short tensor; /* inputs first, then outputs, then tables */
-  short bytes;  /* of an element */
-  short unit;   /* the stride along the last row variable that the fast bodies take for granted */
-  short varies; /* whether they take nothing for granted, but that of the piece */
+  short tensor;  /* inputs first, then outputs, then tables */
+  short bytes;   /* of an element */
+  short unit;    /* the stride along the last row variable that the fast bodies assume */
+  short varies;  /* whether they use the stride of the piece instead */
   short rowwise; /* whether an access depends on row variables */
 } gk_access;
 
@@ -15,27 +17,29 @@ typedef struct {
   ptrdiff_t extent[GK_VARIABLES];
   ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
   ptrdiff_t offset[GK_ACCESSES];
-  ptrdiff_t number[GK_NUMBERS]; /* sizes that are computed with */
+  ptrdiff_t number[GK_NUMBERS]; /* sizes that steps compute with */
   const double *scalar;         /* numbers of the model */
 } gk_piece;
 
-typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
+typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n,
+                     char *scratch);
 
 typedef struct {
-  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512; the last one for any strides, if they need it */
+  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512; the last one for any strides, if
+                             they need it */
   const gk_access *access;
-  short accesses, grid, row; /* how many */
-  short divisible;           /* whether a part of a row can be computed alone: nothing is reduced */
-  int scratch;               /* bytes for each element of a row */
-  int cost;                  /* of an element, in 1/16 ns */
-  int scalar;                /* the first of the kernel's that is its own */
+  short accesses, grid, row; /* number of accesses */
+  short divisible; /* whether parts of a row can be computed separately: nothing is reduced */
+  int scratch;     /* bytes for each element of a row */
+  int cost;        /* of an element, in 1/16 ns */
+  int scalar;      /* its first one among those of the kernel */
 } gk_form;
 
 /* The operators of an area as a model, whose inputs and outputs are p0, p1, … */
 typedef struct {
   const char *model;
   size_t bytes;
-  _Atomic(void *) session; /* that runs them, once there is one */
+  _Atomic(void *) session; /* that runs them, once it is created */
 } gk_operators_of;
 
 typedef struct {
@@ -45,12 +49,13 @@ typedef struct {
   const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
   const gk_form *forms;
   const void *const *tables;
-  const double *scalars;            /* of all pieces */
-  const struct gb_program *program; /* of an area in a blocked layout, which has nothing of the five above */
+  const double *scalars; /* of all pieces */
+  const struct gb_program
+      *program; /* of an area in a blocked layout, for which the five above are not used */
   gk_operators_of *otherwise; /* for sizes that the kernel was not made for */
 } gk_kernel;
 
-/* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */
+/* The start and end of a Slice: counted from the end if negative, and limited to the elements. */
 static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
   if (start < 0) start += size;
   if (start < 0) return 0;
@@ -67,35 +72,38 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
   return length > 0 ? length : 0;
 }
 
-/* Asks for the cache lines of `count` elements that lie 2 KiB beyond p. Where the caches hold other things, waiting for
- * memory takes most of the time of a cheap kernel, and the processor itself looks ahead to the end of a page at most. */
-#define GK_AHEAD(p, stride, count)                                                      \
-  if ((stride) == 1)                                                                    \
-    for (size_t line = 0; line < (count) * sizeof *(p); line += 64)                     \
-      __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
+/* Prefetches the cache lines of `count` elements 2 KiB beyond p. If the caches hold other data, a
+ * cheap kernel mostly waits for memory, and the processor itself prefetches at most to the end of a
+ * page. */
+#define GK_AHEAD(p, stride, count)                                  \
+  if ((stride) == 1)                                                \
+    for (size_t line = 0; line < (count) * sizeof *(p); line += 64) \
+  __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
 
-/* Whether a row is worth to be looked ahead in. The bodies for any x86-64 never do: few processors run them, and without a
- * second loop the compiler has less work. */
+/* Whether a row is long enough to prefetch. The bodies for any x86-64 never do: few processors run
+ * them, and without a second loop the compiler has less work. */
 #if defined(__x86_64__)
 #define GK_IS_LONG(n, least, machine) ((machine).fused && (n) >= (least))
 #else
 #define GK_IS_LONG(n, least, machine) ((n) >= (least))
 #endif
 
-/* The bodies of a piece: `fast` are strides along the last row variable, constants where they can be, `any` those of the
- * piece. */
+/* The bodies of a piece: `fast` are the strides along the last row variable, constant if possible;
+ * `any` are those of the piece. */
 #define GK_LIST(...) __VA_ARGS__
-#define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
-#define GK_BODY(name, machine, fused, ...)                                      \
-  static void name##_##machine(GK_PARAMETERS) {                                 \
-    name##_body(q, base, rows, n, scratch, gk_machine_with(fused), __VA_ARGS__);\
+#define GK_PARAMETERS \
+  const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
+#define GK_BODY(name, machine, fused, ...)                                       \
+  static void name##_##machine(GK_PARAMETERS) {                                  \
+    name##_body(q, base, rows, n, scratch, gk_machine_with(fused), __VA_ARGS__); \
   }
 #if defined(__x86_64__)
 #define GK_AVX2 __attribute__((target("avx2,fma")))
-#define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
-#define GK_FAST_BODIES(name, fast)                                              \
-  GK_BODY(name, 0, 0, fast)                                                     \
-  GK_AVX2 GK_BODY(name, 1, 1, fast)                                             \
+#define GK_AVX512 \
+  __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
+#define GK_FAST_BODIES(name, fast)  \
+  GK_BODY(name, 0, 0, fast)         \
+  GK_AVX2 GK_BODY(name, 1, 1, fast) \
   GK_AVX512 GK_BODY(name, 2, 1, fast)
 #define GK_FAST(name) name##_0, name##_1, name##_2
 #define GK_FUSED 0
@@ -108,10 +116,10 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
 #define GK_FUSED 0
 #endif
 #endif
-#define GK_BODIES(name, fast)                                                   \
-  GK_FAST_BODIES(name, GK_LIST(fast))                                           \
+#define GK_BODIES(name, fast)         \
+  GK_FAST_BODIES(name, GK_LIST(fast)) \
   gk_body *const name##_bodies[] = {GK_FAST(name), NULL};
-#define GK_BODIES_AND_ANY(name, fast, any)                                      \
-  GK_FAST_BODIES(name, GK_LIST(fast))                                           \
-  GK_BODY(name, 3, GK_FUSED, any)                                               \
+#define GK_BODIES_AND_ANY(name, fast, any) \
+  GK_FAST_BODIES(name, GK_LIST(fast))      \
+  GK_BODY(name, 3, GK_FUSED, any)          \
   gk_body *const name##_bodies[] = {GK_FAST(name), name##_3};

@@ -1,6 +1,6 @@
-/* What onnxruntime calls of a custom operator whose kernel is made of loops. */
+/* The functions of a custom operator that onnxruntime calls, for kernels of loops. */
 
-/* By this, which stays in the library, fusionc knows what it may replace. */
+/* This mark in the library tells fusionc which files it may replace. */
 __attribute__((visibility("default"))) extern const char fusionc_made_this[];
 const char fusionc_made_this[] = "kernels of areas, made by fusionc";
 
@@ -9,7 +9,9 @@ typedef struct {
   const gk_kernel *kernel;
 } gk_operator;
 
-static const gk_kernel *gk_kernel_of(const OrtCustomOp *op) { return ((const gk_operator *)op)->kernel; }
+static const gk_kernel *gk_kernel_of(const OrtCustomOp *op) {
+  return ((const gk_operator *)op)->kernel;
+}
 static const char *gk_name(const OrtCustomOp *op) { return gk_kernel_of(op)->name; }
 static const char *gk_provider(const OrtCustomOp *op) { return (void)op, (const char *)NULL; }
 static size_t gk_inputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->inputs; }
@@ -21,7 +23,8 @@ static int gk_output_type(const OrtCustomOp *op, size_t i) {
 static int gk_nothing_of(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, 0; }
 static int gk_version(const OrtCustomOp *op) { return (void)op, 1; }
 static void gk_destroy(void *kernel) { (void)kernel; }
-static OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info, void **kernel) {
+static OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
+                            void **kernel) {
   (void)api, (void)info;
   *kernel = (void *)(uintptr_t)gk_kernel_of(op);
   return NULL;
@@ -31,20 +34,24 @@ static void *gk_share(void *context, void (*task)(void *, size_t), size_t tasks,
   return GK_ORT_ParallelFor(gk_api)(context, task, tasks, 0, work);
 }
 
-/* Copies the sizes of a value into dims: all that older versions of onnxruntime offer, and it takes memory each time. */
-static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *dims, size_t *actual) {
+/* Copies the sizes of a value into dims. Older versions of onnxruntime offer nothing else; it
+ * allocates memory each time. */
+static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *dims,
+                                  size_t *actual) {
   OrtShape *shape;
   OrtStatus *status = GK_ORT_GetShape(gk_api)(value, &shape);
   if (status) return status;
   status = GK_ORT_GetRank(gk_api)(shape, actual);
-  if (!status && *actual && *actual == (size_t)rank) status = GK_ORT_GetDimensions(gk_api)(shape, dims, *actual);
+  if (!status && *actual && *actual == (size_t)rank)
+    status = GK_ORT_GetDimensions(gk_api)(shape, dims, *actual);
   GK_ORT_ReleaseShape(gk_api)(shape);
   return status;
 }
 
-/* Points *sizes to the sizes of an input, which may lie in dims; *data to its data. Clears *fits where it has another rank. */
-static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, const int64_t **sizes,
-                           char **data, int *fits) {
+/* Points *sizes to the sizes of an input, which may be in dims, and *data to its data. Clears *fits
+ * if it has another rank. */
+static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims,
+                           const int64_t **sizes, char **data, int *fits) {
   const OrtValue *value;
   size_t actual;
   int type;
@@ -75,7 +82,8 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   if (!fits || kernel->plan(in, out, pieces)) return gk_otherwise(kernel, context);
   for (size_t i = 0; i < outputs && !status; ++i) {
     OrtValue *value;
-    status = GK_ORT_GetOutput(gk_api)(context, i, out[i], (size_t)kernel->ranks[inputs + i], &value);
+    status =
+        GK_ORT_GetOutput(gk_api)(context, i, out[i], (size_t)kernel->ranks[inputs + i], &value);
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)&tensors[inputs + i]);
   }
   for (size_t i = inputs + outputs; kernel->tables[i - inputs - outputs]; ++i)
@@ -85,5 +93,7 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
     pieces[k].scalar = kernel->scalars + kernel->forms[k].scalar;
     status = gk_run(&kernel->forms[k], &pieces[k], tensors, gk_share, context, &failed);
   }
-  return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
+  return status || !failed
+             ? status
+             : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
 }

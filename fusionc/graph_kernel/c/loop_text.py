@@ -18,19 +18,17 @@ from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
 from fusionc.shapes.polynomials import ONE, ZERO
 
-_CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
+_CHOICE = re.compile(r"\?|gk_(max|min)_")  # between two numbers
 _WAVE = re.compile(r"gk_(sin|cos)_f32\(")
 _OPERAND_OF_WAVE = re.compile(r"gk_(?:sin|cos)_f32\((.+?), machine\)")
-_REDUCED = re.compile(r": (v\d+)\)")  # what the clauses of a loop reduce
-_NAME = "GK_NAME"  # stands for the name until the text is complete
-_BLOCK = 512  # elements; what parts hand on stays in the first cache
+_REDUCED = re.compile(r": (v\d+)\)")  # variables in the reduction clauses of a loop
+_NAME = "GK_NAME"  # replaced by the name when the text is complete
+_BLOCK = 512  # elements; results between the parts of a loop stay in the first cache
 _STRIP = 32  # elements between two requests for memory: a few cache lines
 
 
 class LoopNestText:
-    """The C code of one nest. `name` begins the names of its tables; `tensors` is the order of all
-    tensors.
-    """
+    """The C code of one nest. The names of its tables begin with `name`."""
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
         self.name = name
@@ -40,7 +38,7 @@ class LoopNestText:
         if nest.row:
             self.grid = nest.grid
             self.row = nest.row
-        else:  # the innermost loop is the row, which any part of can be computed alone
+        else:  # the innermost loop is the row, whose parts can be computed separately
             self.grid = nest.grid[:-1]
             self.row = nest.grid[-1:] or (Variable(ONE),)
         self._schedule = LoopSchedule(nest.stores, frozenset(self.row))
@@ -63,14 +61,13 @@ class LoopNestText:
 
     @cached_property
     def function(self) -> str:
-        """What the names of its functions begin with: equal ones have equal names."""
+        """The beginning of the names of its functions; equal functions have equal names."""
         return "gk_" + hashlib.sha256(self._body.encode()).hexdigest()[:12]
 
     def body(self) -> str:
         """The function that computes some rows, and its versions for several machines.
 
-        Sizes are no part of it: it is given them, so that loops over other sizes have the same
-        function.
+        Sizes are parameters, so loops over other sizes have the same function.
         """
         return self._body.replace(_NAME, self.function)
 
@@ -89,20 +86,22 @@ class LoopNestText:
         lines += self._hidden()
         lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
         last = len(self.grid) + len(self.row) - 1
-        any_ = [f"q->stride[{a}][{last}]" for a in range(len(self.accesses))]
+        general = [f"q->stride[{a}][{last}]" for a in range(len(self.accesses))]
         fast = [
-            given if s.varies else str(s.unit) for given, s in zip(any_, self._strides, strict=True)
+            stride if s.varies else str(s.unit)
+            for stride, s in zip(general, self._strides, strict=True)
         ]
         bodies = f"{_NAME}, GK_LIST({', '.join(fast)})"
         if any(stride.may_broadcast for stride in self._strides):
-            bodies = f"GK_BODIES_AND_ANY({bodies}, GK_LIST({', '.join(any_)}))"
+            bodies = f"GK_BODIES_AND_ANY({bodies}, GK_LIST({', '.join(general)}))"
         else:
             bodies = f"GK_BODIES({bodies})"
         return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
 
     def form(self, first_scalar: int) -> tuple[str, str]:
-        """The table of accesses, and the initializer of the gk_form; of the kernel's scalars its
-        own begin there.
+        """The table of accesses, and the initializer of the gk_form.
+
+        `first_scalar` is the place of its first scalar among those of the kernel.
         """
         rows = []
         for access, stride in zip(self.accesses, self._strides, strict=True):
@@ -131,7 +130,7 @@ class LoopNestText:
         return table, f"{{{', '.join(map(str, values))}}}"
 
     def plan(self, number: int) -> list[str]:
-        """The statements that fill in sizes and strides; what is 0 is left out."""
+        """The statements that set sizes and strides other than 0."""
         lines = [
             f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)
         ]
@@ -147,12 +146,12 @@ class LoopNestText:
 
     @property
     def cost(self) -> int:
-        """Of an element, in sixteenths of a nanosecond."""
+        """The time of an element, in sixteenths of a nanosecond."""
         return sum(step.cost for step in self._schedule.of) + 2 * len(self._stores)
 
     @property
     def cost_once(self) -> int:
-        """The part of that which is computed once for a row."""
+        """The part of `cost` that is paid once for a row."""
         return sum(step.cost for step in self._schedule.of if not self._schedule.is_rowwise(step))
 
     def _ctype(self, access: Access) -> CType:
@@ -174,7 +173,7 @@ class LoopNestText:
         return lines
 
     def _hidden(self) -> list[str]:
-        """Scalars, and literals, as variables whose values the compiler does not see."""
+        """Scalars and literals as variables whose values the compiler does not see."""
         hidden = dict.fromkeys(
             a for step in self._schedule.of for a in step.arguments if _hides(step, a)
         )
@@ -194,22 +193,19 @@ class LoopNestText:
             row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
             lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._schedule.count):
-            known = [
-                s
-                for s, its in self._schedule.of.items()
-                if its == phase and not self._schedule.is_rowwise(s)
-            ]
-            lines += [
-                self._assign(step) for step in known if step.constant is None and not step.reduction
-            ]
-            for a, store in self._stores.items():
-                if (
-                    not self._schedule.is_stored_in_row(store)
-                    and self._schedule.of[store.step] == phase
-                ):
-                    lines.append(f"*p{a} = {self._stored(a, store.step)};")
+            lines += self._before_pass(phase)
             if self._schedule.roots(phase):
                 lines += self._pass(phase)
+        return lines
+
+    def _before_pass(self, phase: int) -> list[str]:
+        """The steps and stores of a phase that are computed once for a row."""
+        schedule = self._schedule
+        steps = [s for s, its in schedule.of.items() if its == phase and not schedule.is_rowwise(s)]
+        lines = [self._assign(s) for s in steps if s.constant is None and not s.reduction]
+        for a, store in self._stores.items():
+            if schedule.of[store.step] == phase and not schedule.is_stored_in_row(store):
+                lines.append(f"*p{a} = {self._stored(a, store.step)};")
         return lines
 
     def _pass(self, phase: int) -> list[str]:
@@ -239,9 +235,7 @@ class LoopNestText:
         return before + self._nested(blocks, phase)
 
     def _may_be_long(self) -> bool:
-        """Whether a row can be long, together with the loops that every access walks through as if
-        they were one.
-        """
+        """Whether a row, joined with the loops around it that are contiguous, may be long."""
         loops = self.grid + self.row
         length = loops[-1].extent
         for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
@@ -253,9 +247,7 @@ class LoopNestText:
         return length.number is None or length.number >= _BLOCK
 
     def _strips(self, parts: LoopParts, phase: int) -> list[str]:
-        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks
-        for a later one.
-        """
+        """The loop over a row without reductions; a long one in strips that prefetch later ones."""
         ahead = [
             f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});"
             for a, x in enumerate(self.accesses)
@@ -273,53 +265,64 @@ class LoopNestText:
     def _part_of_loop(
         self, parts: LoopParts, part: int, phase: int, begin: str, end: str
     ) -> list[str]:
-        clauses = ""
-        inner = list[str]()
         steps = parts.passes.within(part)
-        for step in steps:
+        inner = self._inner_steps(parts, part, phase)
+        reductions = [
+            step
+            for step in self._schedule.reductions(phase)
+            if parts.of.get(step.arguments[0], 0) == part
+        ]
+        clauses = ""
+        for step in reductions:
+            assert step.reduction
+            clauses += f" reduction({step.reduction.clause} : v{step.number})"
+            operand = self._operand(step.arguments[0])
+            result = step.reduction.combine.format(f"v{step.number}", operand)
+            inner.append(f"v{step.number} = {result};")
+        inner += self._inner_stores(parts, part, phase)
+        loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
+        # one sum waits for the last one; several vectors of sums do not wait for each other
+        if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps):
+            clauses = f" simdlen(32){clauses}"
+        return _simd(clauses, loop, inner)
+
+    def _inner_steps(self, parts: LoopParts, part: int, phase: int) -> list[str]:
+        """The steps of one part of a loop, computed or read from what another one kept."""
+        lines = list[str]()
+        for step in parts.passes.within(part):
             if parts.passes.reads(step, part):
-                inner.append(
+                lines.append(
                     f"const {step.ctype.local} v{step.number} = w{step.number}[i - begin];"
                 )
             elif self._schedule.passes.reads(step, phase):
-                inner.append(f"const {step.ctype.local} v{step.number} = {self._buffer(step)}[i];")
+                lines.append(f"const {step.ctype.local} v{step.number} = {self._buffer(step)}[i];")
             elif step.constant is None:
-                inner.append(self._assign(step))
-        for step in self._schedule.reductions(phase):
-            if parts.of.get(step.arguments[0], 0) == part:
-                assert step.reduction
-                clauses += f" reduction({step.reduction.clause} : v{step.number})"
-                result = step.reduction.combine.format(
-                    f"v{step.number}", self._operand(step.arguments[0])
-                )
-                inner.append(f"v{step.number} = {result};")
-        for a, store in self._stores.items():
-            its_part = parts.of.get(store.step, 0)
-            if (
-                self._schedule.is_stored_in_row(store)
-                and self._schedule.of[store.step] == phase
-                and its_part == part
-            ):
-                inner.append(f"{self._pointer(a)}[i * t{a}] = {self._stored(a, store.step)};")
-        for step in self._schedule.passes.kept:
-            if self._schedule.of[step] == phase and parts.of[step] == part:
-                inner.append(f"{self._buffer(step)}[i] = v{step.number};")
-        inner += [
+                lines.append(self._assign(step))
+        return lines
+
+    def _inner_stores(self, parts: LoopParts, part: int, phase: int) -> list[str]:
+        """The stores of one part of a loop: outputs, and steps that later passes or parts read."""
+        schedule = self._schedule
+        own = {step for step, its in schedule.of.items() if its == phase}
+        own = {step for step in own if parts.of.get(step, 0) == part}
+        lines = [
+            f"{self._pointer(a)}[i * t{a}] = {self._stored(a, store.step)};"
+            for a, store in self._stores.items()
+            if store.step in own and schedule.is_stored_in_row(store)
+        ]
+        lines += [
+            f"{self._buffer(step)}[i] = v{step.number};"
+            for step in schedule.passes.kept
+            if step in own
+        ]
+        return lines + [
             f"w{s.number}[i - begin] = v{s.number};"
             for s in parts.passes.kept
             if parts.of[s] == part
         ]
-        loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
-        # one sum waits for the last; several vectors of sums do not wait for one another
-        several = (
-            " simdlen(32)"
-            if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps)
-            else ""
-        )
-        return _simd(several + clauses, loop, inner)
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
-        """The loops over all row variables but the last around a loop over that."""
+        """The loops over all row variables except the last, around a loop over the last one."""
         outer = len(self.row) - 1
         if not outer:
             return loop
@@ -384,17 +387,19 @@ class LoopNestText:
 
 
 def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
-    """A loop over vectors. Sines and cosines of numbers that are not near 0 are for the C library:
-    where there are any, all of the loop is done again, number by number.
+    """A loop over vectors.
+
+    The C library computes sines and cosines of numbers far from 0: if there are any, the whole loop
+    is repeated number by number.
     """
-    asked = dict.fromkeys(
+    far_tests = dict.fromkeys(
         f"gk_is_far({operand})" for line in inner for operand in _OPERAND_OF_WAVE.findall(line)
     )
-    if not asked:
+    if not far_tests:
         return [f"#pragma omp simd{clauses}", loop, *_indented(inner), "}"]
     near = [
         *(_WAVE.sub(r"gk_near_\1_f32(", line) for line in inner),
-        f"far |= {' | '.join(asked)};",
+        f"far |= {' | '.join(far_tests)};",
     ]
     sums = _REDUCED.findall(clauses)
     again = [*(f"{name} = before_{name};" for name in sums), loop, *_indented(inner), "}"]
@@ -407,8 +412,9 @@ def _simd(clauses: str, loop: str, inner: list[str]) -> list[str]:
 
 
 def _hides(step: Step, argument: Step) -> bool:
-    """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an
-    instruction more.
+    """Whether a literal is hidden from the compiler in a step that may be a bound.
+
+    A visible one would cost an additional instruction.
     """
     is_literal = (
         argument.constant is not None and argument.ctype.is_float and not argument.is_scalar

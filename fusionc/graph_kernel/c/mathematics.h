@@ -1,7 +1,8 @@
-/* What the expressions of kernels call. No branches on values, so that loops over these functions become vectors.
+/* The functions that expressions of kernels call. They do not branch on values, so that loops over
+ * them become vectors.
  *
- * exp, log, tanh, erf and sigmoid of floats are the project's own: at most 4 units in the last place, erf less than 1, NaN
- * for NaN. */
+ * exp, log, tanh, erf and sigmoid of floats are the project's own: they err by at most 4 units in
+ * the last place, erf by less than 1, and NaN gives NaN. */
 #ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
@@ -10,16 +11,16 @@
 
 #define GK_INLINE static inline __attribute__((always_inline, unused))
 
-/* Keeps the compiler from seeing the value of a variable. Of a bound that it sees, gcc makes a comparison and a blend; of
- * one that it does not see, a single instruction. */
+/* Hides the value of a variable from the compiler. For a bound that it sees, gcc writes a
+ * comparison and a blend; for a hidden one, a single instruction. */
 #if defined(__x86_64__)
 #define GK_HIDE(variable) __asm__("" : "+x"(variable))
 #else
 #define GK_HIDE(variable) (void)(variable)
 #endif
 
-/* What functions are compiled for. `fused` is a constant where they are inlined: whether the machine multiplies and adds in
- * one instruction. The rest are hidden bounds. */
+/* The machine that functions are compiled for. `fused`, a constant where they are inlined, says
+ * whether it multiplies and adds in one instruction. The rest are hidden bounds. */
 typedef struct {
   int fused;
   float one, exp_least, exp_most, negative_least, sigmoid_least, sigmoid_most, tanh_most, erf_most;
@@ -38,7 +39,7 @@ GK_INLINE gk_machine gk_machine_with(int fused) {
   return m;
 }
 
-/* x within a bound, and NaN for NaN */
+/* x limited by a bound; NaN stays NaN */
 GK_INLINE float gk_at_least(float x, float least) { return x < least ? least : x; }
 GK_INLINE float gk_at_most(float x, float most) { return x > most ? most : x; }
 
@@ -54,23 +55,26 @@ GK_INLINE float gk_float(int32_t bits) {
   return x;
 }
 
-GK_INLINE float gk_madd(float a, float b, float c, int fused) { return fused ? __builtin_fmaf(a, b, c) : a * b + c; }
+GK_INLINE float gk_madd(float a, float b, float c, int fused) {
+  return fused ? __builtin_fmaf(a, b, c) : a * b + c;
+}
 
-/* The same with a single rounding on every machine: on few of them it matters that this takes time. */
+/* The same with a single rounding on every machine; only few machines are slowed down by it. */
 GK_INLINE float gk_madd_once(float a, float b, float c, int fused) {
   return fused ? __builtin_fmaf(a, b, c) : (float)((double)a * b + c);
 }
 
-/* A sum with this has n, rounded, in its last bits; a sum with 127 more has the exponent of 2^n there. */
+/* A sum of n and this has n, rounded, in its last bits; with 127 more, it has the exponent of 2^n
+ * there. */
 #define GK_TO_INTEGER 12582912.0f /* 1.5 * 2^23 */
 GK_INLINE int32_t gk_exponent(float shifted) { return (int32_t)((uint32_t)gk_bits(shifted) << 23); }
 
-/* ln 2 in two parts; the first has 9 bits, so that its products with n are exact */
+/* ln 2 in two parts; the first has 9 bits, so its products with n are exact */
 #define GK_LN2_HIGH 0.693359375f
 #define GK_LN2_LOW -2.12194440e-4f
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128; gives r, and 2^n, which is 0 for the least n and infinite for
- * the greatest */
+/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128; gives r, and 2^n, which is 0 for the
+ * least n and infinite for the greatest */
 GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   float shifted = gk_madd(x, 1.44269504f, GK_TO_INTEGER + 127, fused);
   float n = shifted - (GK_TO_INTEGER + 127);
@@ -78,7 +82,8 @@ GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   return gk_madd(n, -GK_LN2_LOW, gk_madd(n, -GK_LN2_HIGH, x, fused), fused);
 }
 
-/* The square of exp(x / 2), which is never subnormal or infinite. r is twice what remains of x / 2. */
+/* The square of exp(x / 2), which is never subnormal or infinite. r is twice the remainder of x
+ * / 2. */
 GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, m.exp_least), m.exp_most);
   float shifted = gk_madd(c, 0.5f * 1.44269504f, GK_TO_INTEGER, m.fused);
@@ -92,7 +97,7 @@ GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   p = gk_madd(p, r, 0.5f, m.fused);
   p = gk_madd(p, r, 1.0f, m.fused);
   float root = gk_float(gk_bits(p) + gk_exponent(shifted));
-  return x == x ? root * root : x; /* what a NaN carries would become an exponent */
+  return x == x ? root * root : x; /* the payload of a NaN would become an exponent */
 }
 
 /* exp(r) for |r| <= ln 2 / 2 */
@@ -105,19 +110,20 @@ GK_INLINE float gk_exp_of_rest(float r, int fused) {
   return gk_madd(p, r, 1.0f, fused);
 }
 
-/* exp(x) for x <= 0, where what is below the normal floats may be 0 */
+/* exp(x) for x <= 0; subnormal results may be 0 */
 GK_INLINE float gk_exp_of_negative_f32(float x, gk_machine m) {
   float scale, r = gk_reduced(gk_at_least(x, m.negative_least), &scale, m.fused);
   return gk_exp_of_rest(r, m.fused) * scale;
 }
 
 GK_INLINE float gk_sigmoid_f32(float x, gk_machine m) {
-  float c = gk_at_most(gk_at_least(x, m.sigmoid_least), m.sigmoid_most); /* exp(89) is infinite here */
+  float c =
+      gk_at_most(gk_at_least(x, m.sigmoid_least), m.sigmoid_most); /* exp(89) is infinite here */
   float scale, r = gk_reduced(-c, &scale, m.fused);
   return 1.0f / gk_madd(gk_exp_of_rest(r, m.fused), scale, 1.0f, m.fused);
 }
 
-/* exp(x) - 1 for |x| < 80, exact to the last place near 0, too */
+/* exp(x) - 1 for |x| < 80, exact to the last place also near 0 */
 GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   float scale, r = gk_reduced(x, &scale, m.fused);
   float q = gk_madd(r, 0.001386831631f, 0.008366423659f, m.fused);
@@ -128,13 +134,14 @@ GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
   return gk_madd(e, scale, scale - 1.0f, m.fused);
 }
 
-/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). An error of t vanishes where t is near 1. */
+/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). An error of t vanishes if t is
+ * near 1. */
 GK_INLINE float gk_of_half(float a, float b, gk_machine m) {
   float whole = (a + a) * b / gk_madd(b, b, a * a, m.fused);
   return gk_at_most(gk_at_least(whole, -m.one), m.one);
 }
 
-/* tanh(x / 2) as x P(x^2) / Q(x^2), for x up to a bound for which the result is just 1 */
+/* tanh(x / 2) as x P(x^2) / Q(x^2), for x up to the smallest bound with a result of 1 */
 GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   float c = gk_at_most(gk_at_least(x, -m.tanh_most), m.tanh_most), u = c * c;
   float p = gk_madd(u, 0.00010677625f, 0.0278976373f, m.fused);
@@ -145,9 +152,10 @@ GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
   return gk_of_half(p * c, q, m);
 }
 
-/* Less than 1 unit in the last place off, as 1 + erf(x) is all that is left of a GELU of -5: near 0 as x + x P(x^2 - 1/2),
- * from 1.08 on as 1 - 2^(t Q(t)) with t = |x|, of which the error vanishes as erf(x) comes near 1. Q gives what onnxruntime
- * gives, a third of a unit below the truth at 2: of 100 results for 2 and more 99 are the same. */
+/* erf errs by less than 1 unit in the last place, because a GELU of -5 only depends on 1 + erf(x).
+ * Near 0 it is x + x P(x^2 - 1/2); from 1.08 on it is 1 - 2^(t Q(t)) with t = |x|, whose error
+ * vanishes as erf(x) approaches 1. Q is fitted to onnxruntime, which is a third of a unit too low
+ * at 2: of 100 results for 2 and more, 99 are the same. */
 GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   float t = gk_at_most(fabsf(x), m.erf_most), v = gk_madd_once(x, x, -0.5f, m.fused);
   float p = gk_madd(v, 7.33448251e-05f, -0.000565449824f, m.fused);
@@ -163,7 +171,8 @@ GK_INLINE float gk_erf_f32(float x, gk_machine m) {
   q = gk_madd(q, t, -0.154213428f, m.fused);
   q = gk_madd(q, t, -0.915790141f, m.fused);
   q = gk_madd_once(q, t, -1.62842047f, m.fused);
-  float shifted = gk_madd(q, t, GK_TO_INTEGER + 127, m.fused), scale = gk_float(gk_exponent(shifted));
+  float shifted = gk_madd(q, t, GK_TO_INTEGER + 127, m.fused),
+        scale = gk_float(gk_exponent(shifted));
   float f = gk_madd_once(q, t, -(shifted - (GK_TO_INTEGER + 127)), m.fused);
   float e = gk_madd(f, 0.00015462884f, 0.00133909844f, m.fused);
   e = gk_madd(e, f, 0.00961806253f, m.fused);
@@ -192,7 +201,7 @@ GK_INLINE float gk_log_f32(float x, gk_machine m) {
   y = gk_madd(square, -0.5f, y, m.fused) + f;
   y = gk_madd(e, 0.693359375f, y, m.fused);
   y = x > 0.0f ? y : x < 0.0f ? NAN : -INFINITY;
-  return x < INFINITY ? y : x; /* infinity, and NaN whatever came of it above */
+  return x < INFINITY ? y : x; /* infinity, and NaN for every NaN */
 }
 
 GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
@@ -201,19 +210,25 @@ GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
   return u < INFINITY ? y : u;
 }
 
-/* Sine and cosine up to this size; beyond, those of the C library. Loops ask first, so that they become vectors. */
+/* Sine and cosine up to this size; beyond it, those of the C library. Loops test the size first, so
+ * that they become vectors. */
 #define GK_NEAR_0 4194304.0f /* 2^22 */
 GK_INLINE int gk_is_far(float x) { return fabsf(x) > GK_NEAR_0; }
 
-GK_INLINE double gk_madd_f64(double a, double b, double c, int fused) { return fused ? __builtin_fma(a, b, c) : a * b + c; }
+GK_INLINE double gk_madd_f64(double a, double b, double c, int fused) {
+  return fused ? __builtin_fma(a, b, c) : a * b + c;
+}
 
-/* sin(x + quarter pi / 2) in doubles: x = n pi / 2 + r, where pi / 2 is the sum of two numbers. The products of n with the
- * first, which has 25 bits, are exact, and what is left of r is exact to 2^-57. The last bits of n choose sine or cosine
- * of r, and the sign. */
+/* sin(x + quarter pi / 2) in doubles: x = n pi / 2 + r, with pi / 2 as the sum of two numbers. The
+ * first one has 25 bits, so its products with n are exact, and r is exact to 2^-57. The last bits
+ * of n choose sine or cosine of r, and the sign. */
 GK_INLINE float gk_wave(float x, int64_t quarter, int fused) {
   const double to_integer = 0x1.8p52;
-  double d = x, shifted = gk_madd_f64(d, 0.6366197723675814, to_integer, fused), n = shifted - to_integer;
-  double r = gk_madd_f64(n, -1.5893254773528196e-08, gk_madd_f64(n, -1.5707963109016418, d, fused), fused), z = r * r;
+  double d = x, shifted = gk_madd_f64(d, 0.6366197723675814, to_integer, fused),
+         n = shifted - to_integer;
+  double r = gk_madd_f64(n, -1.5893254773528196e-08, gk_madd_f64(n, -1.5707963109016418, d, fused),
+                         fused),
+         z = r * r;
   double s = gk_madd_f64(z, -0.00019514957608148103, 0.008332158409441808, fused);
   s = gk_madd_f64(s, z, -0.16666654573131023, fused);
   s = r * gk_madd_f64(s, z, 1.0, fused);
@@ -232,12 +247,16 @@ GK_INLINE float gk_wave(float x, int64_t quarter, int fused) {
 }
 #define gk_near_sin_f32(x, m) gk_wave(x, 0, (m).fused)
 #define gk_near_cos_f32(x, m) gk_wave(x, 1, (m).fused)
-GK_INLINE float gk_sin_f32(float x, gk_machine m) { return gk_is_far(x) ? sinf(x) : gk_near_sin_f32(x, m); }
-GK_INLINE float gk_cos_f32(float x, gk_machine m) { return gk_is_far(x) ? cosf(x) : gk_near_cos_f32(x, m); }
+GK_INLINE float gk_sin_f32(float x, gk_machine m) {
+  return gk_is_far(x) ? sinf(x) : gk_near_sin_f32(x, m);
+}
+GK_INLINE float gk_cos_f32(float x, gk_machine m) {
+  return gk_is_far(x) ? cosf(x) : gk_near_cos_f32(x, m);
+}
 #define gk_sin_f64(x, m) sin(x)
 #define gk_cos_f64(x, m) cos(x)
 
-/* doubles are rare in models: the C library's functions will do */
+/* doubles are rare in models: the C library's functions suffice */
 #define gk_exp_f64(x, m) exp(x)
 #define gk_tanh_f64(x, m) tanh(x)
 #define gk_erf_f64(x, m) erf(x)
@@ -250,70 +269,82 @@ GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* The operator, as onnxruntime has it: 0 where next to nothing is left. What is small there and 0 here is another sign. */
-GK_INLINE float gk_logistic_f32(float x, gk_machine m) { return x <= -18.0f ? 0.0f : gk_sigmoid_f32(x, m); }
-GK_INLINE double gk_logistic_f64(double x, gk_machine m) { return x < -36.7368005696771 ? 0.0 : gk_sigmoid_f64(x, m); }
+/* The operator as in onnxruntime: 0 for very small results, because a small number and 0 have
+ * different signs. */
+GK_INLINE float gk_logistic_f32(float x, gk_machine m) {
+  return x <= -18.0f ? 0.0f : gk_sigmoid_f32(x, m);
+}
+GK_INLINE double gk_logistic_f64(double x, gk_machine m) {
+  return x < -36.7368005696771 ? 0.0 : gk_sigmoid_f64(x, m);
+}
 
-/* an exponential less 1 of any float */
+/* exp(x) - 1 for any float */
 GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
   float small = gk_expm1_f32(gk_at_most(gk_at_least(x, -80.0f), 80.0f), m);
   return x > 80.0f ? gk_exp_f32(x, m) : small;
 }
 #define gk_any_expm1_f64(x, m) expm1(x)
 
-#define GK_FOR_FLOATS(name, type, suffix)                                                                              \
-  GK_INLINE type gk_softplus_##name(type x, gk_machine m) {                                                            \
-    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), m), m);                       \
-  }                                                                                                                    \
-  GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x + 0; } /* 0 for -0 */                      \
-  GK_INLINE type gk_max_##name(type x, type y) {                                                                       \
-    type larger = x > y ? x : y; /* y where either is NaN */                                                           \
-    return x != x ? x : larger;                                                                                        \
-  }                                                                                                                    \
-  GK_INLINE type gk_min_##name(type x, type y) {                                                                       \
-    type smaller = x < y ? x : y;                                                                                      \
-    return x != x ? x : smaller;                                                                                       \
-  }                                                                                                                    \
-  GK_INLINE type gk_floor_mod_##name(type x, type y) {                                                                 \
-    type r = fmod##suffix(x, y);                                                                                       \
-    return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                   \
-  }                                                                                                                    \
-  /* Casts out of range are undefined in C; here they are what x86 does. */                                            \
-  GK_INLINE int32_t gk_int32_##name(type x) {                                                                          \
-    return x >= -2147483648.0 && x < 2147483648.0 ? (int32_t)x : INT32_MIN;                                            \
-  }                                                                                                                    \
-  GK_INLINE int64_t gk_int64_##name(type x) {                                                                          \
-    return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;                          \
+#define GK_FOR_FLOATS(name, type, suffix)                                                         \
+  GK_INLINE type gk_softplus_##name(type x, gk_machine m) {                                       \
+    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), m), m);  \
+  }                                                                                               \
+  GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x + 0; } /* 0 for -0 */ \
+  GK_INLINE type gk_max_##name(type x, type y) {                                                  \
+    type larger = x > y ? x : y; /* y if either is NaN */                                         \
+    return x != x ? x : larger;                                                                   \
+  }                                                                                               \
+  GK_INLINE type gk_min_##name(type x, type y) {                                                  \
+    type smaller = x < y ? x : y;                                                                 \
+    return x != x ? x : smaller;                                                                  \
+  }                                                                                               \
+  GK_INLINE type gk_floor_mod_##name(type x, type y) {                                            \
+    type r = fmod##suffix(x, y);                                                                  \
+    return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                              \
+  }                                                                                               \
+  /* Casts out of range are undefined in C; here they give the results of x86. */                 \
+  GK_INLINE int32_t gk_int32_##name(type x) {                                                     \
+    return x >= -2147483648.0 && x < 2147483648.0 ? (int32_t)x : INT32_MIN;                       \
+  }                                                                                               \
+  GK_INLINE int64_t gk_int64_##name(type x) {                                                     \
+    return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;     \
   }
 GK_FOR_FLOATS(f32, float, f)
 GK_FOR_FLOATS(f64, double, )
 
-/* A division by zero has no result in ONNX; here it is 0, and the smallest number by -1 wraps. */
-#define GK_FOR_INTEGERS(name, type)                                                                                    \
-  GK_INLINE type gk_div_##name(type x, type y) { return y == 0 ? 0 : y == (type)-1 ? (type)(0 - x) : (type)(x / y); }  \
-  GK_INLINE type gk_rem_##name(type x, type y) { return y == 0 || y == (type)-1 ? 0 : (type)(x % y); }                 \
-  GK_INLINE type gk_mod_##name(type x, type y) {                                                                       \
-    type r = gk_rem_##name(x, y);                                                                                      \
-    return r != 0 && (r < 0) != (y < 0) ? (type)(r + y) : r;                                                           \
-  }                                                                                                                    \
-  GK_INLINE type gk_max_##name(type x, type y) { return x > y ? x : y; }                                               \
+/* A division by zero is undefined in ONNX; here it gives 0. The smallest number divided by -1
+ * wraps. */
+#define GK_FOR_INTEGERS(name, type)                                      \
+  GK_INLINE type gk_div_##name(type x, type y) {                         \
+    return y == 0 ? 0 : y == (type) - 1 ? (type)(0 - x) : (type)(x / y); \
+  }                                                                      \
+  GK_INLINE type gk_rem_##name(type x, type y) {                         \
+    return y == 0 || y == (type) - 1 ? 0 : (type)(x % y);                \
+  }                                                                      \
+  GK_INLINE type gk_mod_##name(type x, type y) {                         \
+    type r = gk_rem_##name(x, y);                                        \
+    return r != 0 && (r < 0) != (y < 0) ? (type)(r + y) : r;             \
+  }                                                                      \
+  GK_INLINE type gk_max_##name(type x, type y) { return x > y ? x : y; } \
   GK_INLINE type gk_min_##name(type x, type y) { return x < y ? x : y; }
 GK_FOR_INTEGERS(i32, int32_t)
 GK_FOR_INTEGERS(i64, int64_t)
 GK_FOR_INTEGERS(i8, int8_t)
-/* -1 is no unsigned number: a division needs no care for it */
+/* -1 is not an unsigned number, so a division by it need not be treated */
 GK_INLINE uint8_t gk_div_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x / y) : 0; }
 GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) : 0; }
 #define gk_mod_u8 gk_rem_u8
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
 
-/* float16 in memory; subnormals are counted, as a session may read those of float32 as 0. All is computed with 32 bits,
- * up to a last shift that needs them: of what 16 bits are enough for, compilers make vectors of two widths, between which
- * conditions are carried at ten times the cost. */
+/* float16 in memory. Subnormals are converted by integers, because a session may read those of
+ * float32 as 0. Everything is computed with 32 bits up to a last shift: for numbers of 16 bits,
+ * compilers would mix vectors of two widths, and moving conditions between them is ten times as
+ * expensive. */
 GK_INLINE float gk_from_half(uint16_t half) {
   uint32_t wide = half, magnitude = (wide & 0x7FFF) << 13;
-  uint32_t normal = magnitude + (112 << 23), tiny = (uint32_t)gk_bits((float)(int32_t)(wide & 0x3FF) * 0x1p-24f);
+  uint32_t normal = magnitude + (112 << 23),
+           tiny = (uint32_t)gk_bits((float)(int32_t)(wide & 0x3FF) * 0x1p-24f);
   uint32_t scaled = magnitude < 0x400 << 13 ? tiny : normal;
   uint32_t endless = magnitude >= 0x7C00 << 13 ? 0x7F800000 : 0;
   return gk_float((int32_t)((wide & 0x8000) << 16 | scaled | endless));
@@ -325,18 +356,19 @@ GK_INLINE uint16_t gk_to_half(float x) {
   int32_t normal = magnitude - (112 << 23) + 0xFFF + ((magnitude >> 13) & 1);
   normal = normal > 0x7C00 << 13 ? 0x7C00 << 13 : normal;
   normal = magnitude > 0x7F800000 ? 0x7E00 << 13 : normal;
-  int32_t tiny = (gk_bits(gk_float(magnitude) + 0.5f) - 0x3F000000) << 13; /* the addition rounds at 2^-24 */
+  int32_t tiny = (gk_bits(gk_float(magnitude) + 0.5f) - 0x3F000000)
+                 << 13; /* the addition rounds at 2^-24 */
   int32_t half = magnitude < 113 << 23 ? tiny : normal;
   return (uint16_t)((((uint32_t)bits & 0x80000000) | (uint32_t)half << 3) >> 16);
 }
 GK_INLINE float gk_round_to_half(float x) { return gk_from_half(gk_to_half(x)); }
 
-/* OpenMP's names for the reductions that let a NaN through */
+/* OpenMP's names for the reductions that keep a NaN */
 #define GK_PRAGMA(text) _Pragma(#text)
-#define GK_EXTREMES(name, type, least, greatest)                                                                       \
-  GK_PRAGMA(omp declare reduction(gk_max_##name : type : omp_out = gk_max_##name(omp_out, omp_in))                     \
-                initializer(omp_priv = least))                                                                         \
-  GK_PRAGMA(omp declare reduction(gk_min_##name : type : omp_out = gk_min_##name(omp_out, omp_in))                     \
+#define GK_EXTREMES(name, type, least, greatest)                                                 \
+  GK_PRAGMA(omp declare reduction(gk_max_##name:type : omp_out = gk_max_##name(omp_out, omp_in)) \
+                initializer(omp_priv = least))                                                   \
+  GK_PRAGMA(omp declare reduction(gk_min_##name:type : omp_out = gk_min_##name(omp_out, omp_in)) \
                 initializer(omp_priv = greatest))
 GK_EXTREMES(f32, float, -INFINITY, INFINITY)
 GK_EXTREMES(f64, double, -INFINITY, INFINITY)

@@ -1,12 +1,20 @@
-/* onnxruntime's C interface as far as kernels use it: the wheel ships no headers.
+/* The part of onnxruntime's C interface that kernels use: the wheel does not contain headers.
  *
- * OrtApi is a table of functions to which newer versions only append. Of each entry that is used, its position is all
- * there is to know; GK_API is the version of the table that is asked for, GK_OPERATOR the one of OrtCustomOp. The entry
- * that reads sizes where they lie is there since GK_API_REFERENCE only. */
+ * OrtApi is a table of functions to which newer versions only append, so an entry is known by its
+ * position. GK_API is the version of the table that is requested, GK_OPERATOR that of OrtCustomOp.
+ * The entry that reads sizes without a copy exists since GK_API_REFERENCE. */
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GK_API = 20, GK_API_REFERENCE = 24, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2, GK_ERRORS = 3, GK_SILENT = 4 };
+enum {
+  GK_API = 20,
+  GK_API_REFERENCE = 24,
+  GK_OPERATOR = 20,
+  GK_FAIL = 1,
+  GK_INVALID_ARGUMENT = 2,
+  GK_ERRORS = 3,
+  GK_SILENT = 4
+};
 
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtKernelInfo OrtKernelInfo;
@@ -17,7 +25,7 @@ typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtDomain OrtDomain; /* OrtCustomOpDomain */
 typedef struct OrtEnv OrtEnv;
 typedef struct OrtSession OrtSession;
-typedef void *const OrtApi;         /* the first entry of the table */
+typedef void *const OrtApi; /* the first entry of the table */
 
 typedef struct {
   OrtApi *(*GetApi)(uint32_t version); /* NULL if onnxruntime is older than that */
@@ -25,33 +33,39 @@ typedef struct {
 } OrtApiBase;
 
 #define GK_ORT_CreateStatus(api) ((OrtStatus * (*)(int code, const char *message))(api)[0])
-#define GK_ORT_CreateEnv(api) ((OrtStatus * (*)(int level, const char *name, OrtEnv **)) (api)[3])
-#define GK_ORT_CreateSession(api) \
-  ((OrtStatus * (*)(const OrtEnv *, const void *model, size_t bytes, const OrtSessionOptions *, OrtSession **)) (api)[8])
-#define GK_ORT_Run(api)                                                                                               \
-  ((OrtStatus * (*)(OrtSession *, const void *options, const char *const *inputs, const OrtValue *const *, size_t count, \
-                    const char *const *outputs, size_t outputs_count, OrtValue **)) (api)[9])
-#define GK_ORT_CreateOptions(api) ((OrtStatus * (*)(OrtSessionOptions **)) (api)[10])
-#define GK_ORT_SetSeverity(api) ((OrtStatus * (*)(OrtSessionOptions *, int)) (api)[22])
-#define GK_ORT_SetThreads(api) ((OrtStatus * (*)(OrtSessionOptions *, int)) (api)[24])
-#define GK_ORT_CreateDomain(api) ((OrtStatus * (*)(const char *name, OrtDomain **)) (api)[26])
-#define GK_ORT_AddOperator(api) ((OrtStatus * (*)(OrtDomain *, const OrtCustomOp *)) (api)[27])
-#define GK_ORT_AddDomain(api) ((OrtStatus * (*)(OrtSessionOptions *, OrtDomain *)) (api)[28])
-#define GK_ORT_GetData(api) ((OrtStatus * (*)(OrtValue *, void **)) (api)[51])
-#define GK_ORT_GetRank(api) ((OrtStatus * (*)(const OrtShape *, size_t *)) (api)[61])
-#define GK_ORT_GetDimensions(api) ((OrtStatus * (*)(const OrtShape *, int64_t *, size_t rank))(api)[62])
-#define GK_ORT_GetShape(api) ((OrtStatus * (*)(const OrtValue *, OrtShape **)) (api)[65])
-#define GK_ORT_GetInput(api) ((OrtStatus * (*)(const OrtKernelContext *, size_t, const OrtValue **)) (api)[90])
+#define GK_ORT_CreateEnv(api) ((OrtStatus * (*)(int level, const char *name, OrtEnv **))(api)[3])
+#define GK_ORT_CreateSession(api)                                                               \
+  ((OrtStatus * (*)(const OrtEnv *, const void *model, size_t bytes, const OrtSessionOptions *, \
+                    OrtSession **))(api)[8])
+#define GK_ORT_Run(api)                                                                \
+  ((OrtStatus * (*)(OrtSession *, const void *options, const char *const *inputs,      \
+                    const OrtValue *const *, size_t count, const char *const *outputs, \
+                    size_t outputs_count, OrtValue **))(api)[9])
+#define GK_ORT_CreateOptions(api) ((OrtStatus * (*)(OrtSessionOptions **))(api)[10])
+#define GK_ORT_SetSeverity(api) ((OrtStatus * (*)(OrtSessionOptions *, int))(api)[22])
+#define GK_ORT_SetThreads(api) ((OrtStatus * (*)(OrtSessionOptions *, int))(api)[24])
+#define GK_ORT_CreateDomain(api) ((OrtStatus * (*)(const char *name, OrtDomain **))(api)[26])
+#define GK_ORT_AddOperator(api) ((OrtStatus * (*)(OrtDomain *, const OrtCustomOp *))(api)[27])
+#define GK_ORT_AddDomain(api) ((OrtStatus * (*)(OrtSessionOptions *, OrtDomain *))(api)[28])
+#define GK_ORT_GetData(api) ((OrtStatus * (*)(OrtValue *, void **))(api)[51])
+#define GK_ORT_GetRank(api) ((OrtStatus * (*)(const OrtShape *, size_t *))(api)[61])
+#define GK_ORT_GetDimensions(api) \
+  ((OrtStatus * (*)(const OrtShape *, int64_t *, size_t rank))(api)[62])
+#define GK_ORT_GetShape(api) ((OrtStatus * (*)(const OrtValue *, OrtShape **))(api)[65])
+#define GK_ORT_GetInput(api) \
+  ((OrtStatus * (*)(const OrtKernelContext *, size_t, const OrtValue **))(api)[90])
 #define GK_ORT_GetOutput(api) \
-  ((OrtStatus * (*)(OrtKernelContext *, size_t, const int64_t *, size_t rank, OrtValue **)) (api)[91])
+  ((OrtStatus *               \
+    (*)(OrtKernelContext *, size_t, const int64_t *, size_t rank, OrtValue **))(api)[91])
 #define GK_ORT_ReleaseSession(api) ((void (*)(OrtSession *))(api)[95])
 #define GK_ORT_ReleaseValue(api) ((void (*)(OrtValue *))(api)[96])
 #define GK_ORT_ReleaseOptions(api) ((void (*)(OrtSessionOptions *))(api)[100])
 #define GK_ORT_ReleaseShape(api) ((void (*)(OrtShape *))(api)[99])
 #define GK_ORT_GetConstant(api) \
-  ((OrtStatus * (*)(const OrtKernelInfo *, size_t, int *is_constant, const OrtValue **)) (api)[249])
-#define GK_ORT_ParallelFor(api) \
-  ((OrtStatus * (*)(const OrtKernelContext *, void (*)(void *, size_t), size_t total, size_t batches, void *)) (api)[274])
+  ((OrtStatus * (*)(const OrtKernelInfo *, size_t, int *is_constant, const OrtValue **))(api)[249])
+#define GK_ORT_ParallelFor(api)                                                       \
+  ((OrtStatus * (*)(const OrtKernelContext *, void (*)(void *, size_t), size_t total, \
+                    size_t batches, void *))(api)[274])
 #define GK_ORT_GetShapeReference(api) \
   ((OrtStatus * (*)(const OrtValue *, int *type, const int64_t **dims, size_t *rank))(api)[414])
 

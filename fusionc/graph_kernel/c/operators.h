@@ -27,17 +27,21 @@
 #define GB_OPERATOR_OF(kernel) GK_OPERATOR_WITH(kernel, gb_create, gb_compute, gb_destroy)
 static const gk_operator gk_operators[] = {GK_KERNELS(GK_OPERATOR_OF) GK_PROGRAMS(GB_OPERATOR_OF)};
 
-static _Atomic(OrtDomain *) gk_domain; /* session options keep pointers to it: one for all, for ever */
+static _Atomic(OrtDomain *)
+    gk_domain; /* one for all sessions, never released: session options keep pointers to it */
 
-__attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *, const OrtApiBase *);
+__attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *,
+                                                                    const OrtApiBase *);
 
-/* What onnxruntime calls when the library is registered, once for each session that wants it. */
+/* onnxruntime calls this when the library is registered, once for each session. */
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   OrtDomain *domain = gk_domain;
   gk_has_reference = atoi(base->GetVersionString() + sizeof "1." - 1) >= GK_API_REFERENCE;
   OrtApi *api = base->GetApi(gk_has_reference ? GK_API_REFERENCE : GK_API);
-  if (!api) /* there is no table to make a status with; an older one has that entry at the same place */
-    return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL, "these kernels need onnxruntime 1.20 or newer");
+  if (!api) /* this version lacks the table for a status; an older one has that entry at the same
+               position */
+    return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL,
+                                                "these kernels need onnxruntime 1.20 or newer");
   gk_api = api; /* the same for every session */
   if (!domain) {
     OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);

@@ -1,4 +1,4 @@
-"""The operators of an area as a model, which its kernel runs for sizes that it was not made for."""
+"""The operators of an area as a model, which its kernel runs for sizes that it does not support."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fusionc.graph_kernel.area import Area
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
 
-_IR_VERSION = 8  # for these opsets onnxruntime asks for no other one
+_IR_VERSION = 8  # onnxruntime accepts it for all opsets of areas
 
 
 def operators_as_model(area: Area) -> bytes:
-    """The model: no sizes are declared, and no name is that of a value of the area.
+    """The model, without declared sizes and without names of the area's values.
 
-    Inputs and outputs are p0, p1, … in their order, so that equal areas make equal models.
+    Inputs and outputs are p0, p1, … in order, so that equal areas give equal models.
     """
     names: dict[str, str] = {}
     for name in (*area.inputs, *area.outputs):

@@ -1,15 +1,17 @@
-/* What a kernel does with sizes that it was not made for: the operators of its area run in a session of their own, which
- * gives the same answer, or the same complaint, as the model does without kernels. */
+/* Run a kernel with sizes that it was not made for: the operators of its area run in their own
+ * session, which gives the same result, or the same error, as the model without kernels. */
 
 #include <stdatomic.h>
 #include <stdio.h>
 
 static OrtApi *gk_api;
-static int gk_has_reference; /* whether that is of GK_API_REFERENCE or newer */
+static int gk_has_reference; /* whether it is GK_API_REFERENCE or newer */
 
-/* A session for the operators; one for all that call them, for ever. It is made when it is needed first. */
+/* The session for the operators: one for all callers, created when it is first needed, and never
+ * released. */
 static OrtStatus *gk_session(gk_operators_of *otherwise, OrtSession **session) {
-  OrtEnv *environment = NULL; /* onnxruntime has one for the process, which lives as long as one of its users */
+  OrtEnv *environment =
+      NULL; /* onnxruntime has one for the process, which lives as long as it has users */
   OrtSessionOptions *options = NULL;
   void *none = NULL;
   *session = otherwise->session;
@@ -17,9 +19,11 @@ static OrtStatus *gk_session(gk_operators_of *otherwise, OrtSession **session) {
   OrtStatus *status = GK_ORT_CreateEnv(gk_api)(GK_ERRORS, "fusionc", &environment);
   if (!status) status = GK_ORT_CreateOptions(gk_api)(&options);
   if (!status) status = GK_ORT_SetThreads(gk_api)(options, 1);
-  if (!status) status = GK_ORT_SetSeverity(gk_api)(options, GK_SILENT); /* who has called says what went wrong */
   if (!status)
-    status = GK_ORT_CreateSession(gk_api)(environment, otherwise->model, otherwise->bytes, options, session);
+    status = GK_ORT_SetSeverity(gk_api)(options, GK_SILENT); /* the caller reports errors */
+  if (!status)
+    status = GK_ORT_CreateSession(gk_api)(environment, otherwise->model, otherwise->bytes, options,
+                                          session);
   if (options) GK_ORT_ReleaseOptions(gk_api)(options);
   if (!status && !atomic_compare_exchange_strong(&otherwise->session, &none, (void *)*session)) {
     GK_ORT_ReleaseSession(gk_api)(*session); /* another thread was faster */
@@ -30,14 +34,25 @@ static OrtStatus *gk_session(gk_operators_of *otherwise, OrtSession **session) {
 
 static size_t gk_bytes_of(int type) {
   switch (type) {
-    case 1: case 6: case 12: return 4; /* float32, int32, uint32 */
-    case 7: case 11: case 13: return 8; /* int64, float64, uint64 */
-    case 4: case 5: case 10: case 16: return 2; /* uint16, int16, float16, bfloat16 */
-    default: return 1;
+  case 1:
+  case 6:
+  case 12:
+    return 4; /* float32, int32, uint32 */
+  case 7:
+  case 11:
+  case 13:
+    return 8; /* int64, float64, uint64 */
+  case 4:
+  case 5:
+  case 10:
+  case 16:
+    return 2; /* uint16, int16, float16, bfloat16 */
+  default:
+    return 1;
   }
 }
 
-/* Copies what the operators have made into an output of the kernel. */
+/* Copies a result of the operators into an output of the kernel. */
 static OrtStatus *gk_hand_out(OrtKernelContext *context, size_t k, OrtValue *made, int type) {
   OrtShape *shape;
   OrtValue *value;
@@ -70,7 +85,8 @@ static OrtStatus *gk_otherwise(const gk_kernel *kernel, OrtKernelContext *contex
     snprintf(names[i], sizeof *names, "p%d", (int)i);
     named[i] = names[i];
   }
-  for (size_t i = 0; i < inputs && !status; ++i) status = GK_ORT_GetInput(gk_api)(context, i, &in[i]);
+  for (size_t i = 0; i < inputs && !status; ++i)
+    status = GK_ORT_GetInput(gk_api)(context, i, &in[i]);
   if (!status)
     status = GK_ORT_Run(gk_api)(session, NULL, named, in, inputs, named + inputs, outputs, out);
   for (size_t k = 0; k < outputs; ++k) {

@@ -1,6 +1,4 @@
-"""How far an access moves from one element of a row to the next, as far as that is known before the
-kernel runs.
-"""
+"""The distance between the elements of a row, as far as it is known before the kernel runs."""
 
 from __future__ import annotations
 
@@ -8,15 +6,15 @@ from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode
 
-_LARGE = 1024  # strides that are not made constants
+_LARGE = 1024  # strides from here on are not constants in the code
 
 
 @dataclass(frozen=True)
 class RowStride:
     """The stride of an access along the innermost loop.
 
-    `unit` is the number that the fast functions of a kernel take it for, unless it `varies`: then
-    it is hardly ever 1. If it `may_broadcast` it is 0 or 1, and there is a function for both.
+    `unit` is the number that the fast functions of a kernel assume, unless it `varies`: then it is
+    hardly ever 1. If it `may_broadcast` it is 0 or 1, and there is a function for both.
     """
 
     unit: int
@@ -25,7 +23,7 @@ class RowStride:
 
 
 def row_stride(stride: Size, sizes: SizeCode) -> RowStride:
-    """What is known of a stride."""
+    """The known properties of a stride."""
     if stride.number is not None and abs(stride.number) <= _LARGE:
         return RowStride(stride.number, varies=False, may_broadcast=False)
     may_broadcast = sizes.is_zero_or_one(stride)

@@ -1,31 +1,35 @@
-/* How a kernel runs. Loops are made fewer when the sizes are known: two that every access walks through as if they were
- * one are one. */
+/* Run a kernel. When the sizes are known, adjacent loops become one if they are contiguous for
+ * every access. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
 
-/* calls task(work, 0) to task(work, tasks - 1) on several threads, and waits for all of them; NULL, or what went wrong */
+/* calls task(work, 0) to task(work, tasks - 1) on several threads, and waits for all of them;
+ * returns NULL or an error */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
 
-/* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */
+/* The best body for this machine, by asking the processor: not every compiler has a library for
+ * that. */
 static int gk_best_body(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d, enabled;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* the system does not save wide registers */
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1))
+    return 0; /* the operating system does not save wide registers */
   int fused = c >> 12 & 1;
   __asm__ volatile("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
   int avx2 = b >> 5 & 1;
-  int avx512 = (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1); /* foundation, DQ, BW, VL */
+  int avx512 =
+      (b >> 16 & 1) && (b >> 17 & 1) && (b >> 30 & 1) && (b >> 31 & 1); /* foundation, DQ, BW, VL */
   if ((enabled & 0xE6) == 0xE6 && avx512 && fused) return 2;
   if ((enabled & 6) == 6 && avx2 && fused) return 1;
 #endif
   return 0;
 }
 
-/* Whether the fast bodies can walk along loop k: they take the strides of the innermost one for granted. */
+/* Whether the fast bodies can run along loop k: they assume the strides of the innermost one. */
 static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
   for (int a = 0; a < form->accesses; ++a) {
     const gk_access *access = &form->access[a];
@@ -34,16 +38,18 @@ static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
   return 1;
 }
 
-/* Makes adjacent loops one. The loops first … last become the last of them, those before have extent 1. */
+/* Joins adjacent loops. The loops first … last become the last one; those before get extent 1. */
 static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, int into_row) {
   const int innermost = form->grid + form->row - 1;
   int kept = last;
   for (int k = last - 1; k >= first; --k) {
-    int one = q->extent[k] == 1 || q->extent[kept] != 1 || kept != innermost || form->bodies[3] || gk_fits(form, q, k);
+    int one = q->extent[k] == 1 || q->extent[kept] != 1 || kept != innermost || form->bodies[3] ||
+              gk_fits(form, q, k);
     if (q->extent[k] != 1)
       for (int a = 0; a < form->accesses && one; ++a) {
         ptrdiff_t step = q->stride[a][k], inner = q->stride[a][kept];
-        /* an inner loop of one turn has any stride, but what is read once for a row must stay the same */
+        /* an inner loop of one iteration may have any stride, but accesses that are read once for a
+         * row must stay so */
         one = step == q->extent[kept] * inner ||
               (q->extent[kept] == 1 && !(into_row && kept == last && !form->access[a].rowwise));
       }
@@ -67,7 +73,8 @@ typedef struct {
   gk_body *body;
   char *const *base;
   ptrdiff_t units, tasks, chunks, n, scratch;
-  int first, rows; /* the outermost grid loop that is left, and the one whose turns are rows of one call */
+  int first, rows; /* the outermost remaining grid loop, and the one whose iterations are rows of
+                      one call */
   _Atomic int failed;
 } gk_work;
 
@@ -103,13 +110,14 @@ static void gk_task(void *work, size_t task) {
     return;
   }
   /* units * task stays far below 2^63: there are at most GK_TASKS tasks */
-  gk_units(w, w->units * (ptrdiff_t)task / w->tasks, w->units * (ptrdiff_t)(task + 1) / w->tasks, scratch);
+  gk_units(w, w->units * (ptrdiff_t)task / w->tasks, w->units * (ptrdiff_t)(task + 1) / w->tasks,
+           scratch);
   if (scratch != stack) free(scratch);
 }
 
-/* Runs one piece. NULL, or what `parallel` says; sets *failed if there is no memory. */
-static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel, void *context,
-                    int *failed) {
+/* Runs one piece. Returns NULL or the error of `parallel`; sets *failed if memory is exhausted. */
+static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel,
+                    void *context, int *failed) {
   static _Atomic int machine = -1;
   if (machine < 0) machine = gk_best_body();
   char *base[GK_ACCESSES];

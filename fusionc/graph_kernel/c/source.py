@@ -1,6 +1,4 @@
-"""Areas as C texts: functions for their loops, which equal loops share, tables, and the
-operators.
-"""
+"""Areas as C texts: functions for their loops, which equal loops share, tables and operators."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
@@ -27,25 +25,20 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
-_UNIT = 12_000  # characters of loops in one text: they take the compiler longer than to start
-_PLAIN = 16  # characters of tables and sizes that take the compiler no longer than one of loops
-_NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text is complete
+_UNIT = 12_000  # characters of loops in one text: compiling them takes longer than starting to
+_PLAIN = 16  # characters of tables and sizes that compile as fast as one of loops
+_NAME = "GK_NAME"  # replaced by the name of a kernel's functions when its text is complete
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
-    """The C code of an area, which does not depend on the names of its values.
+    """The C code of an area, which does not depend on the names of its values."""
 
-    `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has
-    what is its own, with names that begin with `function`; areas that differ in `scalars` alone
-    share it. A program needs the steps of some `families`; of loops they are None. The rest are the
-    numbers that arrays must be large enough for.
-    """
-
-    name: str
-    function: str
-    bodies: Mapping[str, str]
-    text: str
+    name: str  # of the operator
+    function: str  # the beginning of the names in `text`
+    bodies: Mapping[str, str]  # functions of its loops, by name
+    text: str  # tables and plan; areas that only differ in scalars share it
+    # bounds for the sizes of arrays
     variables: int
     accesses: int
     nests: int
@@ -53,7 +46,7 @@ class Kernel:
     tensors: int
     rank: int
     scalars: tuple[str, ...] = ()
-    families: frozenset[StepFamily] | None = None
+    families: frozenset[StepFamily] | None = None  # of a program's steps; None for loops
 
     @property
     def is_program(self) -> bool:
@@ -61,16 +54,14 @@ class Kernel:
 
 
 def kernel_of(area: Area) -> Kernel:
-    """The C code of an area. Raises Unsupported, with the reason in words, if a kernel cannot
-    compute it.
-    """
+    """The C code of an area. Raises Unsupported, with a reason, if a kernel cannot compute it."""
     try:
-        return _lowered(area) if area.kind is KernelKind.LOOPS else _programmed(area)
+        return _loop_kernel(area) if area.kind is KernelKind.LOOPS else _program_kernel(area)
     except RecursionError:
         raise Unsupported("its longest chain of operators is too long") from None
 
 
-def _programmed(area: Area) -> Kernel:
+def _program_kernel(area: Area) -> Kernel:
     program = program_of(area).program
     text = program_text(_NAME, program) + _ports(area)
     function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -78,20 +69,18 @@ def _programmed(area: Area) -> Kernel:
     return Kernel(area.name, function, {}, text, 1, 1, 1, 1, 1, 4, families=families_of(program))
 
 
-def _lowered(area: Area) -> Kernel:
-    info = AreaInfo(area)
-    for name in (*area.inputs, *area.outputs):
+def _loop_kernel(area: Area) -> Kernel:
+    ports = (*area.inputs, *area.outputs)
+    for name in ports:
         if name not in area.values:
             raise Unsupported(f"nothing is known of {name}")
         ctype_of(area.values[name].dtype)
+    info = AreaInfo(area)
     infer_sizes(info)
-    made = loop_nests_of(info)
-    used = {s.access.tensor for nest in made for s in nest.steps.made if s.access}
-    tables = [name for name in area.constants if name in used]
-    tensors = [*area.inputs, *area.outputs, *tables]
-    nests = [LoopNestText(f"{_NAME}_{k}", nest, info, tensors) for k, nest in enumerate(made)]
+    nests, tables = _nest_texts(info)
     accesses = max(len(nest.accesses) for nest in nests)
-    if accesses > _MOST_ACCESSES or len(tensors) > _MOST_TENSORS:
+    tensors = len(ports) + len(tables)
+    if accesses > _MOST_ACCESSES or tensors > _MOST_TENSORS:
         raise Unsupported("it reads and writes too many tensors")
     text = _text(info, nests, tables)
     function = "gk_" + hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -104,10 +93,21 @@ def _lowered(area: Area) -> Kernel:
         accesses=accesses,
         nests=len(nests),
         numbers=max(len(nest.numbers) for nest in nests),
-        tensors=len(tensors),
-        rank=max(1, *(len(area.values[name].shape) for name in (*area.inputs, *area.outputs))),
+        tensors=tensors,
+        rank=max(1, *(len(area.values[name].shape) for name in ports)),
         scalars=tuple(step.template.rstrip("f") for nest in nests for step in nest.scalars),
     )
+
+
+def _nest_texts(info: AreaInfo) -> tuple[list[LoopNestText], list[str]]:
+    """The loop nests of an area, and the constants that they read as tables."""
+    area = info.area
+    nests = loop_nests_of(info)
+    used = {s.access.tensor for nest in nests for s in nest.steps.made if s.access}
+    tables = [name for name in area.constants if name in used]
+    tensors = [*area.inputs, *area.outputs, *tables]
+    texts = [LoopNestText(f"{_NAME}_{k}", nest, info, tensors) for k, nest in enumerate(nests)]
+    return texts, tables
 
 
 def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) -> str:
@@ -155,7 +155,10 @@ def _ports(area: Area) -> str:
     ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
     types = ", ".join(str(port.dtype) for port in ports)
     ranks = ", ".join(str(len(port.shape)) for port in ports)
-    return f"static const short {_NAME}_types[] = {{{types}}};\nstatic const short {_NAME}_ranks[] = {{{ranks}}};\n"
+    return (
+        f"static const short {_NAME}_types[] = {{{types}}};\n"
+        f"static const short {_NAME}_ranks[] = {{{ranks}}};\n"
+    )
 
 
 def _entry(kernel: Kernel, area: Area) -> str:
@@ -164,76 +167,83 @@ def _entry(kernel: Kernel, area: Area) -> str:
     how = f"NULL, NULL, NULL, NULL, &{f}_program"
     if not kernel.is_program:
         how = f"{f}_plan, {f}_forms, {f}_tables, {scalars}, NULL"
+    counts = f"{len(area.inputs)}, {len(area.outputs)}, {kernel.nests}"
     values = ", ".join(kernel.scalars) or "0"
     model = operators_as_model(area)
     return (
         f"static gk_operators_of {kernel.name}_otherwise = {{{text_of(model)}, {len(model)}}};\n"
         + f"static const double {scalars}[] = {{{values}}};\n" * (not kernel.is_program)
-        + f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
-        f" {kernel.nests}, {f}_types, {f}_ranks, {how}, &{kernel.name}_otherwise}};\n"
+        + f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {counts}, {f}_types, '
+        f"{f}_ranks, {how}, &{kernel.name}_otherwise}};\n"
     )
 
 
 def source(areas: Sequence[Area]) -> str:
-    """The C text of a library with the kernels of areas. Areas that compute the same share their
-    functions.
+    """The C text of a library with the kernels of areas, which share equal functions.
 
-    Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same
-    name.
+    Raises Unsupported if one of them cannot be lowered, and ValueError if two different ones have
+    the same name.
     """
     (unit,) = _units(areas, None)
     return unit.text
 
 
 def units(areas: Sequence[Area]) -> list[Unit]:
-    """The same as several texts, which can be compiled side by side, and linked. Raises what
-    `source` does.
+    """The same as several texts, which can be compiled in parallel, and linked.
 
-    How many they are follows from the areas alone, so that every machine makes the same library of
-    them.
+    Raises what `source` does. The number of texts only depends on the areas, so every machine
+    builds the same library.
     """
     return _units(areas, _UNIT)
 
 
 def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
-    """Texts of at most `most` characters of loops, or a little more; a single one if that is
-    None.
-    """
+    """Texts of at most `most` characters of loops, or a little more; one text if that is None."""
+    kernels = _kernels(areas)
+    bodies = dict(item for kernel in kernels for item in kernel.bodies.items())
+    head = _head(list(kernels), bodies)
+    loops = _packed(_items(kernels, bodies.values()), most)
+    families = frozenset(chain(*(kernel.families or () for kernel in kernels)))
+    widths = width_texts(families) if any(kernel.is_program for kernel in kernels) else []
+    ends = _runtime_texts(kernels, families)
+    if most is None:
+        ends = [*loops.pop(), *ends, *widths]
+        widths = []
+    ends.append(_list("GK_KERNELS", [kernel for kernel in kernels if not kernel.is_program]))
+    end = Unit("\n".join([head, *ends, header("operators.h")]))
+    steps = [Unit(text, Contents.STEPS) for text in widths]
+    return [*steps, *(Unit("\n".join([head, *its]), Contents.LOOPS) for its in loops), end]
+
+
+def _kernels(areas: Sequence[Area]) -> dict[Kernel, Area]:
+    """The kernels of areas, one for each name."""
     kernels: dict[str, tuple[Kernel, Area]] = {}
     for area in areas:
         kernel = kernel_of(area)
         known = kernels.setdefault(area.name, (kernel, area))[0]
         if (known.function, known.scalars) != (kernel.function, kernel.scalars):
             raise ValueError(f"two different areas have the name {area.name}")
-    entries: dict[str, list[str]] = {}  # by the text of their kernel, whose tables they name
-    for kernel, area in kernels.values():
+    return dict(kernels.values())
+
+
+def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[str, int]]:
+    """The functions of loops, and the texts and entries of kernels, each with its size."""
+    entries: dict[str, list[str]] = {}  # by the text of their kernel, which has their tables
+    for kernel, area in kernels.items():
         entries.setdefault(kernel.text, []).append(_entry(kernel, area))
-    bodies = {name: body for kernel, _ in kernels.values() for name, body in kernel.bodies.items()}
-    items = [(body, len(body)) for body in bodies.values()]
-    items += [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
-    known_kernels = [kernel for kernel, _ in kernels.values()]
-    head = _head(known_kernels, bodies)
-    loops = _packed(items, most)
-    programs = [kernel for kernel in known_kernels if kernel.is_program]
-    families = frozenset[StepFamily]().union(*(kernel.families or () for kernel in programs))
-    widths = width_texts(families) if programs else []
-    ends = [
-        header(f"{name}.h")
-        for name in ("onnxruntime_api", "runtime", "otherwise", "loop_operators")
-    ]
+    texts = [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
+    return [*((body, len(body)) for body in bodies), *texts]
+
+
+def _runtime_texts(kernels: Iterable[Kernel], families: frozenset[StepFamily]) -> list[str]:
+    """The texts that run kernels in onnxruntime."""
+    names = ("onnxruntime_api", "runtime", "otherwise", "loop_operators")
+    texts = [header(f"{name}.h") for name in names]
+    programs = [kernel for kernel in kernels if kernel.is_program]
     if programs:
-        ends += [
-            running_text(families),
-            header("blocked_operators.h"),
-            _list("GK_PROGRAMS", programs),
-        ]
-    if most is None:
-        ends = [*loops.pop(), *ends, *widths]
-        widths = []
-    ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
-    end = Unit("\n".join([head, *ends, header("operators.h")]))
-    steps = [Unit(text, Contents.STEPS) for text in widths]
-    return [*steps, *(Unit("\n".join([head, *its]), Contents.LOOPS) for its in loops), end]
+        texts += [running_text(families), header("blocked_operators.h")]
+        texts.append(_list("GK_PROGRAMS", programs))
+    return texts
 
 
 def _list(name: str, kernels: Iterable[Kernel]) -> str:
@@ -241,9 +251,7 @@ def _list(name: str, kernels: Iterable[Kernel]) -> str:
 
 
 def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
-    """What each text begins with: all of them agree on the sizes of arrays, and know what others
-    have.
-    """
+    """The beginning of each text: sizes of arrays, and declarations for other texts."""
     bounds = {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
@@ -271,7 +279,7 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
 
 
 def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:
-    """Items, of which each has a size, one after another in as few groups as there must be."""
+    """Items with sizes, in order, in as few groups as possible."""
     groups = list[list[str]]([[]])
     filled = 0
     for item, size in items:
@@ -285,7 +293,7 @@ def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str
 
 @cache
 def generator() -> bytes:
-    """A hash of what makes kernels: those of two versions of it may differ."""
+    """A hash of the code that generates kernels, by which those of other versions differ."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
     files = [file for room in ("lower", "blocked", "c") for file in (package / room).iterdir()]
@@ -297,7 +305,7 @@ def generator() -> bytes:
 
 
 def reason_against(area: Area) -> str | None:
-    """Why a kernel cannot compute an area, None if it can."""
+    """The reason why a kernel cannot compute an area; None if it can."""
     try:
         kernel_of(area)
     except Unsupported as error:

@@ -1,5 +1,6 @@
-/* The instructions of x86-64 that steps use, by the floats of a vector. The versions of gcc that are known are told by
- * their own names: to read immintrin.h, which has thousands, takes them as long as to compile half a text. */
+/* The instructions of x86-64 that steps use, by the floats of a vector. Known versions of gcc get
+ * their built-in names: reading the thousands in immintrin.h takes as long as compiling half a
+ * text. */
 #if defined(__x86_64__) && !defined(GB_VECTOR_INSTRUCTIONS)
 #define GB_VECTOR_INSTRUCTIONS
 #if !defined(__clang__) && __GNUC__ >= 9 && __GNUC__ <= 14
@@ -15,10 +16,15 @@ enum { GB_ALL_LANES = 65535, GB_AS_ROUNDED = 4 };
 #define gb_max_8(a, b) __builtin_ia32_maxps256((gb_m8)(a), (gb_m8)(b))
 #define gb_min_8(a, b) __builtin_ia32_minps256((gb_m8)(a), (gb_m8)(b))
 #define gb_permute_8(x, k) __builtin_ia32_permvarsf256((gb_m8)(x), (gb_i8)(k))
-#define gb_madd_16(a, b, c) __builtin_ia32_vfmaddps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16)(c), GB_ALL_LANES, GB_AS_ROUNDED)
-#define gb_max_16(a, b) __builtin_ia32_maxps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16){0}, GB_ALL_LANES, GB_AS_ROUNDED)
-#define gb_min_16(a, b) __builtin_ia32_minps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16){0}, GB_ALL_LANES, GB_AS_ROUNDED)
-#define gb_permute_16(x, k) __builtin_ia32_permvarsf512_mask((gb_m16)(x), (gb_i16)(k), (gb_m16){0}, GB_ALL_LANES)
+#define gb_madd_16(a, b, c)                                                            \
+  __builtin_ia32_vfmaddps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16)(c), GB_ALL_LANES, \
+                                  GB_AS_ROUNDED)
+#define gb_max_16(a, b) \
+  __builtin_ia32_maxps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16){0}, GB_ALL_LANES, GB_AS_ROUNDED)
+#define gb_min_16(a, b) \
+  __builtin_ia32_minps512_mask((gb_m16)(a), (gb_m16)(b), (gb_m16){0}, GB_ALL_LANES, GB_AS_ROUNDED)
+#define gb_permute_16(x, k) \
+  __builtin_ia32_permvarsf512_mask((gb_m16)(x), (gb_i16)(k), (gb_m16){0}, GB_ALL_LANES)
 #else
 #include <immintrin.h>
 #define gb_max_4(a, b) _mm_max_ps((__m128)(a), (__m128)(b))

@@ -1,8 +1,6 @@
-"""Where graph_kernel_flags come from besides the option: a variable of the environment, and a file
-that holds them.
+"""Sources of graph_kernel_flags other than the option: an environment variable, and a file.
 
-Nothing large is imported here: who starts processes wants to know it before those import all that
-reads flags.
+Nothing large is imported here, because the code that starts processes needs it first.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ _FILE = re.compile(r"(?:^|(?<= ))--path=([^= ]+)(?= |$)")
 
 
 def file_of_flags(text: str | None) -> str | None:
-    """The file that stands for the whole text, where it names one."""
+    """The file that replaces the whole text, if it names one."""
     found = _FILE.search(text or "")
     return found and found[1]
 
@@ -25,7 +23,7 @@ def file_of_flags(text: str | None) -> str | None:
 def with_absolute_file(text: str) -> str:
     """The same flags, for a process that works in another folder.
 
-    Raises UsageError where the path of that file has a blank or "=", which end a flag.
+    Raises UsageError if the path of that file has a blank or "=", which end a flag.
     """
     named = file_of_flags(text)
     if named is None:

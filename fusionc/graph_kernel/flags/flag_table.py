@@ -1,6 +1,4 @@
-"""The flags of graph kernel fusion as data: those that decide something here, and those that only a
-chip can use.
-"""
+"""The flags of graph kernel fusion as data: those with an effect here, and those for a chip."""
 
 from __future__ import annotations
 
@@ -13,15 +11,16 @@ FlagType = Literal["bool", "int", "uint", "text", "list"]
 Unsigned = int
 Names = tuple[str, ...]
 
-# enable_pass and disable_pass may put one of these, and a dot, in front of the name of a pass. What
-# has another name there is a stage of graph kernel fusion.
+# enable_pass and disable_pass may write one of these, and a dot, before the name of a pass. Other
+# words before a dot are stages of graph kernel fusion.
 MANAGERS = ("fusion_group", "backend_fusion")
 
 
 @dataclass(frozen=True)
 class Flags:
-    """All flags that decide something, in the order of MindSpore's list, and one that it has not:
-    `disable_areas`, by the names of areas. A list that is empty was not given.
+    """All flags with an effect, in the order of MindSpore's list.
+
+    `disable_areas`, with names of areas, is not MindSpore's. An empty list is a missing flag.
     """
 
     opt_level: Unsigned = 0
@@ -66,19 +65,19 @@ class Flags:
         ]
 
     def expands(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that are expanded, `default` being those that are without a flag."""
+        """The operators that are expanded; without flags, those of `default`."""
         return _chosen(
             default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops
         )
 
     def clusters(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that may be in a cluster, `default` being those that may without a flag."""
+        """The operators that may be in a cluster; without flags, those of `default`."""
         return _chosen(
             default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops
         )
 
     def has_pattern(self, name: str) -> bool:
-        """Whether a split pattern runs. What is listed need only be a part of its name."""
+        """Whether a split pattern runs. A listed word need only be a part of its name."""
         if self.enable_fusion_pattern_only:
             return any(part in name for part in self.enable_fusion_pattern_only)
         return not any(part in name for part in self.disable_fusion_pattern)
@@ -105,7 +104,7 @@ def _chosen(
 _TYPES: dict[str, FlagType] = {"bool": "bool", "int": "int", "Unsigned": "uint", "Names": "list"}
 EFFECTIVE = {field.name: _TYPES[str(field.type)] for field in fields(Flags)}
 
-# Of a chip, of another code generator, of training, or of tuning that the kernels here do not need.
+# Flags for a chip, another code generator, training, or tuning that the kernels here do not need.
 WITHOUT_EFFECT: dict[str, FlagType] = {
     "enable_recompute_fusion": "bool",
     "enable_parallel_fusion": "bool",

@@ -1,8 +1,7 @@
-"""MindSpore's names of operators, in ONNX's: what the lists of operators in flags may be written
-in.
+"""ONNX's operators for MindSpore's names, which lists of operators in flags may use.
 
-The names are those of MindSpore's lists of operators to expand and to cluster. What ONNX writes as
-several operators stands for all of them.
+The names are those of MindSpore's lists of operators to expand and to cluster. A name may mean
+several operators of ONNX.
 """
 
 from __future__ import annotations
@@ -76,10 +75,11 @@ _IN_ONNX = {
 }
 
 _TRAINING = """
-AdamApplyOneWithDecay AdamApplyOneWithDecayAssign AdamWeightDecay BCEWithLogitsLoss BiasAddGrad BinaryCrossEntropy
-ClipByNormNoDivSum DropoutGrad FastGeluGrad FastGeLUGrad GeLUGrad LambApplyOptimizerAssign LambApplyWeightAssign
-LayerNormGrad LogSoftmaxGrad MaximumGrad MinimumGrad ReluGrad RsqrtGrad SigmoidCrossEntropyWithLogits
-SigmoidCrossEntropyWithLogitsGrad SigmoidGrad SiLUGrad SoftmaxGradExt SoftplusGrad SoftplusGradExt SqrtGrad TanhGrad
+AdamApplyOneWithDecay AdamApplyOneWithDecayAssign AdamWeightDecay BCEWithLogitsLoss BiasAddGrad
+BinaryCrossEntropy ClipByNormNoDivSum DropoutGrad FastGeluGrad FastGeLUGrad GeLUGrad
+LambApplyOptimizerAssign LambApplyWeightAssign LayerNormGrad LogSoftmaxGrad MaximumGrad MinimumGrad
+ReluGrad RsqrtGrad SigmoidCrossEntropyWithLogits SigmoidCrossEntropyWithLogitsGrad SigmoidGrad
+SiLUGrad SoftmaxGradExt SoftplusGrad SoftplusGradExt SqrtGrad TanhGrad
 """
 _NOT_IN_ONNX = (
     dict.fromkeys(_TRAINING.split(), "it belongs to training")
@@ -93,12 +93,12 @@ _NOT_IN_ONNX = (
 
 
 def onnx_names(name: str) -> tuple[str, ...]:
-    """The operators of ONNX that a name in a list stands for: its own where ONNX, or nobody, has
-    it.
+    """The operators of ONNX that a name in a list means; the name itself if it is ONNX's, or
+    unknown.
     """
     return (name,) if onnx.defs.has(name) else _IN_ONNX.get(name, (name,))
 
 
 def why_not_in_onnx(name: str) -> str | None:
-    """Why a name of MindSpore stands for no operator of ONNX; None of all others."""
+    """The reason why a name of MindSpore does not mean an operator of ONNX; None for others."""
     return _NOT_IN_ONNX.get(name)

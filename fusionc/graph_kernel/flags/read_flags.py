@@ -1,9 +1,9 @@
 """graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's
-own rules.
+rules.
 
-Flags are separated by blanks; `--key` alone is `--key=true`; of a repeated flag the first one
-counts; `--path=flags.json` stands for the whole string. What is wrong is a warning, never an error,
-and its default stays.
+Flags are separated by blanks; `--key` alone is `--key=true`; the first of repeated flags counts;
+`--path=flags.json` replaces the whole string. An invalid flag gives a warning, never an error, and
+keeps its default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,54 +37,69 @@ _LISTS_OF_OPERATORS = ("_ops", "_ops_only")
 
 @dataclass(frozen=True)
 class ReadFlags:
-    """Flags as they were read: the string, and what to say about it."""
+    """Flags as they were read, with messages about them."""
 
     flags: Flags
-    raw: str
+    raw: str  # the string
     warnings: tuple[str, ...]
     notices: tuple[str, ...]
 
 
 def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
-    """The flags of the environment where the variable is set, else those of `option`.
+    """The flags of the environment variable if it is set, else those of `option`.
 
-    Unless a level is given, graph kernel fusion runs at level 2 where it `is_enabled`, or where
-    nobody says (None) and any flag asks for it; switching passes of the registry does not.
+    Unless the flags have a level, graph kernel fusion runs at level 2 if it `is_enabled`, or if
+    that is open (None) and a flag asks for it; a flag that only switches passes of the registry
+    does not.
     """
     variable = os.environ.get(VARIABLE)
-    raw = option if variable is None else variable
-    given, warnings = _pairs(raw or "")
+    raw = (option if variable is None else variable) or ""
+    written, warnings = _pairs(raw)
     reader = _Reader(warnings)
-    is_asked_for = any(_asks_for_graph_kernels(key, value) for key, value in given.items())
-    flags = reader.flags(
-        given, default_level=2 if is_enabled or (is_enabled is None and is_asked_for) else 0
-    )
-    notices = []
-    if reader.ineffective:
-        notices.append(
-            "graph kernel flags without effect here, they serve a chip: "
-            f"{', '.join(reader.ineffective)}"
-        )
-    if warnings and not given and is_enabled is None:
-        notices.append("graph kernel fusion stays off: no flag could be read")
+    is_asked_for = any(_asks_for_graph_kernels(key, value) for key, value in written.items())
+    runs = is_asked_for if is_enabled is None else is_enabled
+    flags = reader.flags(written, default_level=2 if runs else 0)
+    notices = [
+        *_notices_of_ineffective(reader.ineffective),
+        *_notices_of_off(flags, is_enabled, is_asked_for, could_read=bool(written) or not warnings),
+        *_notices_of_variable(flags, is_enabled, option),
+    ]
+    return ReadFlags(flags, raw, tuple(warnings), tuple(notices))
+
+
+def _notices_of_ineffective(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield f"graph kernel flags without effect here, they serve a chip: {', '.join(names)}"
+
+
+def _notices_of_off(
+    flags: Flags, is_enabled: bool | None, is_asked_for: bool, could_read: bool
+) -> Iterator[str]:
+    """Notices of flags that do not switch graph kernel fusion on."""
+    if not could_read and is_enabled is None:
+        yield "graph kernel fusion stays off: no flag could be read"
     if is_enabled is False and is_asked_for and not flags.is_on:
-        notices.append("graph kernel fusion is switched off: its flags have no effect")
-    if variable is not None and option is not None:
-        notices.append(
-            f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used"
-        )
-    if variable is not None and is_enabled and not flags.is_on:
-        notices.append(
-            f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion "
-            "stays "
+        yield "graph kernel fusion is switched off: its flags have no effect"
+
+
+def _notices_of_variable(
+    flags: Flags, is_enabled: bool | None, option: str | None
+) -> Iterator[str]:
+    """Notices of an environment variable that overrides options."""
+    if os.environ.get(VARIABLE) is None:
+        return
+    if option is not None:
+        yield f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used"
+    if is_enabled and not flags.is_on:
+        yield (
+            f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays "
             "off"
         )
-    return ReadFlags(flags, raw or "", tuple(warnings), tuple(notices))
 
 
 def _asks_for_graph_kernels(key: str, value: str) -> bool:
-    """Whether a flag means graph kernel fusion itself, and not only a pass that runs without it,
-    too.
+    """Whether a flag is about graph kernel fusion itself, not only about a pass that also runs
+    without it.
     """
     if key not in ("enable_pass", "disable_pass"):
         return key in EFFECTIVE or key in WITHOUT_EFFECT
@@ -94,23 +109,24 @@ def _asks_for_graph_kernels(key: str, value: str) -> bool:
 
 def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
     """The flags as they are written, and warnings."""
-    given: dict[str, str] = {}
+    written: dict[str, str] = {}
     warnings: list[str] = []
     for token in filter(None, text.split(" ")):
-        found = re.fullmatch(r"--([^=]+)(?:=([^=]+))?", token)
-        if found is None:
+        match = re.fullmatch(r"--([^=]+)(?:=([^=]+))?", token)
+        if match is None:
             warnings.append(
-                f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags'
+                f'the flag "{token}" is invalid. The format is "--key=value", with blanks between '
+                "flags"
             )
             continue
-        key = found[1]
-        value = found[2] or ""
+        key = match[1]
+        value = match[2] or ""
         if key == "path":
             return _pairs_of_file(Path(value), warnings), warnings
-        if key in given:
+        if key in written:
             warnings.append(f'the flag "--{key}" is repeated, the first one counts')
-        given.setdefault(key, value)
-    return given, warnings
+        written.setdefault(key, value)
+    return written, warnings
 
 
 def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
@@ -130,19 +146,17 @@ def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
 
 
 class _Reader:
-    """Turns the text of flags into values. `ineffective` are the flags that were given and decide
-    nothing here.
-    """
+    """Turns the text of flags into values."""
 
     def __init__(self, warnings: list[str]) -> None:
         self._warnings = warnings
-        self.ineffective: list[str] = []
+        self.ineffective: list[str] = []  # flags that were written and have no effect here
 
-    def flags(self, given: Mapping[str, str], *, default_level: int) -> Flags:
-        """The flags; those that are not given, or not understood, have their defaults."""
+    def flags(self, written: Mapping[str, str], *, default_level: int) -> Flags:
+        """The flags; those that are missing or invalid have their defaults."""
         values: dict[str, Any] = {"opt_level": default_level}
         unknown = []
-        for key, text in given.items():
+        for key, text in written.items():
             flag_type = EFFECTIVE.get(key) or WITHOUT_EFFECT.get(key)
             if flag_type is None:
                 unknown.append(key)

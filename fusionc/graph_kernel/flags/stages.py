@@ -1,9 +1,8 @@
-"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches that reach all
-passes.
+"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches of all passes.
 
-A stage pass is called `stage.pass` or `id.id` in enable_pass and disable_pass, a pass of the
-registry by its name or alias, also behind MindSpore's `fusion_group.` or `backend_fusion.`. A pass
-that would run can be disabled, one that would not can be enabled.
+In enable_pass and disable_pass, the name of a stage pass is `stage.pass` or `id.id`, and that of a
+pass of the registry its name or alias, perhaps after MindSpore's `fusion_group.` or
+`backend_fusion.`. A pass that would run can be disabled; one that would not can be enabled.
 """
 
 from __future__ import annotations
@@ -18,21 +17,19 @@ from typing import Protocol
 from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
-# MindSpore's level of what is logged, to stderr: debug and info
+# MindSpore's levels of messages that go to stderr: debug and info
 _LEVEL = "GLOG_v"
 _INFO = ("0", "1")
 
 
 class Log(Protocol):
-    """What the stages say while they run."""
+    """The log that the stages write to."""
 
     def info(self, function: str, message: str) -> object: ...
 
 
 def is_echoed() -> bool:
-    """Whether the passes are logged to stderr, too, as MindSpore does it, where the user asks for
-    it in GLOG_v.
-    """
+    """Whether the user asks by GLOG_v, as in MindSpore, to log the passes to stderr as well."""
     return os.environ.get(_LEVEL, "").strip() in _INFO
 
 
@@ -48,16 +45,16 @@ class StagePass:
 
     @property
     def full_name(self) -> str:
-        """What lines of the log call it."""
+        """The name in lines of the log."""
         return f"stage{self.stage_id}_{self.stage}_{self.pass_id}_{self.name}"
 
     @property
     def names(self) -> tuple[str, str]:
-        """What enable_pass and disable_pass may call it."""
+        """The names that enable_pass and disable_pass accept."""
         return f"{self.stage_id}.{self.pass_id}", f"{self.stage}.{self.name}"
 
 
-# Those of MindSpore's table that have something to do here, under their ids there.
+# The passes of MindSpore's table that do something here, with their ids.
 EXPANDER = StagePass(1, "cluster", 3, "graph_kernel_expander", 1)
 OP_COMBINER = StagePass(1, "cluster", 4, "graph_kernel_op_combiner", 3)
 CLUSTER = StagePass(1, "cluster", 5, "graph_kernel_cluster", 1)
@@ -81,7 +78,7 @@ STAGE_PASSES = (
 
 
 class Stages:
-    """Which stage passes run, and how long they took."""
+    """The stage passes that run, and their times."""
 
     def __init__(self, flags: Flags) -> None:
         self._on = {p: _is_on(p.names, _meets(p, flags), flags) for p in STAGE_PASSES}
@@ -94,7 +91,7 @@ class Stages:
 
     @contextmanager
     def timed(self, pass_: StagePass) -> Iterator[None]:
-        """Add the time of what is inside to the pass."""
+        """A context whose time is added to the pass."""
         start = perf_counter()
         yield
         self._seconds[pass_] += perf_counter() - start
@@ -104,7 +101,7 @@ class Stages:
         self._changed.add(pass_)
 
     def write(self, log: Log) -> None:
-        """The lines of all stage passes, in the order in which they run."""
+        """Log a line for each stage pass, in the order in which they run."""
         for pass_, is_on in self._on.items():
             name = f"graph kernel pass {pass_.full_name}"
             if not is_on:
@@ -128,29 +125,27 @@ def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
 
 
 def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> frozenset[str]:
-    """The names of the passes of the registry that run: `enabled`, as enable_pass and disable_pass
-    change it.
+    """The names of the passes of the registry that run: `enabled`, changed by enable_pass and
+    disable_pass.
     """
     return frozenset(p.name for p in passes if _is_on(names_of(p), p.name in enabled, flags))
 
 
 def names_of(pass_: Pass) -> list[str]:
-    """What enable_pass and disable_pass may call a pass of the registry."""
+    """The names that enable_pass and disable_pass accept for a pass of the registry."""
     own = (pass_.name, *pass_.aliases)
     return [*own, *(f"{manager}.{name}" for manager in MANAGERS for name in own)]
 
 
 def mindspore_names(pass_: Pass) -> tuple[str, ...]:
-    """The names that MindSpore and TorchAir have for a pass, which they write in small letters."""
+    """The names of a pass in MindSpore and TorchAir, which are in lower case."""
     return tuple(alias for alias in pass_.aliases if alias.islower())
 
 
 def write_passes(
     passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log
 ) -> None:
-    """The list of all passes that can be switched, and for each whether and how long it ran, under
-    all its names.
-    """
+    """Log all passes that can be switched, with their names, and whether and how long each ran."""
     names = {pass_: (pass_.name, *mindspore_names(pass_)) for pass_ in passes}
     every = dict.fromkeys(name for own in names.values() for name in own)
     log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(every)}.")

@@ -1,3 +1,3 @@
-"""The library of kernels: built, kept in the user's cache, laid beside the model, registered with a
-session.
+"""The library of kernels: built, cached for the user, stored next to the model, and registered with
+a session.
 """

@@ -29,10 +29,9 @@ from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, inta
 
 @dataclass(frozen=True)
 class Built:
-    """What came of areas: the library, None if no area got a kernel, and why others got none, by
-    the area's name.
+    """The library, or None if no area got a kernel, and the reason for each area without one.
 
-    The library lies in the cache; whoever needs it for longer has a copy.
+    The library is in the cache; copy it to keep it longer.
     """
 
     library: Path | None
@@ -40,8 +39,9 @@ class Built:
 
 
 def build(areas: Sequence[Area], tell: Tell = quiet) -> Built:
-    """Make the library with the kernels of areas; `tell` as in `compile_units`. Raises
-    NoCompiler.
+    """Build the library with the kernels of areas; `tell` as in `compile_units`.
+
+    Raises NoCompiler.
     """
     failed = _failed(areas, reason_against)
     try:
@@ -63,7 +63,7 @@ def _library(areas: Sequence[Area], failed: Collection[str], tell: Tell) -> Path
 
 
 def _complaint(area: Area) -> str | None:
-    """What the compiler says against one area, None if nothing."""
+    """The compiler's error for one area; None if it compiles."""
     try:
         compiled(units([area]))
     except DoesNotCompile as error:
@@ -72,10 +72,9 @@ def _complaint(area: Area) -> str | None:
 
 
 def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
-    """The library of C texts, from the cache if the same compiler has compiled them before with the
-    same flags.
+    """The library of C texts, from the cache if the same compiler has built it with the same flags.
 
-    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
+    Several processes may do this at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
     FusioncError if the cache cannot be written.
     """
     command = compiler()
@@ -100,24 +99,26 @@ def compiled(units: Sequence[Unit], tell: Tell = quiet) -> Path:
 def _made(
     units: Sequence[Unit], command: Sequence[str], key: str, folder: Path, tell: Tell
 ) -> Path:
-    """Compile what the cache lacks, in a folder, and put it into the cache; return the library."""
+    """Compile the objects that the cache lacks, put them into it, and return the library."""
     keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
     cached = intact(keys.values(), ".o")
     parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
     library = folder / f"{key}.so"
     compile_units(command, FLAGS, units, library, parts, tell)
     for part in parts.values():
-        # a library of one text is made without objects
+        # a library of one text is built without objects
         if part.parent == folder and part.is_file():
             put(part, part.stem)
     return put(library, key)
 
 
 def _key(units: Sequence[Unit], command: Sequence[str]) -> str:
-    """What tells apart what a compiler makes of texts."""
+    """A key that differs if a compiler may build something else from texts."""
     said = [word for unit in units for word in (unit.text, *unit.flags(command))]
-    here = [sys.platform, platform.machine()]  # of a folder that several machines share
-    if any("native" in word for word in command):  # for this processor, not for all of the kind
+    here = [sys.platform, platform.machine()]  # several machines may share the folder
+    if any(
+        "native" in word for word in command
+    ):  # only for this processor, not for all similar ones
         here.append(platform.node())
     key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command)), *here])
     return hashlib.sha256(key.encode()).hexdigest()[:32]

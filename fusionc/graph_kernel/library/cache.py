@@ -1,8 +1,8 @@
-"""The libraries that this user's fusionc has compiled, and the only ones that it loads unasked.
+"""The libraries that this user's fusionc has compiled, the only ones that it loads unasked.
 
-The folder belongs to the user and is open to nobody else, and so does every library in it: else it
-is not used. A file is named KEY.DIGEST.so (or .o): the key tells what it was made of, the digest
-what it holds. A file that a full disk or a crash has damaged no longer fits its name, and is made
+The folder and every library in it must belong to the user and be closed to others; otherwise they
+are not used. A file is named KEY.DIGEST.so (or .o): the key identifies its sources, and the digest
+its content. A file that a full disk or a crash has damaged no longer fits its name, and is built
 again.
 """
 
@@ -23,20 +23,21 @@ _MOST = 1000  # libraries in the cache, of some 100 KB each
 
 
 def cache_folder() -> Path:
-    """Where kernels are kept for this user; where that cannot be, a folder for this process
-    alone.
-    """
+    """The folder of this user's kernels; if that is impossible, one for this process."""
     return Path(_own_folder().name) if reason_against_keeping() else _usual_folder()
 
 
 def reason_against_keeping() -> str:
-    """Why kernels are not kept where they usually are; empty where they are."""
+    """The reason why kernels are not kept at the usual place; empty if they are."""
     try:
         folder = _usual_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (folder.parent, folder):
             if not _is_own(path.lstat()) or not path.is_dir():
-                return f"the cache of kernels {folder} is not used, because {path} belongs to another user"
+                return (
+                    f"the cache of kernels {folder} is not used, because {path} belongs to another "
+                    "user"
+                )
             if hasattr(os, "getuid") and path.stat().st_mode & 0o077:
                 path.chmod(0o700)
         return (
@@ -49,7 +50,7 @@ def reason_against_keeping() -> str:
 
 
 def is_usable(library: Path) -> bool:
-    """Whether a file of the cache is the user's own, and nobody else can have written it."""
+    """Whether a file of the cache belongs to the user, and others cannot have written it."""
     try:
         status = library.lstat()
     except OSError:
@@ -58,9 +59,7 @@ def is_usable(library: Path) -> bool:
 
 
 def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
-    """The files of the cache with these keys that hold what was put there; damaged ones are
-    removed.
-    """
+    """The intact files of the cache with these keys; damaged ones are removed."""
     found = dict[str, Path]()
     for file in cache_folder().glob(f"*{suffix}"):
         key = file.name.partition(".")[0]
@@ -71,8 +70,8 @@ def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
 
 
 def put(made: Path, key: str) -> Path:
-    """Move a file into the cache, where it is whole at once. Safe when several processes do it."""
-    made.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used
+    """Move a file into the cache in one step. Several processes may do this at once."""
+    made.chmod(0o700)  # whatever the user's umask: a file that others could write is not used
     return made.replace(cache_folder() / f"{key}.{digest(made)}{made.suffix}")
 
 
@@ -88,7 +87,7 @@ def known(library: Path) -> Path | None:
 
 
 def _is_intact(file: Path) -> bool:
-    """Whether a file of the cache is usable and holds what its name says; if not, it is removed."""
+    """Whether a file of the cache is usable and has the content of its name; else it is removed."""
     with suppress(OSError):
         if is_usable(file) and file.name.split(".")[1] == digest(file):
             return True
@@ -97,21 +96,22 @@ def _is_intact(file: Path) -> bool:
 
 
 def snapshot(library: Path) -> Path:
-    """A copy of a library for this process, which does not make it a known one."""
+    """A copy of a library for this process, which the cache does not treat as known."""
     return Path(
         shutil.copyfile(library, Path(tempfile.mkdtemp(dir=_own_folder().name), library.name))
     )
 
 
 def keep(library: Path) -> None:
-    """Note that a library is wanted: the cache forgets what was not wanted for longest."""
+    """Note that a library is used: the cache removes those that were unused for longest."""
     with suppress(OSError):
         library.touch()
 
 
 def forget_oldest(folder: Path) -> None:
-    """Leave no more libraries, and parts of libraries, than a cache should have. Safe when several
-    processes do it at once.
+    """Remove the oldest libraries and objects if there are too many.
+
+    Several processes may do this at once.
     """
     times = dict[Path, float]()
     for library in (*folder.glob("*.so"), *folder.glob("*.o")):
@@ -132,4 +132,4 @@ def _is_own(status: os.stat_result) -> bool:
 
 @cache
 def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="fusionc-kernels-")  # which goes with the process
+    return tempfile.TemporaryDirectory(prefix="fusionc-kernels-")  # removed with the process

@@ -1,6 +1,4 @@
-"""The kernels of one conversion: which areas can have one, the library with them, and whether it is
-right.
-"""
+"""The kernels of one conversion: the areas that can have one, their library, and its check."""
 
 from __future__ import annotations
 
@@ -24,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class KernelLibrary:
-    """Makes the library of a conversion.
+    """Builds the library of a conversion.
 
-    For a target without kernels, and on a machine without a compiler, areas are functions and there
-    is no `file`. `notices` say why; `missing` says it of single areas, by their names. A model that
-    was converted before may bring its library along (`inherited`): then `file` is a copy of that,
-    and there are no more areas. `tell` is called with how far the compiler is.
+    For a target without kernels, and on a machine without a compiler, areas are functions and
+    `file` is None. `notices` have the reason; `missing` has it for single areas, by name. A model
+    that was converted before may bring its library (`inherited`): then `file` is a copy of it, and
+    no areas are added. `tell` is called with the progress of the compiler.
     """
 
     target: str
@@ -41,23 +39,25 @@ class KernelLibrary:
 
     @property
     def is_for_onnxruntime(self) -> bool:
-        """Whether areas get kernels; for other targets they are functions alone."""
+        """Whether areas get kernels; for other targets they are only functions."""
         return self.target == "onnxruntime-cpu"
 
     def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
-        """Go on using the kernels that an earlier conversion has made for a model, if there are
-        any.
+        """Keep using the kernels of an earlier conversion of a model, if it has any.
 
-        That is machine code. Unless the user trusts it, only what was compiled here, by this user,
-        is loaded or goes with the result; of others, the user is told. What is used is a copy that
-        nobody changes meanwhile.
+        They are machine code. Unless the user trusts it, only a library that this user compiled is
+        loaded or given to the result; a notice reports others. The library is copied first, so that
+        it cannot change meanwhile.
         """
         areas = [function for function in model.functions if function.domain == KERNELS]
         if not areas or not library.is_file() or not self.is_for_onnxruntime:
             return []
         file = known(library) or (snapshot(library) if is_trusted else None)
         if file is None:
-            what = f"{library} was not compiled by this user's fusionc, so it is neither loaded nor given to the result"
+            what = (
+                f"{library} was not compiled by this user's fusionc, so it is neither loaded nor "
+                "given to the result"
+            )
             return [
                 (
                     f"{what}, whose areas run without kernels; use --trust_kernels if you know who "
@@ -69,9 +69,7 @@ class KernelLibrary:
         return []
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
-        """Make the kernels of all areas, and return why there is none, by the names of those
-        without one.
-        """
+        """Build the kernels of all areas, and return the reason for each area without one."""
         if self.inherited is not None:
             self.missing = dict.fromkeys(
                 (area.name for area in areas), "the model has kernels already"
@@ -81,7 +79,7 @@ class KernelLibrary:
         self.missing = {}
         if not self.is_for_onnxruntime or not areas:
             return {}
-        from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions get as far as here
+        from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions need it
         from fusionc.graph_kernel.library.build_library import build
 
         try:
@@ -97,14 +95,14 @@ class KernelLibrary:
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:
-        """The C text of the kernels; empty where there are none."""
+        """The C text of the kernels; empty without kernels."""
         from fusionc.graph_kernel.c.source import source
 
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
-        """Raise FusioncError where onnxruntime cannot load the library: then what made it is to
-        blame, no area.
+        """Raise FusioncError if onnxruntime cannot load the library, which its compiler causes, not
+        an area.
         """
         if self.file is None:
             return
@@ -114,21 +112,26 @@ class KernelLibrary:
         except RunError as error:
             said = f"onnxruntime says: {error}"
         if self.inherited is not None:
-            what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
-            hint = "convert the original model again on this machine, or move the library away: areas run without it"
+            what = (
+                "the kernels beside the model cannot be loaded; were they made on another kind of "
+                "machine?"
+            )
+            hint = (
+                "convert the original model again on this machine, or move the library away: areas "
+                "run without it"
+            )
             raise FusioncError(
                 what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}"
             )
         from fusionc.graph_kernel.c.compile import compiler
 
-        self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
+        self.file.unlink(missing_ok=True)  # from the cache: the next compiler may be right
         raise FusioncError(
             (
                 "the C compiler has made a library of kernels that cannot be loaded: "
                 f"{shlex.join(compiler())}"
             ),
             where=str(self.file),
-            hint="nothing was written; name another compiler in the environment variable CC, or use "
-            "--no-verify where "
-            f"the kernels are for another machine. {said}",
+            hint="nothing was written; name another compiler in the environment variable CC, or "
+            f"use --no-verify where the kernels are for another machine. {said}",
         )

@@ -1,6 +1,4 @@
-"""Where the library of a model lies, and which one fusionc made: one that it did not make is left
-alone.
-"""
+"""The place of a model's library. A file that fusionc did not build is left alone."""
 
 from __future__ import annotations
 
@@ -17,23 +15,24 @@ from fusionc.errors import FusioncError, UsageError
 SUFFIX = ".kernels.so"
 _DOMAIN = b"fusionc.gk"  # KERNELS of model/operators.py
 _TAIL = 1 << 20  # bytes
-_MARK = b"kernels of areas, made by fusionc"  # which operators.h puts into each library
+_MARK = b"kernels of areas, made by fusionc"  # operators.h puts it into each library
 
 
 def library_of(model: str | os.PathLike[str]) -> Path:
-    """Where the kernels of a model file lie: out.onnx → out.kernels.so; other names keep their
-    ends, so that no two models have one library: out.ONNX → out.ONNX.kernels.so.
+    """The path of a model file's kernels: out.onnx → out.kernels.so.
+
+    Other names keep their suffix, so that two models never share a library: out.ONNX →
+    out.ONNX.kernels.so.
     """
     path = Path(model)
     return path.with_name(path.name.removesuffix(".onnx") + SUFFIX)
 
 
 def published(file: Path | None, model: Path, source: Path) -> Library:
-    """How the library `file`, None for none, goes beside `model`, which was made of the model
-    `source`.
+    """How the library `file`, if there is one, is stored next to `model`, the result of `source`.
 
-    Raises UsageError where a folder is in its place, FusioncError where another file is that
-    fusionc did not make, or the library of `source`.
+    Raises UsageError if its place is a folder, and FusioncError if it is a file that fusionc did
+    not build, or the library of `source`.
     """
     place = library_of(model)
     is_of_source = os.path.realpath(place) == os.path.realpath(library_of(source))
@@ -59,11 +58,10 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
 
 
 def library_for(model: Path) -> Path:
-    """The library that a session of a model should use, where there is one.
+    """The library that a session of a model should use, if there is one.
 
-    That is the one at its usual place, but while a conversion replaces the model, and after one
-    that was killed then, it may be one that waits for that place: the one with the kernels that the
-    model calls.
+    It is at its usual place, unless a conversion is replacing the model or was killed while doing
+    so: then it may be a waiting library with the kernels that the model calls.
     """
     place = library_of(model)
     waiting = _waiting(place)
@@ -74,17 +72,17 @@ def library_for(model: Path) -> Path:
 
 
 def has_areas(model: Path) -> bool:
-    """Whether a model has areas, which want a library."""
+    """Whether a model has areas, which use a library."""
     try:
         return _may_have_areas(model) and bool(_areas(model))
     except (
         Exception
-    ):  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
+    ):  # of protobuf, of onnx, of the system; onnxruntime will report what is wrong with the file
         return False
 
 
 def is_own(library: Path) -> bool:
-    """Whether fusionc made a library. It is read, not loaded."""
+    """Whether fusionc built a library. It is read, not loaded."""
     try:
         return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
@@ -92,8 +90,10 @@ def is_own(library: Path) -> bool:
 
 
 def _may_have_areas(model: Path) -> bool:
-    """Functions are the last part of a file, and each ends with its domain: where that of areas is
-    not there, a session need not import what reads models.
+    """Whether the end of a file has the domain of areas.
+
+    Functions are the last part of a file, and each ends with its domain. Without that of areas, a
+    session need not import the reader of models.
     """
     with model.open("rb") as file:
         file.seek(max(0, model.stat().st_size - _TAIL))
@@ -102,7 +102,7 @@ def _may_have_areas(model: Path) -> bool:
 
 def _areas(model: Path) -> list[str]:
     """The names of the areas of a model."""
-    from fusionc.disk.mapped_weights import read_mapped  # a session seldom needs it
+    from fusionc.disk.mapped_weights import read_mapped  # a session rarely needs it
     from fusionc.model.operators import KERNELS
 
     return [
@@ -111,7 +111,7 @@ def _areas(model: Path) -> list[str]:
 
 
 def _waiting(place: Path) -> list[Path]:
-    """The libraries that conversions have left under names of their content."""
+    """Libraries that conversions have left under names with their digest."""
     form = re.compile(rf"{re.escape(_stem(place))}\.([0-9a-f]+){re.escape(SUFFIX)}")
     try:
         found = [(path, form.fullmatch(path.name)) for path in sorted(place.parent.iterdir())]
@@ -125,8 +125,8 @@ def _stem(library: Path) -> str:
 
 
 def _count(names: Sequence[bytes], library: Path) -> int:
-    """How many of the names of kernels a library has."""
+    """The number of these kernels that a library has."""
     try:
         return sum(contains(library, name) for name in names)
-    except OSError:  # it has come to its place by now
+    except OSError:  # it has been moved to its place meanwhile
         return 0

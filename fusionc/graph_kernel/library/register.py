@@ -12,7 +12,7 @@ from fusionc.disk.paths import path_of
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, has_areas, library_for
 
-_ELF_64 = b"\x7fELF\x02\x01"  # of 64 bits, the first of which are the lowest
+_ELF_64 = b"\x7fELF\x02\x01"  # with 64 bits, little-endian
 # where its headers of sections are, which are last, how large each is, and how many
 _ELF = Struct("<40xQ10xHH2x")
 # session options → the library that they have
@@ -22,13 +22,13 @@ _REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()
 def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> None:
     """Let a session run the generated kernels of a model.
 
-    `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model`
-    the path of the model file; its kernels lie beside it. They are machine code, which this call
-    loads whoever made it: call it for models that you trust. Options take the kernels of one model:
-    give each model its own, of which a process may have many. Without this call the model computes
-    the same, with onnxruntime's operators. A model without areas needs no kernels: nothing is
-    registered. Raises UsageError if the library of a model with areas is missing or the options
-    have another one, FusioncError if this machine cannot load it.
+    `session_options` is the onnxruntime.SessionOptions for the session, `model` the path of the
+    model file; its kernels are next to it. They are machine code, which this call loads whoever
+    made it: call it only for models that you trust. Options take the kernels of one model, so give
+    each model its own options. Without this call the model computes the same with onnxruntime's
+    operators. A model without areas does not need kernels, and nothing is registered. Raises
+    UsageError if the library of a model with areas is missing or the options have another one, and
+    FusioncError if this machine cannot load it.
     """
     require_session_options(session_options)
     library = _library_of(
@@ -40,7 +40,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     former = _REGISTERED.get(session_options)
     if former == place:
         return
-    if former is not None:  # onnxruntime would say so only when the session is made
+    if former is not None:  # onnxruntime would report it only when the session is created
         raise UsageError(
             f"these session options have the kernels of another model already: {former.name}",
             where=str(library),
@@ -69,8 +69,8 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
 
 
 def _is_cut_off(library: Path) -> bool:
-    """Whether an ELF file ends before its last part, of which the system finds out when it reads
-    what is not there, and ends the process.
+    """Whether an ELF file ends before its last part: the system would kill the process when it
+    reads the missing part.
     """
     with open(library, "rb") as file:
         start = file.read(_ELF.size)
@@ -81,15 +81,16 @@ def _is_cut_off(library: Path) -> bool:
 
 
 def require_session_options(given: Any) -> None:
-    """Raise UsageError where these are none."""
+    """Raise UsageError if these are not session options."""
     if not hasattr(given, "register_custom_ops_library"):
         what = f"session options are an onnxruntime.SessionOptions, and not {type(given).__name__}"
         raise UsageError(what, hint="make them with onnxruntime.SessionOptions()", code="E10001")
 
 
 def _library_of(model: Path) -> Path | None:
-    """The library beside a model; None for a model without areas. Raises UsageError if it is
-    missing.
+    """The library next to a model; None for a model without areas.
+
+    Raises UsageError if it is missing.
     """
     if model.name.endswith(SUFFIX):
         problem = "this is a library of kernels, not a model"

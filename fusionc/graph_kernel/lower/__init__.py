@@ -1,1 +1,1 @@
-"""From an area to loop nests: where each element lies, how it is computed, and in which pass over a row."""
+"""From an area to loop nests: the place of each element, its steps, and their passes over a row."""

@@ -1,4 +1,4 @@
-"""What the operators of an area say of its values: sizes in C, types, producers, constants."""
+"""The values of an area: sizes in C, types, producers and constants."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class AreaInfo:
         self.sizes = SizeCode()
         self.shapes: dict[str, KernelShape] = {}
         self.symbols: dict[str, Size] = {}
-        self.wrongly_inferred: set[str] = (
-            set()
-        )  # values of which the area says sizes that nothing enforces
+        self.wrongly_inferred: set[str] = set()  # values whose declared sizes are not enforced
         self.producers = {
             name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name
         }
@@ -41,17 +39,17 @@ class AreaInfo:
         return self.area.values[name].dtype
 
     def ctype(self, name: str) -> CType:
-        """The C type of a value. Raises Unsupported where kernels do not compute with its type."""
+        """The C type of a value. Raises Unsupported if kernels do not compute with its type."""
         return ctype_of(self.dtype(name))
 
     def declared(self, name: str, axis: int) -> Size | None:
-        """What the area says of a dimension: a number, or the size that its symbol was bound to."""
+        """The declared size of a dimension: a number, or the size that its symbol is bound to."""
         dim = self.area.values[name].shape[axis]
         return number(dim) if isinstance(dim, int) else self.symbols.get(dim)
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
-    """An attribute of a node in Python; `default` where the node has none of that name."""
+    """An attribute of a node in Python; `default` if the node lacks it."""
     for item in node.attribute:
         if item.name == name:
             return decode_attribute(item)
@@ -59,29 +57,29 @@ def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
 
 
 def constant(info: AreaInfo, node: onnx.NodeProto, k: int) -> np.ndarray | None:
-    """The value of an input that may be omitted. Raises Unsupported if it is no constant."""
+    """The value of an optional input. Raises Unsupported if it is not a constant."""
     name = node.input[k] if k < len(node.input) else ""
     if not name:
         return None
     if name not in info.area.constants:
-        raise Unsupported(f"input {k} of {node.op_type} is no constant")
+        raise Unsupported(f"input {k} of {node.op_type} is not a constant")
     return info.area.constants[name]
 
 
 def numbers(info: AreaInfo, node: onnx.NodeProto, k: int, name: str) -> list[int] | None:
-    """Axes and the like: an input, or an attribute in older opsets."""
+    """Integers such as axes: an input, or an attribute in older opsets."""
     array = constant(info, node, k)
     found = attribute(node, name) if array is None else array.ravel()
     return None if found is None else [int(v) for v in found]
 
 
 def as_first(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    """The shape of an output that has that of the first input."""
+    """The shape of an output, equal to that of the first input."""
     return [info.shapes[node.input[0]]]
 
 
 def axes_of(axes: list[int] | None, rank: int) -> list[int]:
-    """Axes counted from the front, in order; all if there are none. Raises Unsupported if they are no axes."""
+    """Axes counted from the front, in order; all axes for None. Raises Unsupported if invalid."""
     if axes is None:
         return list(range(rank))
     found = sorted({axis + rank if axis < 0 else axis for axis in axes})

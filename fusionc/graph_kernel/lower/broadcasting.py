@@ -1,4 +1,4 @@
-"""Broadcasting: the shape that operands have together, and where an element of it lies in each of them."""
+"""Broadcasting: the common shape of operands, and the place of an element in each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fusionc.shapes.polynomials import ONE
 
 
 def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShape:
-    """The shape that operands have together."""
+    """The common shape of operands."""
     rank = max(map(len, shapes), default=0)
     result = [ONE] * rank
     for shape in shapes:
@@ -22,7 +22,7 @@ def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShap
 def broadcast_index(
     info: AreaInfo, name: str, whole: KernelShape, at: Sequence[Index]
 ) -> tuple[Index, ...]:
-    """Where the element of an operand lies that belongs to one of the whole shape."""
+    """The index of the operand's element for an element of the whole shape."""
     shape = info.shapes[name]
     found = []
     for size, full, index in zip(

@@ -1,7 +1,7 @@
-"""Element types: how a value lies in memory, and in which C type kernels compute with it.
+"""Element types: the C type of a value in memory, and the one that kernels compute with.
 
-float16 is computed as float: values between the operators of an area keep float's precision, and only a Cast and the
-outputs are rounded.
+float16 is computed as float: values between the operators of an area keep float's precision, and
+only a Cast and the outputs are rounded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 @dataclass(frozen=True)
 class CType:
-    """`name` ends the names of C functions; `stored` is the C type in memory, `local` that of a variable."""
+    """An element type in C."""
 
-    name: str
+    name: str  # at the end of the names of C functions
     stored: str
     local: str
     bytes: int
@@ -47,7 +47,7 @@ _CTYPES: dict[int, CType] = {
 
 
 def ctype_of(dtype: int) -> CType:
-    """Raises Unsupported for types that kernels do not compute with."""
+    """The C type of an element type. Raises Unsupported for one that kernels do not compute."""
     if dtype not in _CTYPES:
         raise Unsupported(f"no kernel computes with {TensorProto.DataType.Name(dtype)}")
     return _CTYPES[dtype]
@@ -73,7 +73,7 @@ def literal(ctype: CType, value: np.generic | float) -> str:
 
 
 def table(ctype: CType, array: np.ndarray) -> str:
-    """The elements of a C array, as they lie in memory."""
+    """The elements of a C array, as they are stored."""
     if ctype.stored == "uint16_t":
         return ", ".join(map(str, array.view(np.uint16).ravel()))
     return ", ".join(literal(ctype, value) for value in array.ravel())

@@ -1,6 +1,6 @@
-"""Operators that compute nothing: each finds an element of its output in one of its inputs.
+"""Operators that only move elements: each element of an output is one of an input.
 
-For every operator there is a function for the shapes of its outputs and one for the place of an element.
+Every operator has a function for the shapes of its outputs, and one for the place of an element.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _transpose(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]
 
 
 def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]:
-    """Axis → start, end, step as they are written."""
+    """Axis → the start, end and step that the node names."""
     rank = len(info.shapes[node.input[0]])
     starts = numbers(info, node, 1, "starts") or []
     ends = numbers(info, node, 2, "ends") or []
@@ -87,7 +87,7 @@ def _sliced(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 
 
 def _bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
-    """Where a Slice begins, and how long it is; `gk_slice_start` and `gk_slice_length` in Python."""
+    """The start and length of a Slice; `gk_slice_start` and `gk_slice_length` in Python."""
     start, end = (n + size if n < 0 else n for n in (start, end))
     if step > 0:
         start, end = (min(max(n, 0), size) for n in (start, end))
@@ -155,8 +155,8 @@ def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shapes = [info.shapes[name] for name in node.input]
     axis = _axis(node, len(shapes[0]))
     frames = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
-    if len(frames) > 1:  # onnxruntime overlooks those without elements
-        raise Unsupported("Concat of tensors that may differ beside its axis")
+    if len(frames) > 1:  # onnxruntime ignores inputs without elements
+        raise Unsupported("Concat of tensors that may differ along other axes")
     total = info.sizes.sum(shape[axis] for shape in shapes)
     return [(*shapes[0][:axis], total, *shapes[0][axis + 1 :])]
 
@@ -174,11 +174,11 @@ def _concat(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
     variable = index.lone
     if variable is not None and variable.extent == info.shapes[node.output[0]][axis]:
         raise CutWanted(variable, sizes)
-    raise Unsupported("a part of a Concat is read, and it is not known of which inputs")
+    raise Unsupported("the inputs that a part of a Concat comes from are unknown")
 
 
 def _lies_in(index: Index, begin: Polynomial, size: Size) -> bool:
-    """Whether all that an index may be is within [begin, begin + size)."""
+    """Whether all values of an index are within [begin, begin + size)."""
     first = index.offset - begin
     if not index.terms:
         extent = ONE
@@ -246,7 +246,7 @@ def _moved(
     shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
     source: Callable[[AreaInfo, onnx.NodeProto, int, Sequence[Index]], Element],
 ) -> OperatorLowering:
-    """The lowering of an operator of which `source` says where an element of output k comes from."""
+    """The lowering of an operator; `source` gives the place that an element of output k has."""
 
     def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
         return lowering.at(*source(lowering.info, node, k, at))

@@ -28,9 +28,9 @@ _TYPES = {
     "bool": ("b",),
     "any": (*_NUMBERS, "b"),
 }
-# One line for each operator, and for each of the element types that have a formula of their own: the types, what an
-# element costs (in sixteenths of a nanosecond), the C expression. {0}, {1} … are the inputs, an attribute has its name;
-# for $ and @ see `Steps.op`.
+# One line for each operator, or for each of its types with a different formula: the types, the cost
+# of an element (in sixteenths of a nanosecond), and the C expression. {0}, {1} … are the inputs, an
+# attribute has its name; for $ and @ see `Steps.op`.
 _FORMULAS = """
 Add             number          1 {0} + {1}
 Sub             number          1 {0} - {1}
@@ -63,7 +63,8 @@ LeakyRelu       float          16 {0} < 0 ? {alpha} * {0} : {0}
 ThresholdedRelu float          16 {0} > {alpha} ? {0} : 0
 Elu             float          16 {0} < 0 ? {alpha} * gk_any_expm1_$({0}, machine) : {0}
 Selu            float          16 {gamma} * ({0} > 0 ? {0} : {alpha} * gk_any_expm1_$({0}, machine))
-Celu            float          16 ({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {alpha} * gk_any_expm1_$({0} / {alpha}, machine))
+Celu            float          16 ({0} > 0 ? {0} : 0) + \
+({0} > 0 ? 0 : {alpha} * gk_any_expm1_$({0} / {alpha}, machine))
 Not             bool            1 !{0}
 And             bool            1 {0} & {1}
 Or              bool            1 {0} | {1}
@@ -91,7 +92,7 @@ _LARGEST: dict[int, float] = {
 
 @dataclass(frozen=True)
 class Call:
-    """What a rule computes with: the steps, the node, the C type of its result, its element type and the opset."""
+    """The context of a rule: steps, node, C type and element type of its result, and opset."""
 
     steps: Steps
     node: onnx.NodeProto
@@ -102,7 +103,7 @@ class Call:
     def op(
         self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]
     ) -> Step:
-        """A step of the result's type. Raises Unsupported where the first argument is of none of the C types."""
+        """A step of the result's type. Raises Unsupported if `types` lacks the first argument's."""
         if arguments[0].ctype.name not in types:
             raise Unsupported(f"no kernel computes {self.node.op_type} of such elements")
         return self.steps.op(self.ctype, template, *arguments, cost=cost)
@@ -112,18 +113,18 @@ class Call:
         return self.steps.literal(self.ctype, value)
 
     def number(self, name: str, default: float) -> Step:
-        """A float attribute. Raises Unsupported where it, or what is divided by it, is no number."""
+        """A float attribute. Raises Unsupported if it, or a quotient by it, is not a number."""
         value = float(np.float32(attribute(self.node, name, default)))
         if not math.isfinite(value) or (self.node.op_type == "Celu" and not value):
             raise Unsupported(f"no kernel computes {self.node.op_type} where {name} is {value:g}")
         return self.steps.scalar(self.ctype, value)
 
 
-Rule = Callable[..., Step]  # of a Call and its arguments, None for each that is omitted
+Rule = Callable[..., Step]  # takes a Call and its arguments, None for an omitted one
 
 
 def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
-    """The rule of an operator by its formulas, each with its cost, by the names of C types."""
+    """The rule of an operator, by name of C type: its formula and cost."""
     defaults = _ATTRIBUTES.get(op, {})
 
     def rule(call: Call, *arguments: Step) -> Step:
@@ -135,7 +136,7 @@ def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
 
 
 def _folded(rule: Rule) -> Rule:
-    """That of two inputs, after another, from the left."""
+    """The rule of two inputs, applied to all inputs from the left."""
 
     def folded(call: Call, *arguments: Step) -> Step:
         first, *rest = arguments
@@ -161,11 +162,13 @@ def _rules() -> dict[str, Rule]:
 
 
 def _extreme(name: str) -> Rule:
-    """Of two zeros it is the one that onnxruntime has: the constant one or the second, of float16 the other one."""
+    """The maximum or minimum. Of two zeros it is onnxruntime's: the constant or second one, for
+    float16 the other one.
+    """
 
     def rule(call: Call, x: Step, y: Step) -> Step:
         is_first = (x.constant is not None and y.constant is None) != _is_half(call.ctype)
-        operands = (y, x) if is_first else (x, y)  # the second one is that of two zeros
+        operands = (y, x) if is_first else (x, y)  # of two zeros the second one is taken
         return call.op(f"gk_{name}_$({{0}}, {{1}})", *operands, cost=2, types=_NUMBERS)
 
     return rule
@@ -176,20 +179,20 @@ def _is_half(ctype: CType) -> bool:
 
 
 def _sign(call: Call, x: Step) -> Step:
-    """As onnxruntime has it: of NaN it is NaN, of float16 it is 0."""
+    """The sign. As in onnxruntime, that of NaN is NaN, and for float16 0."""
     if x.ctype.is_float and not _is_half(call.ctype):
         return call.op("gk_sign_$({0})", x, cost=2)
     return call.op("({0} > 0) - ({0} < 0)", x, cost=2, types=_NUMBERS)
 
 
 def _where(call: Call, condition: Step, x: Step, y: Step) -> Step:
-    """onnxruntime makes 0 of -0 where the condition holds."""
+    """The chosen operand. As in onnxruntime, a −0 of the first one becomes 0."""
     chosen = "{1} + 0" if call.ctype.is_float else "{1}"
     return call.op(f"{{0}} ? {chosen} : {{2}}", condition, x, y, types=_TYPES["bool"])
 
 
 def _div(call: Call, x: Step, y: Step) -> Step:
-    """Not the product with an inverse, which would be faster for rows: x/x would not always be 1."""
+    """The quotient. A product with an inverse would be faster, but x/x would not always be 1."""
     if not x.ctype.is_float:
         return call.op("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
     inverse = _exact_inverse(y)
@@ -199,7 +202,7 @@ def _div(call: Call, x: Step, y: Step) -> Step:
 
 
 def _exact_inverse(y: Step) -> float | None:
-    """What a product has in place of a quotient, whatever is divided: of powers of two."""
+    """The inverse of a power of two, by which a product equals the quotient; None for others."""
     value = _number(y)
     if not value or not math.isfinite(value) or abs(math.frexp(value)[0]) != 0.5:
         return None
@@ -247,14 +250,14 @@ def _clip(call: Call, x: Step, low: Step | None = None, high: Step | None = None
     if call.opset < 11:
         low = call.number("min", -_LARGEST[TensorProto.FLOAT])
         high = call.number("max", _LARGEST[TensorProto.FLOAT])
-    elif call.dtype in _LARGEST:  # onnxruntime makes infinities finite where a bound is omitted
+    elif call.dtype in _LARGEST:  # without a bound, onnxruntime makes infinities finite
         low = low or call.constant(-_LARGEST[call.dtype])
         high = high or call.constant(_LARGEST[call.dtype])
     return _bounded(call, call.op("{0}", x), low, high)
 
 
 def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
-    """x within bounds, and NaN for NaN."""
+    """x limited to bounds; NaN stays NaN."""
     if low is not None:
         x = call.op("{0} < {1} ? {1} : {0}", x, low)
     if high is not None:
@@ -268,7 +271,7 @@ _NOT_IN_FLOAT = (
     "i64",
     "u32",
     "u64",
-)  # exponents that a float32 rounds, and with them a sign
+)  # exponents that float32 rounds, which may change a sign
 
 
 def _pow(call: Call, x: Step, power: Step) -> Step:
@@ -277,7 +280,9 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
     if number is not None:
         if number in simple and call.ctype.name in ("f32", "f64", "i32", "i64"):
             return call.op(simple[number], x)
-        if number == 0.5 and call.ctype.is_float:  # pow makes +0 of -0 and +infinity of -infinity
+        if (
+            number == 0.5 and call.ctype.is_float
+        ):  # pow turns −0 into +0, and −infinity into +infinity
             return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
     if call.ctype.name == "f32" and power.ctype.name not in _NOT_IN_FLOAT:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
@@ -304,7 +309,7 @@ def _is_infinite(call: Call, x: Step) -> Step:
     positive = attribute(call.node, "detect_positive", 1)
     negative = attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
-    if _is_half(x.ctype):  # what is finite in float may have no float16
+    if _is_half(x.ctype):  # a finite float may be infinite in float16
         x = _as_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 

@@ -1,4 +1,4 @@
-"""Where an element lies: numbers that depend on the variables of loops."""
+"""Indices of elements: numbers that depend on the variables of loops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Index:
         for variable, size in self.terms + other.terms:
             factors[variable] = factors.get(variable, ZERO) + size
         if not all(map(is_monomial, factors.values())):
-            raise Unsupported("an index is no multiple of a loop's variable")
+            raise Unsupported("an index is not a multiple of a loop's variable")
         terms = ((variable, factor) for variable, factor in factors.items() if factor != ZERO)
         return Index(self.offset + other.offset, tuple(terms))
 
@@ -51,7 +51,7 @@ class Index:
 
     @property
     def variables(self) -> frozenset[Variable]:
-        """The loops on which it depends."""
+        """The loops that the index depends on."""
         return frozenset(variable for variable, _ in self.terms)
 
     @property
@@ -63,34 +63,37 @@ class Index:
 
     @property
     def lone(self) -> Variable | None:
-        """The variable if the index is one and nothing else."""
+        """The variable, if the index is only that."""
         if len(self.terms) == 1 and self.offset == ZERO and self.terms[0][1] == ONE:
             return self.terms[0][0]
         return None
 
     def replaced(self, new: Mapping[Variable, Index]) -> Index:
-        """The index with other indices for some variables. Raises Unsupported where terms cannot be added up."""
+        """The index with other indices in place of some variables.
+
+        Raises Unsupported if terms cannot be added up.
+        """
         result = Index(self.offset)
         for variable, size in self.terms:
             result += new.get(variable, index_of(variable)).times(size)
         return result
 
 
-Element = tuple[str, tuple[Index, ...]]  # the name of a value, and where in it
+Element = tuple[str, tuple[Index, ...]]  # the name of a value, and the place in it
 
 
 def index_of(variable: Variable) -> Index:
-    """The index that is a loop's variable; 0 in a loop of one turn."""
+    """The index that is a loop's variable; 0 for a loop of one iteration."""
     return Index() if variable.extent == ONE else Index(ZERO, ((variable, ONE),))
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:
-    """How far apart the elements along each axis are when the last axis is the innermost."""
+    """The distance of neighbours along each axis when the last axis is the innermost."""
     return [product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
-    """The number of an element in a tensor that lies row by row."""
+    """The number of an element in a tensor that is stored row by row."""
     result = Index()
     for index, stride in zip(indices, strides(shape), strict=True):
         result += index.times(stride)
@@ -122,7 +125,7 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
 
 
 def _stays_below(index: Index, size: Size) -> bool:
-    """The terms are digits of a number, and together they count up to a divisor of `size`."""
+    """Whether the terms are digits of a number that counts up to a divisor of `size`."""
     reach = ONE
     for variable, factor in index.digits:
         if factor.over(reach) is None:
@@ -138,8 +141,8 @@ class _LoopsWanted(Exception):
 
 
 class SplitWanted(_LoopsWanted):
-    """A loop has to be several, one in another, of these extents, before an element can be found."""
+    """A loop must be split into nested loops of these extents before an element can be found."""
 
 
 class CutWanted(_LoopsWanted):
-    """A loop has to become several, one after another, of these extents."""
+    """A loop must be cut into consecutive loops of these extents."""

@@ -13,7 +13,10 @@ from fusionc.shapes.polynomials import ONE
 
 
 def infer_sizes(info: AreaInfo) -> None:
-    """Find the sizes of all values from those of the inputs. Raises Unsupported where the area contradicts itself."""
+    """Find the sizes of all values from those of the inputs.
+
+    Raises Unsupported if the area contradicts itself.
+    """
     for number, name in enumerate(info.area.inputs):
         shape = []
         for axis, dim in enumerate(info.area.values[name].shape):
@@ -44,8 +47,10 @@ def infer_sizes(info: AreaInfo) -> None:
 
 
 def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelShape) -> KernelShape:
-    """The sizes as the area declares them, checked when the kernel runs where that is not certain; as they come of
-    the operators where nothing enforces what is declared."""
+    """The declared sizes, which the kernel checks if they are uncertain.
+
+    If the declaration is not enforced, the sizes that the operators give.
+    """
     declared = info.area.values[name].shape
     if len(declared) != len(found):
         raise Unsupported(f"{name} has another rank than the area says")
@@ -56,13 +61,11 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
         if known is not None and known != size:
             if (
                 is_inferred_wrongly or node.op_type == "PRelu"
-            ):  # a slope may be larger than what gives the size
+            ):  # a slope may be larger than the operand that gives the size
                 info.wrongly_inferred.add(name)
                 known = None
             elif name in info.area.outputs and _is_broadcast(info, node, axis - len(found)):
-                known = (
-                    None  # what a model says of a result; it counts for nothing else in the area
-                )
+                known = None  # declared by the model for this result, and not used for other values
             else:
                 info.sizes.equal(size, known, "sizes differ that must be equal")
         elif known is None and isinstance(dim, str):
@@ -72,7 +75,7 @@ def _reconciled(info: AreaInfo, node: onnx.NodeProto, name: str, found: KernelSh
 
 
 def _is_broadcast(info: AreaInfo, node: onnx.NodeProto, back: int) -> bool:
-    """Whether an operator makes a size, so far from the end, of several that may differ."""
+    """Whether an operator broadcasts sizes at this distance from the end."""
     shapes = [info.shapes[operand] for operand in node.input if operand]
     sizes = {shape[back] for shape in shapes if len(shape) >= -back}
     return node.op_type in ELEMENTWISE and len(sizes - {ONE}) > 1

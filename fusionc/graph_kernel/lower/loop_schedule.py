@@ -1,8 +1,8 @@
-"""Which passes over a row compute which steps, and what is kept from one pass to the next.
+"""The passes over a row, the steps that each computes, and the steps that are kept between them.
 
-A loop nest goes over each row in phases, one loop after another, and a loop with much to compute goes over it block by
-block, in parts: both are passes. A step that a later pass needs again is computed again if that is cheap, else it is
-kept in a buffer.
+A loop nest visits each row in phases, one loop after another; a loop with much to compute visits it
+block by block, in parts. Both are passes. A step that a later pass needs again is recomputed if
+that is cheap; otherwise it is kept in a buffer.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from fusionc.graph_kernel.lower.index import Variable
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Step
 
-_CHEAP = 4  # what it costs to compute a step again rather than to keep it
-_READ = 2  # what it costs to read a buffer
-HEAVY = 6  # exponentials and the like
+_CHEAP = 4  # the cost up to which a step is recomputed rather than kept
+_READ = 2  # the cost of reading a buffer
+HEAVY = 6  # the cost from which a step is heavy, such as an exponential
 
 
 class LoopPasses:
-    """The passes of `steps`, arguments first, each of which belongs to the pass that `of` says.
+    """The passes of `steps`, which have their arguments first; `of` has the pass of each.
 
-    `roots` are wanted in their own pass for what becomes of them. `given` need not be computed: they lie in buffers.
-    `kept` are the steps that need buffers.
+    `roots` are the results of their own pass. `given` are already in buffers. `kept` are the steps
+    that need buffers.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class LoopPasses:
         return [step for step in self._steps if step in needed]
 
     def reads(self, step: Step, number: int) -> bool:
-        """Whether a pass takes a step from the buffer that an earlier one has filled."""
+        """Whether a pass reads a step from the buffer that an earlier pass has filled."""
         return step in self.kept and self._of[step] < number
 
     def _wanted(self) -> dict[Step, set[int]]:
-        """The passes in which each step is wanted."""
+        """The passes that need each step."""
         wanted: dict[Step, set[int]] = defaultdict(set)
         for step in self._roots:
             wanted[step].add(self._of[step])
@@ -76,10 +76,11 @@ class LoopPasses:
 
 
 class LoopSchedule:
-    """What of a loop nest is computed before, in and after which loop over the row.
+    """The loops over a row, and the steps before, in and after each.
 
-    A reduction is known after the loop over all its elements, so what needs it belongs to the next one. `of` has the
-    loop of each step that is needed; a step that does not depend on the row is known before it.
+    A reduction is known after the loop over all its elements, so steps that need it belong to the
+    next loop. `of` has the loop of each step; a step that does not depend on the row is computed
+    before its loop.
     """
 
     def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
@@ -101,15 +102,15 @@ class LoopSchedule:
         return bool(step.variables & self._row)
 
     def is_stored_in_row(self, store: Store) -> bool:
-        """Whether something is stored for each element of the row, and not once for all."""
+        """Whether each element of the row is stored, not one value for the whole row."""
         return bool(store.access.index.variables & self._row)
 
     def reductions(self, phase: int) -> list[Step]:
-        """Those that a loop completes."""
+        """The reductions that a loop completes."""
         return [step for step, its in self.of.items() if step.reduction and its == phase + 1]
 
     def roots(self, phase: int) -> list[Step]:
-        """The steps that a loop is there for: arguments of reductions, and what is stored."""
+        """The steps that a loop exists for: arguments of reductions, and stored ones."""
         found = [step.arguments[0] for step in self.reductions(phase)]
         return [
             *found,
@@ -122,10 +123,10 @@ class LoopSchedule:
 
 
 class LoopParts:
-    """The parts of one loop over a row, each with at most one exponential or the like.
+    """The parts of one loop over a row, each with at most one heavy step.
 
-    A processor overlaps the computations of several elements only if each is short, so a part is computed for a block
-    of elements before the next part is.
+    A processor overlaps the computations of several elements only if each is short, so one part is
+    computed for a block of elements before the next part.
     """
 
     def __init__(self, schedule: LoopSchedule, phase: int) -> None:
@@ -145,7 +146,7 @@ class LoopParts:
 
 
 def _cone(roots: Iterable[Step]) -> list[Step]:
-    """All that steps are computed from, arguments first."""
+    """All steps that some steps are computed from, arguments first."""
     found: set[Step] = set()
     stack = list(roots)
     while stack:

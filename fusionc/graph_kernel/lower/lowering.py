@@ -1,4 +1,4 @@
-"""The elements of an area's values as steps: each value that is asked for an element asks its operands in turn."""
+"""The elements of an area's values as steps: each value asks its operands for their elements."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ from fusionc.shapes.polynomials import ONE, ZERO, product
 
 @dataclass(frozen=True)
 class OperatorLowering:
-    """How an operator is lowered: `shapes` gives those of its outputs, `element` the step of one element of output k.
+    """How an operator is lowered. Both functions raise Unsupported if no kernel computes it."""
 
-    Both raise Unsupported where no kernel computes the operator as it is.
-    """
-
-    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]
+    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]  # of the outputs
+    # the step of one element of output k
     element: Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step]
 
 
@@ -54,14 +52,14 @@ class Lowering:
         self.steps = Steps()
         self._operators = operators
         self.row: tuple[Variable, ...] | None = None
-        self._found: dict[Element, Step] = {}
+        self._known: dict[Element, Step] = {}
 
     def at(self, name: str, at: Sequence[Index]) -> Step:
         """The element of a value at an index."""
         key = (name, tuple(at))
-        if key not in self._found:
-            self._found[key] = self._computed(name, tuple(at))
-        return self._found[key]
+        if key not in self._known:
+            self._known[key] = self._computed(name, tuple(at))
+        return self._known[key]
 
     def _computed(self, name: str, at: tuple[Index, ...]) -> Step:
         info = self.info
@@ -85,8 +83,11 @@ class Lowering:
         reduction: Reduction,
         element: Callable[[Step], Step],
     ) -> Step:
-        """A reduction over axes of a value, of what `element` makes of each of its elements; on the others the index is
-        `at`. Raises Unsupported where another one in these loops goes over other axes."""
+        """The reduction, over axes of a value, of `element` of each of its elements.
+
+        On the other axes the index is `at`. Raises Unsupported if another reduction in these loops
+        goes over other axes.
+        """
         shape = self.info.shapes[name]
         kept = frozenset[Variable]().union(
             *(at[a].variables for a in range(len(at)) if a not in axes)
@@ -108,26 +109,28 @@ class Lowering:
         return self.steps.reduce(step.ctype, reduction, step, row)
 
     def _row(self, extents: list[Size], kept: frozenset[Variable]) -> tuple[Variable, ...]:
-        """The variables of the row. All reductions of a nest go over the same one, so that they share passes."""
-        if self.row is not None:
-            if [v.extent for v in self.row] != extents or kept & set(self.row):
-                raise Unsupported("its reductions go over different axes")
-            return self.row
-        free = [v for v in self.loops if v not in kept]
-        chosen: list[Variable] = []
-        for extent in reversed(extents):
-            last = (
-                self.loops.index(chosen[0])
-                if chosen and chosen[0] in self.loops
-                else len(self.loops)
-            )
-            fitting = [v for v in free if v.extent == extent and self.loops.index(v) < last]
-            chosen.insert(0, fitting[-1] if fitting else Variable(extent))
-        self.row = tuple(chosen)
+        """The variables of the row, which all reductions of a nest share."""
+        if self.row is None:
+            self.row = self._new_row(extents, kept)
+        elif [v.extent for v in self.row] != extents or kept & set(self.row):
+            raise Unsupported("its reductions go over different axes")
         return self.row
 
+    def _new_row(self, extents: list[Size], kept: frozenset[Variable]) -> tuple[Variable, ...]:
+        """Loops of these extents, in order, if there are such; else new ones."""
+        row: list[Variable] = []
+        free = list(self.loops)
+        for extent in reversed(extents):
+            if row and row[0] not in free:
+                free = list(self.loops)
+            elif row:
+                free = free[: free.index(row[0])]
+            fitting = [v for v in free if v.extent == extent and v not in kept]
+            row.insert(0, fitting[-1] if fitting else Variable(extent))
+        return tuple(row)
+
     def length(self, ctype: CType, name: str, axes: Sequence[int]) -> Step:
-        """How many elements axes have together."""
+        """The number of elements of axes together."""
         total = product(self.info.shapes[name][axis] for axis in axes)
         if total.number is not None:
             return self.steps.literal(
@@ -136,14 +139,14 @@ class Lowering:
         return self.steps.op(ctype, f"({ctype.local})length", cost=0)
 
     def store(self, name: str, at: Sequence[Index], step: Step) -> Store:
-        """What stores a step as the element of an output at an index."""
+        """The store of a step as the element of an output at an index."""
         return Store(Access(name, linear(at, self.info.shapes[name])), step)
 
-    def beside(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:
-        """Another output, if it can be computed in the loops of `main`, once for each of its elements."""
+    def joined_store(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:
+        """The store of another output, if the loops of `main` visit each of its elements once."""
         shape = self.info.shapes[name]
         whole = self.info.shapes[main]
-        places = [place for known, place in self._found if known == name]
+        places = [place for known, place in self._known if known == name]
         if shape == whole:
             places.insert(0, at)
         elif len(shape) == len(whole) and all(
@@ -153,14 +156,14 @@ class Lowering:
                 0, tuple(Index() if n == ONE else i for n, i in zip(shape, at, strict=True))
             )
         for place in places:
-            before = self._found.copy(), self.steps.copy(), self.row
+            before = self._known.copy(), self.steps.copy(), self.row
             try:
                 step = self.at(name, place)
                 if self._covers(shape, place):
                     return self.store(name, place, step)
             except (Unsupported, CutWanted, SplitWanted):
                 pass
-            self._found, self.steps, self.row = before
+            self._known, self.steps, self.row = before
         return None
 
     def _covers(self, shape: KernelShape, place: Sequence[Index]) -> bool:

@@ -1,4 +1,4 @@
-"""All operators that kernels compute, each with how it is lowered."""
+"""All operators that kernels compute, with their lowering."""
 
 from __future__ import annotations
 

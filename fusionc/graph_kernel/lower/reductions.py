@@ -1,12 +1,12 @@
-"""Operators that make one element of several: sums and the like, softmax and normalizations.
+"""Operators that compute one element from several: reductions, softmax and normalizations.
 
-They are written with what `Lowering` offers: an element of a value at an index, and a reduction over the axes of a row.
+`Lowering` gives them an element of a value at an index, and a reduction over the axes of a row.
 Sums are accumulated in several parts at once, float16 in float.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import onnx
@@ -54,7 +54,7 @@ def _extreme(ctype: CType, name: str) -> Reduction:
 
 
 def _plain_max(ctype: CType) -> Reduction:
-    """The largest element of those that are numbers: where a NaN makes everything NaN afterwards anyway."""
+    """The largest element that is not NaN, for uses that become NaN later anyway."""
     return Reduction(_LEAST[ctype.name], "{1} > {0} ? {1} : {0}", "max")
 
 
@@ -69,65 +69,91 @@ def _reduced_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shape = info.shapes[node.input[0]]
     axes = _reduced_axes(info, node)
-    if ZERO in shape:  # onnxruntime forgets to reduce some axes of it
+    if ZERO in shape:  # onnxruntime forgets to reduce some of its axes
         raise Unsupported(f"no kernel computes {node.op_type} of nothing")
     if attribute(node, "keepdims", 1):
         return [tuple(ONE if axis in axes else n for axis, n in enumerate(shape))]
     return [tuple(n for axis, n in enumerate(shape) if axis not in axes)]
 
 
-def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    info = lowering.info
-    name = node.input[0]
-    ctype = info.ctype(name)
-    axes = _reduced_axes(info, node)
-    rank = len(info.shapes[name])
-    if ctype.name not in _CTYPES and not (
-        node.op_type in ("ReduceMax", "ReduceMin") and ctype.name in _LEAST
-    ):
-        raise Unsupported(f"no kernel computes {node.op_type} of such elements")
-    kept = list(at)
-    if not attribute(node, "keepdims", 1):
-        rest = iter(at)
-        kept = [Index() if axis in axes else next(rest) for axis in range(rank)]
-    op = node.op_type.removeprefix("Reduce")
+class _Reduce:
+    """A Reduce operator of one type at one index of its result."""
+
+    def __init__(self, lowering: Lowering, node: onnx.NodeProto, at: Sequence[Index]) -> None:
+        self._lowering = lowering
+        self._name = node.input[0]
+        self.ctype = lowering.info.ctype(self._name)
+        self._axes = _reduced_axes(lowering.info, node)
+        self._kept = list(at)
+        if not attribute(node, "keepdims", 1):
+            rest = iter(at)
+            rank = len(lowering.info.shapes[self._name])
+            self._kept = [Index() if axis in self._axes else next(rest) for axis in range(rank)]
 
     def total(
-        reduction: Reduction, template: str = "{0}", shift: Step | None = None, cost: int = 1
+        self,
+        reduction: Reduction,
+        template: str = "{0}",
+        shift: Step | None = None,
+        cost: int = 1,
     ) -> Step:
+        """The reduction of the template of each element."""
+        shifts = [shift] if shift else []
+
         def element(x: Step) -> Step:
-            return lowering.steps.op(ctype, template, x, *([shift] if shift else []), cost=cost)
+            return self._lowering.steps.op(self.ctype, template, x, *shifts, cost=cost)
 
-        return lowering.over(name, kept, axes, reduction, element)
+        return self._lowering.over(self._name, self._kept, self._axes, reduction, element)
 
-    def finished(template: str, *steps: Step, cost: int = 10) -> Step:
-        return lowering.steps.op(ctype, template, *steps, cost=cost)
+    def finish(self, template: str, *steps: Step, cost: int = 10) -> Step:
+        """What becomes of the total."""
+        return self._lowering.steps.op(self.ctype, template, *steps, cost=cost)
 
-    if op in ("Max", "Min"):
-        return total(_extreme(ctype, op.lower()))
-    if op == "Sum":
-        return total(SUM)
-    if op == "Prod":
-        return total(_PRODUCT)
-    if op == "SumSquare":
-        return total(SUM, "{0} * {0}")
-    if op == "L1":
-        return total(SUM, "fabs@({0})" if ctype.is_float else "{0} < 0 ? -{0} : {0}")
-    if op == "Mean":
-        return finished(  # of nothing it is 0, as in onnxruntime
-            "{1} == 0 ? 0 : {0} / {1}" if ctype.is_float else "gk_div_$({0}, {1})",
-            total(SUM),
-            lowering.length(ctype, name, axes),
+    def mean(self) -> Step:
+        template = "{1} == 0 ? 0 : {0} / {1}" if self.ctype.is_float else "gk_div_$({0}, {1})"
+        total = self.total(SUM)
+        length = self._lowering.length(self.ctype, self._name, self._axes)
+        return self.finish(template, total, length)  # 0 without elements
+
+    def log_sum_exp(self) -> Step:
+        largest = self.finish(
+            "{0} > -INFINITY && {0} < INFINITY ? {0} : 0", self.total(_plain_max(self.ctype))
         )
-    if not ctype.is_float:
+        powers = self.total(SUM, "gk_exp_$({0} - {1}, machine)", largest, cost=7)
+        return self.finish("gk_log_$({0}, machine) + {1}", powers, largest)
+
+
+# How each operator reduces.
+_ANY_TYPE: dict[str, Callable[[_Reduce], Step]] = {
+    "ReduceMax": lambda r: r.total(_extreme(r.ctype, "max")),
+    "ReduceMin": lambda r: r.total(_extreme(r.ctype, "min")),
+}
+_WIDE_TYPES: dict[str, Callable[[_Reduce], Step]] = {
+    **_ANY_TYPE,
+    "ReduceSum": lambda r: r.total(SUM),
+    "ReduceProd": lambda r: r.total(_PRODUCT),
+    "ReduceSumSquare": lambda r: r.total(SUM, "{0} * {0}"),
+    "ReduceL1": lambda r: r.total(
+        SUM, "fabs@({0})" if r.ctype.is_float else "{0} < 0 ? -{0} : {0}"
+    ),
+    "ReduceMean": _Reduce.mean,
+}
+_FLOAT_TYPES: dict[str, Callable[[_Reduce], Step]] = {
+    **_WIDE_TYPES,
+    "ReduceL2": lambda r: r.finish("sqrt@({0})", r.total(SUM, "{0} * {0}")),
+    "ReduceLogSum": lambda r: r.finish("gk_log_$({0}, machine)", r.total(SUM)),
+    "ReduceLogSumExp": _Reduce.log_sum_exp,
+}
+
+
+def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
+    ctype = lowering.info.ctype(node.input[0])
+    if ctype.name not in _CTYPES and not (node.op_type in _ANY_TYPE and ctype.name in _LEAST):
+        raise Unsupported(f"no kernel computes {node.op_type} of such elements")
+    rule = (_FLOAT_TYPES if ctype.is_float else _WIDE_TYPES).get(node.op_type)
+    if rule is None:
         raise Unsupported(f"no kernel computes {node.op_type} of integers")
-    if op == "L2":
-        return finished("sqrt@({0})", total(SUM, "{0} * {0}"))
-    if op == "LogSum":
-        return finished("gk_log_$({0}, machine)", total(SUM))
-    largest = finished("{0} > -INFINITY && {0} < INFINITY ? {0} : 0", total(_plain_max(ctype)))
-    powers = total(SUM, "gk_exp_$({0} - {1}, machine)", largest, cost=7)
-    return finished("gk_log_$({0}, machine) + {1}", powers, largest)
+    return rule(_Reduce(lowering, node, at))
 
 
 def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
@@ -139,12 +165,11 @@ def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Inde
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     axis = int(attribute(node, "axis", -1 if info.area.opset >= 13 else 1))
     axis += rank if axis < 0 else 0
-    axes = (
-        [axis] if info.area.opset >= 13 else list(range(axis, rank))
-    )  # once it made two dimensions of all
+    # before opset 13 it reduced all axes from this one on
+    axes = [axis] if info.area.opset >= 13 else list(range(axis, rank))
 
     largest = lowering.over(name, at, axes, _plain_max(ctype), lambda x: x)
-    # A sum of 1 and more does not show what is subnormal; the logarithm of an element does.
+    # A sum of at least 1 hides subnormal numbers; the logarithm of an element shows them.
     function = "gk_exp_of_negative" if node.op_type == "LogSoftmax" else "gk_exp"
     exp = f"{function}_$({{0}} - {{1}}, machine)"
     total = lowering.over(
@@ -181,7 +206,10 @@ def _normalized_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape
 
 
 def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    """LayerNormalization, and RMSNormalization, which subtracts no mean. Further outputs: that mean, 1 / deviation."""
+    """LayerNormalization, and RMSNormalization, which does not subtract a mean.
+
+    Further outputs are the mean and 1 / deviation.
+    """
     info = lowering.info
     name = node.input[0]
     steps = lowering.steps

@@ -1,4 +1,4 @@
-"""Reshape, Flatten, Squeeze and Unsqueeze: the elements stay in their order, so only the sizes of the axes change."""
+"""Reshape, Flatten, Squeeze and Unsqueeze, which keep the order of elements and change the axes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from fusionc.shapes.polynomials import ONE, number, product
 
 
 def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    """The shape of the output. Raises Unsupported where it depends on sizes that nobody knows, or contradicts them."""
+    """The shape of the output.
+
+    Raises Unsupported if it depends on unknown sizes, or contradicts known ones.
+    """
     shape = info.shapes[node.input[0]]
     if node.op_type == "Flatten":
         rank = len(shape)
         axis = int(attribute(node, "axis", 1))
         axis += rank if axis < 0 else 0
         return [(product(shape[:axis]), product(shape[axis:]))]
-    if node.op_type in ("Squeeze", "Unsqueeze"):
-        return [_with_or_without_ones(info, node, shape)]
+    if node.op_type == "Squeeze":
+        return [_squeezed(info, node, shape)]
+    if node.op_type == "Unsqueeze":
+        return [_unsqueezed(info, node, shape)]
     wanted = numbers(info, node, 1, "shape") or []
     keep_zero = bool(attribute(node, "allowzero", 0))
     sizes: list[Size] = [
@@ -39,19 +44,20 @@ def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     return [tuple(sizes)]
 
 
-def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> KernelShape:
+def _squeezed(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> KernelShape:
     axes = numbers(info, node, 1, "axes")
-    if node.op_type == "Squeeze":
-        if axes is None and any(size.number is None for size in shape):
-            raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
-        gone = (
-            [k for k, n in enumerate(shape) if n == ONE]
-            if axes is None
-            else axes_of(axes, len(shape))
-        )
-        for axis in gone:
-            info.sizes.equal(shape[axis], ONE, "Squeeze of a size that is not 1")
-        return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+    if axes is None and any(size.number is None for size in shape):
+        raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
+    if axes is None:
+        return tuple(size for size in shape if size != ONE)
+    squeezed = axes_of(axes, len(shape))
+    for axis in squeezed:
+        info.sizes.equal(shape[axis], ONE, "Squeeze of a size that is not 1")
+    return tuple(size for axis, size in enumerate(shape) if axis not in squeezed)
+
+
+def _unsqueezed(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> KernelShape:
+    axes = numbers(info, node, 1, "axes")
     rank = len(shape) + len(axes or [])
     new = axes_of(axes, rank)
     rest = iter(shape)
@@ -59,50 +65,58 @@ def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelSha
 
 
 def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    """Where an element of the output lies in the input.
+    """The place in the input of an element of the output.
 
-    Raises SplitWanted where a loop has to be several for that, Unsupported where even that would not help.
+    Raises SplitWanted if a loop must be split for it, and Unsupported if even that would not help.
     """
     source = node.input[0]
     old = info.shapes[source]
     new = info.shapes[node.output[0]]
-    if source not in info.producers:  # it lies row by row: only the number of the element matters
+    if source not in info.producers:  # stored row by row: only the number of the element matters
         return source, (*[Index()] * (len(old) - 1), linear(at, new))[: len(old)]
-    found: list[Index] = [Index() for _ in old]
+    place: list[Index] = [Index() for _ in old]
     for olds, news in _groups(old, new):
         parts = _regrouped([old[a] for a in olds], [new[a] for a in news], [at[a] for a in news])
         for axis, index in zip(olds, parts, strict=True):
-            found[axis] = index
-    return source, tuple(found)
+            place[axis] = index
+    return source, tuple(place)
 
 
 def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes with equal products."""
+    """The shortest runs of axes of both shapes with equal products."""
     groups = []
-    olds = list[int]()
-    news = list[int]()
-    left = [k for k, n in enumerate(old) if n != ONE]
-    right = [k for k, n in enumerate(new) if n != ONE]
-    while left or right:
-        one = product(old[a] for a in olds)
-        other = product(new[a] for a in news)
+    olds = _Run(old)
+    news = _Run(new)
+    while olds.rest or news.rest:
         # the side that lacks a factor of the other one grows
-        grow_old = left and (not right or one.over(other) is None or (one == other))
-        if grow_old:
-            olds.append(left.pop(0))
-        elif right:
-            news.append(right.pop(0))
-        if olds and news and product(old[a] for a in olds) == product(new[a] for a in news):
-            groups.append((olds, news))
-            olds = []
-            news = []
-    if olds or news:
-        groups.append((olds, news))
+        grows_old = not news.rest or olds.size.over(news.size) is None or olds.size == news.size
+        (olds if olds.rest and grows_old else news).grow()
+        if olds.axes and news.axes and olds.size == news.size:
+            groups.append((olds.axes, news.axes))
+            olds = _Run(old, olds.rest)
+            news = _Run(new, news.rest)
+    if olds.axes or news.axes:
+        groups.append((olds.axes, news.axes))
     return groups
 
 
+class _Run:
+    """A run of axes of a shape that can grow by the axes after it, without those of size 1."""
+
+    def __init__(self, shape: KernelShape, rest: list[int] | None = None) -> None:
+        self._shape = shape
+        self.axes: list[int] = []
+        self.size = ONE
+        self.rest = [k for k, n in enumerate(shape) if n != ONE] if rest is None else rest
+
+    def grow(self) -> None:
+        axis = self.rest.pop(0)
+        self.axes.append(axis)
+        self.size *= self._shape[axis]
+
+
 def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]:
-    """Where an element of the axes `new` lies in the axes `old`, which have as many elements together."""
+    """The indices on the axes `old` of an element on the equally many elements of `new`."""
     if len(old) == 1:
         return [linear(at, new)]
     if old == new:
@@ -115,7 +129,7 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
         digits = _digits(old, inner, size)
         variable = index.lone
         if digits is not None and len(digits) > 1:
-            if variable is None or variable.extent != size:  # which walks along a part of the axis
+            if variable is None or variable.extent != size:  # it walks along a part of the axis
                 break
             raise SplitWanted(variable, digits)
         inner *= size
@@ -125,7 +139,7 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
 
 
 def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
-    """The loops that one of `size` has to be, so that each walks along a single axis of `old`."""
+    """The loops into which one of `size` is split, so that each walks along one axis of `old`."""
     cuts = list[Size]()
     reach = ONE
     for axis in reversed(old):

@@ -1,4 +1,4 @@
-"""Shape: the sizes of an input as elements. A kernel knows them before its loops run, so each is a number there."""
+"""Shape: the sizes of an input as elements, which a kernel knows before its loops run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from fusionc.shapes.polynomials import ONE, number
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
-    """The sizes that are asked for. Bounds beyond the rank are moved to it, and a negative one counts from the end."""
+    """The sizes that a Shape takes. Bounds are limited to the rank; a negative one counts from the
+    end.
+    """
     shape = info.shapes[node.input[0]]
     return shape[attribute(node, "start", 0) : attribute(node, "end", len(shape))]
 

@@ -14,17 +14,18 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Size
 
 @dataclass(frozen=True)
 class Access:
-    """An element of a tensor: `tensor` is the name of an input, output or constant, `index` counts elements."""
+    """An element of a tensor."""
 
-    tensor: str
+    tensor: str  # the name of an input, output or constant
     index: Index
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How elements become one. `start` and `combine` are C expressions, {0} is the result so far, {1} the element.
+    """A way to reduce elements to one.
 
-    `clause` is what OpenMP calls it, so that several elements can be combined at once.
+    `start` and `combine` are C expressions; {0} is the result so far, {1} the element. `clause` is
+    OpenMP's name of the reduction, with which several elements are combined at once.
     """
 
     start: str
@@ -36,9 +37,10 @@ class Reduction:
 class Step:
     """A value of C type `ctype.local`.
 
-    `template` is its C expression, {0}, {1} … are the arguments. A load has an access, a reduction how it reduces its
-    argument over all row variables, a size of a tensor that size. A scalar is a literal that is not in the text: the
-    function is given it. `cost` is that of one element, in sixteenths of a nanosecond.
+    `template` is its C expression; {0}, {1} … are the arguments. A load has an `access`, a
+    `reduction` reduces its argument over all row variables, and the size of a tensor has a `size`.
+    A scalar is a literal that is a parameter of the function, not part of the text. `cost` is that
+    of one element, in sixteenths of a nanosecond.
     """
 
     number: int
@@ -64,20 +66,20 @@ class Step:
 
 @dataclass
 class Steps:
-    """All steps of a nest, arguments first. Equal ones are made once."""
+    """All steps of a nest, arguments first, without duplicates."""
 
     made: list[Step] = field(default_factory=list)
     _known: dict[object, Step] = field(default_factory=dict)
 
     def copy(self) -> Steps:
-        """The steps up to now, so that what is added to one of the two can be forgotten."""
+        """A copy, to undo later additions."""
         return Steps(self.made.copy(), self._known.copy())
 
     def op(self, ctype: CType, template: str, *arguments: Step, cost: int = 1) -> Step:
-        """What a C expression makes of other steps; `template` and `cost` are those of `Step`.
+        """A C expression of other steps; `template` and `cost` are those of `Step`.
 
-        In the template, $ stands for the name of the C type, @ for what ends the names of the C library's functions
-        for it: "gk_exp_$({0}, machine)", "sqrt@({0})".
+        In the template, $ is replaced by the name of the C type, and @ by the suffix of the C
+        library's functions for it: "gk_exp_$({0}, machine)", "sqrt@({0})".
         """
         template = template.replace("$", ctype.name).replace(
             "@", "f" if ctype.name == "f32" else ""
@@ -88,11 +90,13 @@ class Steps:
         )
 
     def literal(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number that is in the text."""
+        """A number in the text."""
         return self.op(ctype, literal(ctype, value), cost=0)
 
     def scalar(self, ctype: CType, value: np.generic | float) -> Step:
-        """A number of the model: of a float the function is an argument, so that areas with other ones share it."""
+        """A number of the model. A float is a parameter of the function, so that areas with other
+        floats share it.
+        """
         if not ctype.is_float:
             return self.literal(ctype, value)
         text = literal(ctype, value)
@@ -101,7 +105,7 @@ class Steps:
         )
 
     def size(self, ctype: CType, size: Size) -> Step:
-        """How large a tensor is: a literal where that is known."""
+        """The size of a tensor; a literal if it is known."""
         if size.number is not None:
             return self.literal(ctype, size.number)
         return self._make((ctype.name, size), ctype, "", (), frozenset(), 0, size=size)

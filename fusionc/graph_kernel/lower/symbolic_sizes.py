@@ -12,7 +12,7 @@ Size = Polynomial
 
 
 class Unsupported(Exception):
-    """A kernel cannot compute an area; the text says why."""
+    """A kernel cannot compute an area, for this reason."""
 
 
 def is_monomial(total: Polynomial) -> bool:
@@ -22,7 +22,7 @@ def is_monomial(total: Polynomial) -> bool:
 
 @dataclass
 class SizeCode:
-    """C statements that compute sizes and return a message where the sizes of inputs contradict the area."""
+    """C statements that compute sizes, and return a message if inputs contradict the area."""
 
     lines: list[str] = field(default_factory=list)
     _known: dict[str, Size] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class SizeCode:
     _bits: set[str] = field(default_factory=set)
 
     def variable(self, expression: str) -> Size:
-        """The variable that holds what a C expression gives; equal expressions share one."""
+        """The variable that holds a C expression; equal expressions share one."""
         if expression not in self._known:
             name = f"s{len(self._known)}"
             self._known[expression] = symbol(name)
@@ -43,13 +43,13 @@ class SizeCode:
         return total if is_monomial(total) else self.variable(str(total))
 
     def check(self, condition: str, message: str) -> None:
-        """Have the C code return a message where a condition does not hold."""
+        """Let the C code return a message if a condition does not hold."""
         if condition not in self._checked:
             self._checked.add(condition)
             self.lines.append(f'if (!({condition})) return "{message}";')
 
     def equal(self, one: Size, other: Size, message: str) -> None:
-        """Two sizes have to be equal. Raises Unsupported if they never are."""
+        """Require that two sizes are equal. Raises Unsupported if they never are."""
         if one == other:
             return
         if one.number is not None and other.number is not None:
@@ -57,7 +57,7 @@ class SizeCode:
         self.check(f"{one} == {other}", message)
 
     def broadcast(self, one: Size, other: Size) -> Size:
-        """The size of two that are broadcast to one another."""
+        """The size of two that are broadcast to each other."""
         if one == other or other == ONE:
             return one
         if one == ONE:
@@ -74,19 +74,21 @@ class SizeCode:
         return self.variable(f"{first} == 1 ? {second} : {first}")
 
     def spread(self, size: Size, whole: Size) -> None:
-        """A size is broadcast to that of a whole, which it does not change. Raises Unsupported if it never can be."""
+        """Require that a size can be broadcast to that of a whole. Raises Unsupported if it never
+        can.
+        """
         if size not in (ONE, whole):
             if size.number is not None and whole.number is not None:
                 raise Unsupported("sizes cannot be broadcast")
             self.check(f"{size} == 1 || {size} == {whole}", "sizes cannot be broadcast")
 
     def unless_one(self, size: Size) -> Size:
-        """1, or 0 where `size` is 1: what the stride is multiplied by that may belong to a broadcast."""
+        """0 if `size` is 1, else 1: the factor of a stride that may be broadcast."""
         found = self.variable(f"{size} != 1")
         self._bits.update(found.atoms())
         return found
 
     def is_zero_or_one(self, size: Size) -> bool:
-        """Whether a size is only what `unless_one` gives, of one size or of several multiplied."""
+        """Whether a size is a product of results of `unless_one`."""
         ((variables, factor),) = size.terms or (((), 0),)
         return factor == 1 and bool(variables) and self._bits.issuperset(variables)

@@ -1,4 +1,4 @@
-"""From a region of a cluster to an area, and to the operators of the model that it stands for."""
+"""From a region of a cluster to an area, and to the operators of the model that it replaces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from fusionc.model.graph import Edge, Node
 
 @dataclass(frozen=True)
 class AreaLocation:
-    """An area, and where it is in the model: the operators that it replaces, what it reads and what
-    it provides.
-    """
+    """An area and its place in the model."""
 
     area: Area
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  # that it replaces
     inputs: tuple[Edge, ...]
     outputs: tuple[Edge, ...]
 
@@ -28,57 +26,56 @@ class AreaLocation:
 def located(
     region: Region, originals: Mapping[str, Edge], cluster: Iterable[Node]
 ) -> AreaLocation | None:
-    """The area of a region in the model of a cluster; None where it cannot be cut out of the model
-    itself.
+    """The area of a region in the model of a cluster; None if it cannot be cut out of the model.
 
-    `originals` are the values of the cluster in the model, by name, `cluster` is its operators
-    there. An expanded operator of which a part is elsewhere cannot be cut, nor can what
+    `originals` are the values of the cluster in the model, by name, and `cluster` are its operators
+    there. A region with only a part of an expanded operator cannot be cut, and neither can one that
     simplification has entangled with its neighbours.
     """
     nodes = sorted(region.nodes, key=lambda node: node.position)
     inputs, outputs = ends_of(nodes)
     if any(v.name not in originals for v in (*inputs, *outputs)):
         return None
-    read_there, made_there = (
-        tuple(originals[v.name] for v in values) for values in (inputs, outputs)
-    )
-    replaced = _between(set(read_there), made_there, set(cluster))
+    model_inputs = tuple(originals[v.name] for v in inputs)
+    model_outputs = tuple(originals[v.name] for v in outputs)
+    replaced = _nodes_between(set(model_inputs), model_outputs, set(cluster))
     area = None if replaced is None else area_of(nodes, inputs, outputs)
-    return (
-        None
-        if area is None or replaced is None
-        else AreaLocation(area, replaced, read_there, made_there)
-    )
+    if area is None or replaced is None:
+        return None
+    return AreaLocation(area, replaced, model_inputs, model_outputs)
 
 
 def ends_of(nodes: Sequence[Node]) -> tuple[list[Edge], list[Edge]]:
-    """What operators read from outside, but for constants that become part of a kernel, and what is
-    needed outside.
+    """The inputs of operators, without constants that become part of a kernel, and the outputs that
+    are needed outside.
     """
     inside = set(nodes)
     read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
-    made = [v for node in nodes for v in node.outputs if v is not None]
     inputs = [v for v in dict.fromkeys(read) if embedded(v) is None]
-    return inputs, [v for v in made if is_seen_outside(v, inside)]
+    return inputs, [v for v in _results(nodes) if is_seen_outside(v, inside)]
 
 
-def _between(
+def _results(nodes: Iterable[Node]) -> list[Edge]:
+    return [v for node in nodes for v in node.outputs if v is not None]
+
+
+def _nodes_between(
     inputs: set[Edge], outputs: Sequence[Edge], cluster: set[Node]
 ) -> tuple[Node, ...] | None:
-    """The operators of the cluster that lead from `inputs` to `outputs`; None where others need
-    their results.
+    """The operators of the cluster between inputs and outputs; None if others need their inner
+    results.
     """
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     stack = [value.producer for value in outputs]
     while stack:
         node = stack.pop()
-        if node is None or node not in cluster or node in found:
+        if node is None or node not in cluster or node in nodes:
             continue
-        found.add(node)
+        nodes.add(node)
         stack.extend(v.producer for v in node.inputs if v is not None and v not in inputs)
-    made = {value for node in found for value in node.outputs if value is not None}
-    if any(
-        is_seen_outside(value, found) for value in made.difference(outputs)
-    ) or made.intersection(inputs):
+    results = set(_results(nodes))
+    if not results.isdisjoint(inputs):
         return None
-    return tuple(sorted(found, key=lambda node: node.position))
+    if any(is_seen_outside(value, nodes) for value in results.difference(outputs)):
+        return None
+    return tuple(sorted(nodes, key=lambda node: node.position))

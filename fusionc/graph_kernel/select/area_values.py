@@ -1,6 +1,4 @@
-"""Values as kernels see them: their types and sizes, and which constants become part of a
-kernel.
-"""
+"""Values for kernels: their types and sizes, and the constants that become part of a kernel."""
 
 from __future__ import annotations
 
@@ -13,20 +11,18 @@ import onnx
 from fusionc.graph_kernel.area import AreaValue
 from fusionc.model.graph import Edge, Node
 
-_MOST_EMBEDDED = 64  # integers; a table of axes, sizes or indices that a kernel is made for
+_MOST_EMBEDDED = 64  # integers of a table of axes, sizes or indices in a kernel
 
 
 def edges_of(node: Node) -> Iterator[Edge]:
-    """What a node reads and writes, without what is omitted."""
+    """The inputs and outputs of a node, without omitted ones."""
     for edge in (*node.inputs, *node.outputs):
         if edge is not None:
             yield edge
 
 
 def named(node: Node) -> onnx.NodeProto:
-    """The proto of a node with the names that its operands have now, without its own name and
-    origin.
-    """
+    """The proto of a node with the current names of its operands, without its name and origin."""
     proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     proto.input.extend("" if value is None else value.name for value in node.inputs)
     proto.output.extend("" if value is None else value.name for value in node.outputs)
@@ -42,7 +38,7 @@ def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
     """The elements of a constant that becomes part of the kernel: one number, or a small table of
     integers.
 
-    Larger ones are inputs, so that layers that differ in their weights alone share one kernel.
+    Larger ones are inputs, so that layers with different weights share one kernel.
     """
     return edge.constant() if is_scalar_constant(edge) or _is_table(edge) else None
 
@@ -55,7 +51,7 @@ def _is_table(edge: Edge) -> bool:
 
 
 def area_value_of(edge: Edge) -> AreaValue | None:
-    """A value as kernels see it; None where its element type or its rank is unknown."""
+    """A value for kernels; None if its element type or rank is unknown."""
     shape = edge.shape
     elem_type = edge.elem_type
     if shape is None or not elem_type:
@@ -66,5 +62,5 @@ def area_value_of(edge: Edge) -> AreaValue | None:
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
-    """A dimension. One that is unknown gets a symbol of its own."""
+    """A dimension; an unknown one gets its own symbol."""
     return f"{edge.name}[{axis}]" if dim is None else dim

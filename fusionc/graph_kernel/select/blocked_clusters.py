@@ -1,11 +1,12 @@
-"""Which clusters of a graph become areas in a blocked layout: convolutions, products, and what
-stands between them.
+"""Clusters of convolutions, products and the operators between them, as areas in a blocked
+layout.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
@@ -21,30 +22,29 @@ from fusionc.operators.facts import Trait, names_with
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-# may have a number for each channel of rows
+# operators whose operand may be one number for each channel of rows
 _BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")
 _ROW_NORMS = names_with(Trait.ROW_NORM)
-_MATRIX = 1  # the operand of a product that is one
-_FEW_ROWS = 128  # for which a matrix takes about as long to read as to multiply
-_MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given up
+_MATRIX = 1  # the operand of a product that is a constant matrix
+_FEW_ROWS = 128  # rows for which reading a matrix takes about as long as multiplying by it
+_MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are given up
 
 
 def blocked_locations(
     graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
 ) -> list[AreaLocation]:
-    """The areas of a graph, whether they pay or not, without what is left out. Each has at least
-    one convolution or product.
+    """The areas of a graph, whether or not they save time, without operators that are left out.
+
+    Each has at least one convolution or product.
     """
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
-    # what no cluster could use would keep others from theirs
+    # operators that no cluster can use would keep others apart
     members = set(possible) - set(_useless(possible))
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
-        locations = [
-            location for nodes in clusters if (location := _location(nodes, kind)) is not None
-        ]
-        unfit = {node for nodes in clusters for node in _useless(nodes)}
-        unfit.update(node for location in locations for node in _unfit(location))
+        candidates = [_location(nodes, kind) for nodes in clusters]
+        locations = [location for location in candidates if location is not None]
+        unfit = set(chain(*map(_useless, clusters), *map(_unfit, locations)))
         if not unfit:
             return locations
         members -= unfit
@@ -52,26 +52,27 @@ def blocked_locations(
 
 
 def _may_be_inside(node: Node) -> bool:
-    """Whether an operator alone could be in a cluster, whatever is in front of it."""
+    """Whether an operator alone could be in a cluster, whatever comes before it."""
     if node.operator not in OPERATORS or node.bodies or None in node.outputs:
         return False
-    weights = [
-        v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)
-    ]
-    if not all(v.is_constant and v.graph is node.graph for v in weights):
-        return False  # a session knows the constants of its own graph
-    if is_product(node.op) and _waits_for_shared_weights(node):
+    if not _has_own_weights(node) or (is_product(node.op) and _shares_weights_by_few_rows(node)):
         return False
     area = _area_of([node], KernelKind.BLOCKED)
-    if area is None:
-        return False
-    return _is_fit(area, False) or _is_fit(area, True)
+    return area is not None and (_is_fit(area, False) or _is_fit(area, True))
 
 
-def _waits_for_shared_weights(node: Node) -> bool:
-    """Whether a product has few rows and its weights belong to others, too, as in recurrences that
-    are unrolled: onnxruntime packs them once for all, and finds them in a cache, where each kernel
-    has and reads a copy of its own.
+def _has_own_weights(node: Node) -> bool:
+    """Whether the weights are constants of the operator's graph: a session only knows those."""
+    operands = [(place, v) for place, v in enumerate(node.inputs) if v is not None]
+    weights = [v for place, v in operands if _is_weights(node, place, v)]
+    return all(v.is_constant and v.graph is node.graph for v in weights)
+
+
+def _shares_weights_by_few_rows(node: Node) -> bool:
+    """Whether a product has few rows and shares its weights, as in unrolled recurrences.
+
+    onnxruntime packs such weights once for all, and keeps them in a cache; each kernel would have
+    and read its own copy.
     """
     rows = node.inputs[0]
     matrix = node.inputs[_MATRIX]
@@ -97,7 +98,7 @@ def _is_fit(fragment: Area, has_rows: bool) -> bool:
 
 
 def _unfit(location: AreaLocation) -> list[Node]:
-    """The operators that do not fit to the others."""
+    """The operators that do not fit the others."""
     try:
         Operations(location.area)
     except UnfitOperator as reason:
@@ -117,7 +118,7 @@ def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
 
 
 def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
-    """What operators read from outside, weights among it, and what is needed outside."""
+    """The inputs of operators, weights included, and the outputs that are needed outside."""
     inside = set(nodes)
     read = (v for node in nodes for v in _tensors(node) if v.producer not in inside)
     made = (v for node in nodes for v in node.outputs if v is not None)
@@ -125,8 +126,9 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 
 
 def _tensors(node: Node) -> Iterator[Edge]:
-    """What a kernel reads when it runs, or when a session is made. The rest is what a program is
-    made for.
+    """The inputs that a kernel reads when it runs, or when a session is created.
+
+    The program of the kernel has the others.
     """
     for place, value in enumerate(node.inputs):
         if value is None:
@@ -137,7 +139,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
-    """Whether an operand is weights or a bias, which have to be constants."""
+    """Whether an operand is weights or a bias, which must be constants."""
     if _convolves(node) or node.op in _ROW_NORMS:
         return place in (1, 2)
     is_number = value.is_constant and value.shape == (1,)
@@ -145,7 +147,7 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
 
 
 def _is_table(node: Node, place: int) -> bool:
-    """Whether an operand is rows, even where it is a constant."""
+    """Whether an operand is rows, even if it is a constant."""
     return node.op == "RotaryEmbedding" and place in (2, 3)
 
 
@@ -154,22 +156,35 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """Those of a cluster that are neither behind nor in front of a convolution or product of it. In
-    front of products nothing is taken: nothing would be saved, and onnxruntime may know it as part
-    of a norm.
+    """The operators of a cluster that are neither after nor before one of its convolutions, nor
+    after one of its products.
+
+    Operators before products are useless: they would save nothing, and onnxruntime may recognize
+    them as part of a normalization.
     """
-    inside = set(nodes)
-    behind = set[Node]()
-    ahead = set[Node]()
+    useful = _convolutions_and(nodes, _producers)
+    if not all(is_product(node.op) for node in nodes if _convolves(node)):
+        useful |= _convolutions_and(nodes[::-1], _users)
+    return list(set(nodes) - useful)
+
+
+def _convolutions_and(
+    nodes: Sequence[Node], neighbours: Callable[[Node], Iterator[Node | None]]
+) -> set[Node]:
+    """Convolutions and products, and the nodes that they reach through such neighbours."""
+    reached = set[Node]()
     for node in nodes:
-        if _convolves(node) or any(v is not None and v.producer in behind for v in node.inputs):
-            behind.add(node)
-    has_images = not all(is_product(node.op) for node in nodes if _convolves(node))
-    for node in reversed(nodes) if has_images else ():
-        users = (user for v in node.outputs if v is not None for user in v.outputs)
-        if _convolves(node) or any(user in ahead for user in users):
-            ahead.add(node)
-    return list(inside - behind - ahead)
+        if _convolves(node) or any(other in reached for other in neighbours(node)):
+            reached.add(node)
+    return reached
+
+
+def _producers(node: Node) -> Iterator[Node | None]:
+    return (v.producer for v in node.inputs if v is not None)
+
+
+def _users(node: Node) -> Iterator[Node | None]:
+    return (user for v in node.outputs if v is not None for user in v.outputs)
 
 
 def _convolves(node: Node) -> bool:

@@ -1,10 +1,10 @@
 """Cluster: the largest groups of operators that kernels can contain and that can become one without
 a cycle.
 
-Every operator gets a level: how often, on the longest way that leads to it, what can be in a
-cluster alternates with what cannot. No way back leads from a level to the same level through
-something outside, so neighbours of one level are a group, and all groups together are free of
-cycles. All of it takes linear time.
+Every operator gets a level: the number of times that, on the longest path to it, operators that can
+be in a cluster alternate with others. A path through an operator outside never returns to the same
+level, so neighbours of one level are a group, and all groups together are free of cycles. This
+takes linear time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fusionc.model.graph import Graph, Node
 
 
 def clusters_of(graph: Graph, is_clusterable: Callable[[Node], bool]) -> list[list[Node]]:
-    """The groups of a graph, each in topological order, lone operators included."""
+    """The groups of a graph, each in topological order, also groups of one operator."""
     nodes = graph.ordered()
     members = {node: None for node in nodes if is_clusterable(node)}
     makers = {node: dependencies(node) for node in nodes}
@@ -49,8 +49,8 @@ def _raise(
     makers: dict[Node, list[Node]],
     users: dict[Node, list[Node]],
 ) -> None:
-    """Move an operator to the level of those that use it, unless that would take it from others of
-    its own level.
+    """Move an operator to the level of its users, unless that would separate it from others of its
+    level.
     """
     highest = min(
         (levels[user] - (user not in members) for user in users[node]), default=levels[node]
@@ -59,8 +59,8 @@ def _raise(
         user in members and levels[user] == highest for user in users[node]
     ):
         return
-    beside = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
-    if all(len(users[maker]) == 1 for maker in beside):  # these can follow
+    same = [maker for maker in makers[node] if maker in members and levels[maker] == levels[node]]
+    if all(len(users[maker]) == 1 for maker in same):  # these can follow
         levels[node] = highest
 
 

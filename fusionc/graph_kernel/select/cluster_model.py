@@ -1,6 +1,4 @@
-"""A cluster as a model of its own, in which the stages work. The model it came from stays as it is
-meanwhile.
-"""
+"""A cluster as a separate model for the stages, which leave the original model unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _MOST_COPIED = 1024
 
 
 def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
-    """The model of these nodes; None where a type is missing that it has to declare."""
+    """The model of these nodes; None if a type that it must declare is unknown."""
     proto = onnx.ModelProto(ir_version=_IR_VERSION)
     proto.opset_import.add(domain="", version=graph.opset)
     proto.opset_import.add(domain=MICROSOFT, version=1)
@@ -47,19 +45,17 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
 
 
 def cluster_model(proto: onnx.ModelProto) -> Model:
-    """The model in memory. It counts as one for any runtime: what leads to areas is standard
-    operators.
-    """
+    """The model in memory, for any runtime, so that its operators stay standard ones."""
     return typed_model(proto, "", "onnx")
 
 
 def is_seen_outside(value: Edge, inside: set[Node]) -> bool:
-    """Whether anything but these nodes needs a value."""
+    """Whether anything except these nodes needs a value."""
     return value.is_output or value.is_pinned or any(user not in inside for user in value.outputs)
 
 
 def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
-    """Make a value from outside a constant or an input."""
+    """Declare a value from outside as a constant or an input."""
     array = edge.constant() if edge.is_constant and _size(edge) <= _MOST_COPIED else None
     info = _info(edge) if array is None else None
     if array is not None:
@@ -80,8 +76,8 @@ def _size(edge: Edge) -> int:
 
 
 def _info(edge: Edge) -> onnx.ValueInfoProto | None:
-    """The declaration. Symbols that were invented outside are not those that inference invents in
-    the cluster.
+    """The declaration. Symbols that were invented outside are renamed: inference may invent the
+    same ones in the cluster.
     """
     operand = area_value_of(edge)
     if operand is None:

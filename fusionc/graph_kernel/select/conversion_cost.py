@@ -1,7 +1,7 @@
-"""What it costs a kernel that elements lie in memory as float16, and are computed as float32.
+"""The cost of converting elements between float16 in memory and float32 in a kernel.
 
-onnxruntime casts with instructions for it, at the cost of an addition. Kernels do it by shifts and
-comparisons.
+onnxruntime has special instructions for it, which cost as much as an addition. Kernels use shifts
+and comparisons.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.loop_nest import LoopNest
 
-# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, beside reading, writing
+# Sixteenths of a nanosecond for an element, on the scale of `Step.cost`, without reading, writing
 # and rounding.
 _FROM_HALF = 7
 _TO_HALF = 30
@@ -20,7 +20,7 @@ _ROUND = "gk_round_to_half"
 
 
 def conversion_cost(text: LoopNestText, nest: LoopNest, info: AreaInfo) -> int:
-    """What the conversions of an element cost in a nest of loops."""
+    """The cost of the conversions of an element in a nest of loops."""
     stored = {store.access for store in nest.stores}
     halves = [a for a in text.accesses if a.index.terms and info.ctype(a.tensor).stored == _HALF]
     moved = sum(_TO_HALF if access in stored else _FROM_HALF for access in halves)

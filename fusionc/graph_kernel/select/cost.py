@@ -1,6 +1,4 @@
-"""Cost: which areas pay. One that costs more than it saves, or breaks what onnxruntime does better,
-is none.
-"""
+"""Cost: reject areas that cost more than they save, or prevent better work of onnxruntime."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
-# onnxruntime keeps float32 images in a blocked layout from the first of these to the last, and
-# through what lies between as long as it knows each operator.
+# onnxruntime keeps float32 images in a blocked layout from the first of these to the last, through
+# all operators between that it knows.
 _BLOCKED = frozenset(
     ("", op)
     for op in (
@@ -29,10 +27,9 @@ _BLOCKED = frozenset(
     )
 ) | {(MICROSOFT, "FusedConv")}
 _PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
-# A Transpose that is undone later is moved through what lies between as well, into the way to the
-# blocked layout and back, too: these are the Transposes that such an operator behind it and before
-# it takes the place
-# of.
+# onnxruntime also moves a Transpose towards another one that undoes it. An operator in the blocked
+# layout acts like a Transpose of the first order on the values after it, and of the last order on
+# those before it.
 _FIRST = (0, 3, 1, 2)
 _LAST = (0, 2, 3, 1)
 _Order = tuple[int, ...]
@@ -50,32 +47,32 @@ class Cost:
     def __init__(self, graph: Graph, saves: Callable[[Area], float]) -> None:
         self._saves = saves
         nodes = graph.ordered()
-        self._from_layout = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs, _FIRST)
-        self._to_layout = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs, _LAST)
+        self._from_layout = _Orders(lambda n: n.inputs, lambda n: n.outputs, _FIRST).spread(nodes)
+        self._to_layout = _Orders(lambda n: n.outputs, lambda n: n.inputs, _LAST).spread(
+            reversed(nodes)
+        )
 
     def why_unprofitable(self, location: AreaLocation) -> str | None:
-        """Why an area does not pay; None where it does."""
-        moving = [
-            node for node in location.area.nodes if kind_of(node.op_type) != OperatorKind.RESHAPE
-        ]
-        if len(moving) < 2:
+        """The reason against an area; None if it saves time."""
+        kinds = [kind_of(node.op_type) for node in location.area.nodes]
+        if len(kinds) - kinds.count(OperatorKind.RESHAPE) < 2:
             return _ALONE
         if all(_is_shape(value) for value in location.outputs):
             return _SHAPES
-        made = {order for value in location.inputs for order in self._from_layout.get(value, ())}
-        undone = {
-            _inverse(order)
-            for value in location.outputs
-            for order in self._to_layout.get(value, ())
-        }
-        if made & undone:
+        if self._is_in_layout(location):
             return _LAYOUT
         if _breaks_float32(location):
             return _HALF
         return None if self._saves(location.area) > 0 else _SLOWER
 
+    def _is_in_layout(self, location: AreaLocation) -> bool:
+        """Whether onnxruntime would move a Transpose, or a blocked layout, through the area."""
+        before = {order for value in location.inputs for order in self._from_layout.get(value, ())}
+        after = {order for value in location.outputs for order in self._to_layout.get(value, ())}
+        return not before.isdisjoint(map(_inverse, after))
+
     def why_unprofitable_packet(self, location: AreaLocation) -> str | None:
-        """Why a packet does not pay; None where it does."""
+        """The reason against a packet; None if it saves time."""
         if all(isinstance(dim, int) for value in location.inputs for dim in value.shape or ()):
             return _SHAPES
         return None if self._saves(location.area) > 0 else _SLOWER
@@ -86,16 +83,17 @@ def _is_shape(value: Edge) -> bool:
 
 
 def _breaks_float32(location: AreaLocation) -> bool:
-    """Whether an operator beside the area has no kernel for float16: onnxruntime computes it in
-    float32, and hands that on to the next such operator without rounding, but not to the kernel of
-    an area and back.
+    """Whether an operator next to the area lacks a kernel for float16.
+
+    onnxruntime computes it in float32, and passes that to the next such operator without rounding,
+    but not to the kernel of an area and back.
     """
     before = [value.producer for value in location.inputs if value.elem_type == TensorProto.FLOAT16]
     halves = [value for value in location.outputs if value.elem_type == TensorProto.FLOAT16]
-    behind = list(dict.fromkeys(user for value in halves for user in value.outputs))
+    after = list(dict.fromkeys(user for value in halves for user in value.outputs))
     return any(
         node is not None and node not in location.nodes and _is_in_float32(node)
-        for node in (*before, *behind)
+        for node in (*before, *after)
     )
 
 
@@ -104,40 +102,45 @@ def _is_in_float32(node: Node) -> bool:
     return not has_cpu_kernel(node.op, node.domain, node.graph.opset_of(node.domain), *types)
 
 
-def _reached(
-    nodes: Iterable[Node],
-    ahead: Callable[[Node], Iterable[Edge | None]],
-    behind: Callable[[Node], Iterable[Edge | None]],
-    blocked: _Order,
-) -> dict[Edge, set[_Order]]:
-    """The values that come from another layout, or go to one, the operators being looked at in that
-    direction; each with the orders of axes that lie between both. That of the blocked layout is
-    `blocked`.
+_Values = Callable[[Node], Iterable[Edge | None]]
+
+
+class _Orders:
+    """Orders of axes between values and another layout, in the direction of the data or against it.
+
+    `sources` are the values that a node takes orders from, `targets` those that it passes them to,
+    and `blocked` is the order of the blocked layout.
     """
-    found: dict[Edge, set[_Order]] = {}
-    for node in nodes:
+
+    def __init__(self, sources: _Values, targets: _Values, blocked: _Order) -> None:
+        self._sources = sources
+        self._targets = targets
+        self._blocked = blocked
+        self._known: dict[Edge, set[_Order]] = {}
+
+    def spread(self, nodes: Iterable[Node]) -> dict[Edge, set[_Order]]:
+        """The orders of all values that nodes in this direction reach."""
+        for node in nodes:
+            orders = self._of_node(node)
+            for value in self._targets(node) if orders else ():
+                if value is None or value.is_constant or value.elem_type != TensorProto.FLOAT:
+                    continue
+                fitting = (order for order in orders if len(order) == value.rank)
+                self._known.setdefault(value, set()).update(fitting)
+        return self._known
+
+    def _of_node(self, node: Node) -> set[_Order]:
+        """The orders that a node passes on."""
         if node.operator in _BLOCKED:
-            orders = {blocked}
-        elif node.is_op("Transpose"):
-            orders = {_order_of(node)}
-        elif (
-            kind_of(node.op) in (OperatorKind.ELEMWISE, OperatorKind.BROADCAST)
-            or node.op in _PASSES_LAYOUT_ON
-        ):
-            orders = {
-                order
-                for value in behind(node)
-                if value is not None
-                for order in found.get(value, ())
-            }
-        else:
-            continue
-        for value in ahead(node):
-            if value is not None and not value.is_constant and value.elem_type == TensorProto.FLOAT:
-                found.setdefault(value, set()).update(
-                    order for order in orders if len(order) == value.rank
-                )
-    return found
+            return {self._blocked}
+        if node.is_op("Transpose"):
+            return {_order_of(node)}
+        kind = kind_of(node.op)
+        is_elementwise = kind in (OperatorKind.ELEMWISE, OperatorKind.BROADCAST)
+        if not is_elementwise and node.op not in _PASSES_LAYOUT_ON:
+            return set()
+        sources = (value for value in self._sources(node) if value is not None)
+        return {order for value in sources for order in self._known.get(value, ())}
 
 
 def _order_of(transpose: Node) -> _Order:

@@ -1,13 +1,12 @@
-"""Expand: composite operators become basic ones, by ONNX's own definitions and those of
-onnxruntime's operators.
+"""Expand: composite operators become basic ones, by the definitions of ONNX and of onnxruntime.
 
-An operator that a kernel can contain as it is stays as it is: its kernel is the better one.
+An operator that a kernel can contain as it is stays as it is, which gives a better kernel.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -21,29 +20,32 @@ from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT, qualified
 
-# onnxruntime's own operators, as ONNX text. CastLike makes each constant one of the type of the
-# input.
+# onnxruntime's own operators, as ONNX text. CastLike gives each constant the type of the input.
 _DEFINITIONS = {
     "QuickGelu": """QuickGelu <alpha> (X) => (Y) {
-        A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)  D = Sigmoid (C)
-        Y = Mul (X, D) }""",
+        A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)
+        D = Sigmoid (C)  Y = Mul (X, D) }""",
     "Gelu": """Gelu (X) => (Y) {
-        A = Constant <value_float = 0.7071067811865476> ()  B = CastLike (A, X)  C = Mul (X, B)  D = Erf (C)
-        E = Constant <value_float = 1.0> ()  F = CastLike (E, X)  G = Add (D, F)
-        H = Constant <value_float = 0.5> ()  I = CastLike (H, X)  J = Mul (X, I)  Y = Mul (J, G) }""",
-    "BiasGelu": """BiasGelu (S, T) => (Y) {
-        X = Add (S, T)  A = Constant <value_float = 0.7071067811865476> ()  B = CastLike (A, X)  C = Mul (X, B)
+        A = Constant <value_float = 0.7071067811865476> ()  B = CastLike (A, X)  C = Mul (X, B)
         D = Erf (C)  E = Constant <value_float = 1.0> ()  F = CastLike (E, X)  G = Add (D, F)
-        H = Constant <value_float = 0.5> ()  I = CastLike (H, X)  J = Mul (X, I)  Y = Mul (J, G) }""",
+        H = Constant <value_float = 0.5> ()  I = CastLike (H, X)  J = Mul (X, I)
+        Y = Mul (J, G) }""",
+    "BiasGelu": """BiasGelu (S, T) => (Y) {
+        X = Add (S, T)  A = Constant <value_float = 0.7071067811865476> ()  B = CastLike (A, X)
+        C = Mul (X, B)  D = Erf (C)  E = Constant <value_float = 1.0> ()  F = CastLike (E, X)
+        G = Add (D, F)  H = Constant <value_float = 0.5> ()  I = CastLike (H, X)  J = Mul (X, I)
+        Y = Mul (J, G) }""",
     "FastGelu": """FastGelu (X, bias) => (Y) {
-        S = Add (X, bias)  A = Constant <value_float = 0.044715> ()  B = CastLike (A, S)  C = Mul (S, S)
-        D = Mul (C, S)  E = Mul (D, B)  F = Add (S, E)  G = Constant <value_float = 0.7978845608028654> ()
-        H = CastLike (G, S)  I = Mul (F, H)  J = Tanh (I)  K = Constant <value_float = 1.0> ()  L = CastLike (K, S)
-        M = Add (J, L)  N = Constant <value_float = 0.5> ()  O = CastLike (N, S)  P = Mul (S, O)  Y = Mul (P, M) }""",
+        S = Add (X, bias)  A = Constant <value_float = 0.044715> ()  B = CastLike (A, S)
+        C = Mul (S, S)  D = Mul (C, S)  E = Mul (D, B)  F = Add (S, E)
+        G = Constant <value_float = 0.7978845608028654> ()  H = CastLike (G, S)  I = Mul (F, H)
+        J = Tanh (I)  K = Constant <value_float = 1.0> ()  L = CastLike (K, S)  M = Add (J, L)
+        N = Constant <value_float = 0.5> ()  O = CastLike (N, S)  P = Mul (S, O)
+        Y = Mul (P, M) }""",
 }
-_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes of onnxruntime's operators
-_ALWAYS = ("", "CastLike")  # definitions cast their constants by it
-_CAST_LIKE = 15  # the opset since which it is there
+_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # attributes of onnxruntime's operators
+_ALWAYS = ("", "CastLike")  # is expanded with the definitions, which use it
+_CAST_LIKE = 15  # the first opset that has it
 
 
 class Expander:
@@ -53,7 +55,7 @@ class Expander:
         self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]
     ) -> None:
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-        # no part of an area by their definition either
+        # nor may their definitions be part of an area
         left_out = frozenset(flags.disable_cluster_ops) - self._forced
         self._names = flags.expands(EXPAND) - left_out if is_on else frozenset()
         self._why_unsupported = why_unsupported
@@ -68,21 +70,14 @@ class Expander:
         return _has_definition(node)
 
     def expand(self, proto: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
-        """The model with these operators as basic ones, and those that their definitions are
-        written in.
-        """
+        """The model with these operators replaced by basic ones."""
         if SQUARE in names:
             names = [name for name in names if name != SQUARE]
             _expand_squares(proto.graph)
         ids = [_split(name) for name in sorted(names)]
-        opset = proto.opset_import[0].version
-        own = {node.op_type for node in proto.graph.node if node.domain == MICROSOFT}
-        proto.functions.extend(_definition(op, opset) for op in sorted(own))
-        for node in proto.graph.node:
-            if (node.domain, node.op_type) in ids or node.domain == MICROSOFT:
-                _write_defaults(node, opset)
+        _complete(proto, ids)
         typed = onnx.shape_inference.infer_shapes(proto)
-        # those of operators that stay only said of which types they are
+        # the definitions of operators that stay were only needed for their types
         for function in list(typed.functions):
             if (function.domain, function.name) not in ids:
                 typed.functions.remove(function)
@@ -91,6 +86,18 @@ class Expander:
         )
         del expanded.functions[:], expanded.graph.value_info[:]
         return expanded
+
+
+def _complete(proto: onnx.ModelProto, ids: Sequence[tuple[str, str]]) -> None:
+    """Add the definitions of onnxruntime's operators, and the default attributes of all operators
+    that have definitions.
+    """
+    opset = proto.opset_import[0].version
+    own = {node.op_type for node in proto.graph.node if node.domain == MICROSOFT}
+    proto.functions.extend(_definition(op, opset) for op in sorted(own))
+    for node in proto.graph.node:
+        if (node.domain, node.op_type) in ids or node.domain == MICROSOFT:
+            _write_defaults(node, opset)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -111,9 +118,7 @@ def _is_two(exponent: np.ndarray) -> bool:
 
 
 def _has_numbers(node: Node) -> bool:
-    """Whether all attributes are numbers; with NaN and infinities definitions and onnxruntime give
-    other results.
-    """
+    """Whether all attributes are finite; else onnxruntime may differ from the definition."""
     return all(
         math.isfinite(number)
         for attribute in node.proto.attribute
@@ -122,9 +127,7 @@ def _has_numbers(node: Node) -> bool:
 
 
 def _is_rounded(node: Node) -> bool:
-    """Whether the definition rounds attributes to the type of the elements, where onnxruntime
-    computes in float32.
-    """
+    """Whether the definition rounds attributes that onnxruntime keeps in float32."""
     kind = None if node.inputs[0] is None else node.inputs[0].elem_type
     return (
         node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE
@@ -146,7 +149,7 @@ def _has_definition(node: Node) -> bool:
 
 
 def _write_defaults(node: onnx.NodeProto, opset: int) -> None:
-    """Give a node the attributes that it leaves out: onnx's inliner wants all of them."""
+    """Give a node the attributes that it omits: onnx's inliner needs all of them."""
     known = operators.schema(node.op_type, node.domain, opset)
     defaults = [a.default_value for a in known.attributes.values()] if known is not None else []
     own = _DEFAULTS.get(node.op_type, {}) if node.domain == MICROSOFT else {}

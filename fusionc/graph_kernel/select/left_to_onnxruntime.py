@@ -1,6 +1,4 @@
-"""What onnxruntime does itself when it loads a model, and could not if these operators were in a
-kernel.
-"""
+"""Operators that onnxruntime computes or fuses when it loads a model, if no kernel has them."""
 
 from __future__ import annotations
 
@@ -11,13 +9,12 @@ from fusionc.rewrite import Match, Pass
 from fusionc.rewrite.matcher import match
 from fusionc.runtime.evaluate import can_evaluate, needed_inputs
 
-# Passes and their patterns. The standard has no such operators in older opsets, so that these
-# passes change nothing.
+# Passes and their patterns. Older opsets lack such operators, so these passes change nothing there.
 _NORMS = (("LayerNormFusionPass", "LayerNorm"), ("RmsNormFusionPass", "RmsNorm"))
 
 
 def computed_at_load(graph: Graph) -> set[Node]:
-    """The operators that need nothing but constants."""
+    """The operators that only need constants."""
     found: set[Node] = set()
     for node in graph.ordered():
         if can_evaluate(node) and all(
@@ -28,7 +25,7 @@ def computed_at_load(graph: Graph) -> set[Node]:
 
 
 def normalizations(graph: Graph, registry: Mapping[str, Pass]) -> set[Node]:
-    """The operators of normalizations that are written out, each of which becomes one operator."""
+    """The operators of written-out normalizations that onnxruntime fuses into one operator."""
     patterns = [
         p for pass_name, name in _NORMS for p in registry[pass_name].patterns if p.name == name
     ]
@@ -39,9 +36,7 @@ def normalizations(graph: Graph, registry: Mapping[str, Pass]) -> set[Node]:
 
 
 def _is_recognised(norm: Match) -> bool:
-    """Whether it is x / √(mean(x ** 2) + epsilon) · scale + offset, both constant; other forms stay
-    what they are.
-    """
+    """Whether onnxruntime fuses it: x / √(mean(x ** 2) + epsilon) · scale + offset."""
     has_form = {"Pow", "Sqrt", "Div"} <= {node.op for node in norm.nodes}
     vectors = (norm.scale, norm.captures.get("offset"))
     return has_form and all(vector is None or vector.is_constant for vector in vectors)

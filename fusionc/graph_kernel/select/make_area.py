@@ -1,6 +1,4 @@
-"""From operators to an area in names of its own, and from an area to the function that computes the
-same.
-"""
+"""From operators to an area with its own names, and from an area to a function that computes it."""
 
 from __future__ import annotations
 
@@ -19,8 +17,8 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.model.tensors import to_proto
 
-_LONGEST_NAME = 64  # characters of an area's name, apart from what makes it unique
-_DIGITS = 12
+_LONGEST_NAME = 64  # characters of an area's name without origin and digest
+_DIGITS = 12  # of the digest
 
 
 def area_of(
@@ -30,43 +28,61 @@ def area_of(
     origin: str = "split",
     kind: KernelKind = KernelKind.LOOPS,
 ) -> Area | None:
-    """The area of operators in topological order; equal ones give equal areas. `origin` is what has
-    made it.
+    """The area of operators in topological order; equal operators give equal areas.
 
-    Constants that are no `inputs` become part of it. None where a type is unknown, or where nothing
-    comes out.
+    `origin` becomes part of its name. Constants that are not `inputs` become part of the area. None
+    if a type is unknown, or without outputs.
     """
     if not outputs:
         return None
-    names = {value: f"x{i}" for i, value in enumerate(inputs)} | {
-        value: f"y{i}" for i, value in enumerate(outputs)
-    }
-    constants: dict[str, np.ndarray[Any, Any]] = {}
-    values: dict[str, AreaValue] = {}
-    symbols: dict[str, str] = {}
-    for node in nodes:
-        for edge in edges_of(node):
-            if edge in names and (names[edge] in values or names[edge] in constants):
-                continue
-            array = None if edge in names else edge.constant()
-            if array is not None:
-                names[edge] = f"c{len(constants)}"
-                constants[names[edge]] = array
-                continue
-            operand = area_value_of(edge)
-            if operand is None:
-                return None
-            name = names.setdefault(edge, f"v{len(values)}")
-            shape = tuple(
-                d if isinstance(d, int) else symbols.setdefault(d, f"s{len(symbols)}")
-                for d in operand.shape
-            )
-            values[name] = AreaValue(name, operand.dtype, shape)
-    protos = tuple(_renamed(node, names) for node in nodes)
-    ends = tuple(names[v] for v in inputs), tuple(names[v] for v in outputs)
-    area = Area("", protos, *ends, values, nodes[0].graph.opset, constants, kind)
+    content = _Content(inputs, outputs)
+    for edge in (edge for node in nodes for edge in edges_of(node)):
+        if not content.add(edge):
+            return None
+    area = Area(
+        name="",
+        nodes=tuple(_renamed(node, content.names) for node in nodes),
+        inputs=tuple(content.names[v] for v in inputs),
+        outputs=tuple(content.names[v] for v in outputs),
+        values=content.values,
+        opset=nodes[0].graph.opset,
+        constants=content.constants,
+        kind=kind,
+    )
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
     return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
+
+
+class _Content:
+    """The values and constants of an area, and their names in it."""
+
+    def __init__(self, inputs: Sequence[Edge], outputs: Sequence[Edge]) -> None:
+        self.names = {value: f"x{i}" for i, value in enumerate(inputs)}
+        self.names |= {value: f"y{i}" for i, value in enumerate(outputs)}
+        self.constants: dict[str, np.ndarray[Any, Any]] = {}
+        self.values: dict[str, AreaValue] = {}
+        self._symbols: dict[str, str] = {}  # of the model → of the area
+
+    def add(self, edge: Edge) -> bool:
+        """Add a value, perhaps again; False if its type is unknown."""
+        name = self.names.get(edge)
+        if name in self.values or name in self.constants:
+            return True
+        array = edge.constant() if name is None else None
+        if array is not None:
+            self.names[edge] = name = f"c{len(self.constants)}"
+            self.constants[name] = array
+            return True
+        operand = area_value_of(edge)
+        if operand is None:
+            return False
+        name = self.names.setdefault(edge, f"v{len(self.values)}")
+        shape = tuple(d if isinstance(d, int) else self._symbol(d) for d in operand.shape)
+        self.values[name] = AreaValue(name, operand.dtype, shape)
+        return True
+
+    def _symbol(self, symbol: str) -> str:
+        return self._symbols.setdefault(symbol, f"s{len(self._symbols)}")
 
 
 def _renamed(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
@@ -94,9 +110,9 @@ def function_of(area: Area) -> onnx.FunctionProto:
 
 
 def _digest(area: Area) -> str:
-    """What makes the name of an area that of its content: what it computes, of which types and
-    shapes, and what makes its kernel. So a model never calls a kernel that was made for another
-    area or by another version of fusionc.
+    """A digest of the area's operators, types and shapes, and of the generator of kernels.
+
+    With it in the name, a model never calls a kernel of another area or version of fusionc.
     """
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())

@@ -1,5 +1,5 @@
-"""The operators of graph kernel fusion as data: what may be in a cluster, what is expanded, what
-kind each one is.
+"""The operators of graph kernel fusion as data: those in clusters, those that are expanded, and
+their kinds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fusionc.operators.facts import Trait, names_with
 
 
 class OperatorKind(IntEnum):
-    """What an operator does to the shape; of operators that are fused the highest kind counts."""
+    """The effect of an operator on the shape; fused operators have their highest kind."""
 
     RESHAPE = 1
     ELEMWISE = 2
@@ -25,22 +25,22 @@ class OperatorKind(IntEnum):
 # More than kernels compute: MindSpore takes them into areas, too, and areas without kernels may have
 # them.
 _ELEMENTWISE = names_with(Trait.UNARY, Trait.BROADCASTS)
-# Operators that only say where an element lies: in a kernel they are addresses, and cost nothing.
+# Operators that only move elements: in a kernel they are addresses, and cost nothing.
 MOVES_DATA = frozenset(DATA_MOVEMENT)
 # Operators that compute rows, one by one.
 ROW_BY_ROW = frozenset(REDUCTIONS)
 CLUSTER = _ELEMENTWISE | MOVES_DATA | ROW_BY_ROW
-# The operator whose result depends on sizes alone; what is computed from it is a packet.
+# The operator whose result only depends on sizes; operators that compute with it form a packet.
 SOURCE_OF_SIZES = "Shape"
-# What MindSpore's Square is in ONNX: with the exponent 2 it can be expanded, to x · x.
+# ONNX's operator for MindSpore's Square: with the exponent 2 it can be expanded, to x · x.
 SQUARE = "Pow"
 COMPUTED = CLUSTER | {SOURCE_OF_SIZES}
-# Operators that may stand as their definition. Those of Softplus and Mish overflow; those of
-# LayerNormalization and RMSNormalization compute shapes, and in float32 where runtimes compute in
-# the type of the input.
+# Operators that may be replaced by their definition. Those of Softplus and Mish overflow; those of
+# LayerNormalization and RMSNormalization compute shapes, and use float32 although runtimes use the
+# type of the input.
 _EXPAND = """
-CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu Shrink
-Softsign Swish ThresholdedRelu
+CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu
+Shrink Softsign Swish ThresholdedRelu
 """
 EXPAND = frozenset(_EXPAND.split()) | {
     f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")

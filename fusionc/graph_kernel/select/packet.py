@@ -1,9 +1,8 @@
-"""Kernel packets: what is computed from sizes alone, for whatever operator uses it, becomes one
-kernel.
+"""Kernel packets: operators that only compute with sizes become one kernel.
 
-In a model of dynamic sizes that is a Shape and the small operators behind it. Each of them takes
-longer to be called than to compute. MindSpore's packet has the operator inside that uses the
-result; here that one stays as it is.
+In a model of dynamic sizes these are a Shape and the small operators after it. Calling each of them
+takes longer than computing it. MindSpore's packet also contains the operator that uses the result;
+here that one stays as it is.
 """
 
 from __future__ import annotations
@@ -28,27 +27,29 @@ _MOST_ELEMENTS = 16  # of a value; each is a loop nest of the kernel
 def packets_of(
     graph: Graph, taken: Collection[Node], supported: SupportedOperators, flags: Flags
 ) -> list[AreaLocation]:
-    """The packets of a graph without operators that are `taken`, by areas."""
+    """The packets of a graph without operators that areas have `taken`."""
     members: set[Node] = set()
     for node in graph.ordered():
-        makers = [v.producer for v in node.inputs if v is not None and not v.is_constant]
-        is_computed = bool(makers) and all(maker in members for maker in makers)
-        is_candidate = node not in taken and (node.is_op(SOURCE_OF_SIZES) or is_computed)
-        if (
-            is_candidate
-            and all(_is_small(v) for v in node.outputs)
-            and supported.of_node(node) is None
-        ):
+        if node in taken or not _is_of_sizes(node, members):
+            continue
+        if all(_is_small(v) for v in node.outputs) and supported.of_node(node) is None:
             members.add(node)
-    groups = clusters_of(graph, members.__contains__)
-    locations = [_packet(nodes) for nodes in groups if len(nodes) > 1]
-    return [
-        location
-        for location in locations
-        if location is not None
-        and _is_wanted(location, flags)
-        and supported.of_area(location.area) is None
-    ]
+    packets = []
+    for nodes in clusters_of(graph, members.__contains__):
+        packet = _packet(nodes) if len(nodes) > 1 else None
+        if packet is None or not _is_wanted(packet, flags):
+            continue
+        if supported.of_area(packet.area) is None:
+            packets.append(packet)
+    return packets
+
+
+def _is_of_sizes(node: Node, members: Collection[Node]) -> bool:
+    """Whether a node is a Shape, or reads results of members and otherwise only constants."""
+    if node.is_op(SOURCE_OF_SIZES):
+        return True
+    producers = [v.producer for v in node.inputs if v is not None and not v.is_constant]
+    return bool(producers) and all(producer in members for producer in producers)
 
 
 def _packet(nodes: list[Node]) -> AreaLocation | None:
@@ -62,9 +63,7 @@ def _packet(nodes: list[Node]) -> AreaLocation | None:
 
 
 def _of_any_sizes(area: Area) -> Area:
-    """The area without equal symbols: no operator in it needs equal sizes, and onnxruntime asks for
-    none.
-    """
+    """The area without equal symbols: its operators do not need equal sizes."""
     values = {
         name: replace(
             v,

@@ -1,9 +1,9 @@
-"""One cluster through the stages: expand, simplify, split. What is found are areas; the model is
-not touched.
+"""One cluster through the stages: expand, simplify, split. The result are areas; the model is not
+changed.
 
-Where an area cannot be cut out of the model, an expanded operator or a simplification reaches
-beyond it, and not every kernel that the parts allow can be made. Then the cluster is tried again
-with less, at last as it is.
+An area cannot be cut out of the model if an expanded operator or a simplification reaches beyond
+it, and not every area can have a kernel. Then the cluster is tried again with less expansion, and
+finally as it is.
 """
 
 from __future__ import annotations
@@ -35,37 +35,34 @@ StageObserver = Callable[[StagePass, onnx.ModelProto], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """What became of one cluster."""
+    """The areas of one cluster."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[Node, ...]  # of the cluster
     locations: tuple[AreaLocation, ...] = ()
-    regions: tuple[Region, ...] = ()
-    patterns: tuple[PatternCount, ...] = ()
+    regions: tuple[Region, ...] = ()  # into which it was split
+    patterns: tuple[PatternCount, ...] = ()  # of splitting
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """How much is tried: which operators are expanded, whether anything is simplified, how it is
-    split.
-    """
+    """How a cluster is expanded, simplified and split."""
 
-    expanded: frozenset[str]
+    expanded: frozenset[str]  # names of operators
     is_simplified: bool
     patterns: tuple[SplitPattern, ...]
 
 
 @dataclass(frozen=True)
 class Planner:
-    """The stages with their switches. `observer` sees the model of a cluster before the first stage
-    and after each.
-    """
+    """The stages with their switches."""
 
     expander: Expander
     simplifier: Simplifier
     patterns: Sequence[SplitPattern]
-    most_operators: int
+    most_operators: int  # of an area
     supported: SupportedOperators
     stages: Stages
+    # sees the model of a cluster before the first stage and after each
     observer: StageObserver | None = None
 
     def plan(self, graph: Graph, nodes: Sequence[Node]) -> Plan:
@@ -84,21 +81,28 @@ class Planner:
                     self.most_operators,
                     graph.id,
                 )
-                made = [region for region in regions if region.is_composite and not region.is_lone]
-                locations = [located(region, originals, nodes) for region in made]
-                possible = tuple(
-                    c for c in locations if c is not None and self.supported.of_area(c.area) is None
-                )
-            if len(possible) == len(made) or attempt == self._least:
+                locations = [
+                    self._possible(located(region, originals, nodes))
+                    for region in regions
+                    if region.is_composite and not region.is_lone
+                ]
+            if None not in locations or attempt == self._least:
+                possible = tuple(location for location in locations if location is not None)
                 return Plan(tuple(nodes), possible, tuple(regions), tuple(counts))
         return Plan(tuple(nodes))
+
+    def _possible(self, location: AreaLocation | None) -> AreaLocation | None:
+        """The location if a kernel can compute its area."""
+        if location is None or self.supported.of_area(location.area) is not None:
+            return None
+        return location
 
     @property
     def _least(self) -> Attempt:
         return Attempt(frozenset(), False, tuple(p for p in self.patterns if p is not STITCH))
 
     def _attempts(self, nodes: Sequence[Node]) -> Iterator[Attempt]:
-        """What is tried, one after the other until all areas that are found are possible."""
+        """The attempts in order; one that finds only possible areas is the last."""
         names = frozenset(
             qualified(node.op, node.domain) for node in nodes if self.expander.takes(node)
         )

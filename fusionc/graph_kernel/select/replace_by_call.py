@@ -1,6 +1,4 @@
-"""An area takes the place of its operators in the model, as a call of a function that has them as
-its body.
-"""
+"""Replace the operators of an area in the model by a call of a function with them as its body."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
 
-# The passes of CANN that make such areas; the most special one that fits names the area.
+# CANN's passes that make such areas; an area counts for the most special one that fits.
 SEVERAL_OUTPUTS = "TbeMultiOutputFusionPass"
 REDUCTION = "TbeReduceElemwiseFusionPass"
 ELEMENTWISE = "TbeEltwiseFusionPass"
@@ -36,7 +34,7 @@ DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move e
 
 
 def pass_of(location: AreaLocation) -> str:
-    """The name of the pass that an area counts for, and by which it is switched off."""
+    """The name of the pass that an area counts for, which also switches it off."""
     operators = {node.op_type for node in location.area.nodes}
     if location.area.kind is not KernelKind.LOOPS:
         return PRODUCTS if any(map(is_product, operators)) else BLOCKED
@@ -57,13 +55,11 @@ def moves_data(location: AreaLocation) -> bool:
 def replace_by_calls(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass, log: RewriteLog
 ) -> PatternCount:
-    """Put the areas of one pass into the graph, those without a reason against them, and count
-    them.
-    """
+    """Put the areas of one pass without a reason against them into the graph, and count them."""
 
     def find(_: Graph) -> Iterator[Match]:
         for location, reason in locations:
-            # What made an input may have become an area itself by now; its values kept their names.
+            # the producer of an input may be an area itself by now; its values kept their names
             inputs = [_current(value) for value in location.inputs]
             yield Match(
                 graph,
@@ -81,9 +77,10 @@ def replace_by_calls(
 
 
 def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
-    """Say which sizes the outputs of areas have, as far as they are numbers: onnxruntime infers
-    none through a kernel, and keeps an image in its blocked layout, for one, only where it knows
-    the channels.
+    """Declare the known sizes of the outputs of areas.
+
+    onnxruntime does not infer sizes through a kernel, but needs them: for example, it only keeps an
+    image in its blocked layout if it knows the channels.
     """
     declared = {info.name for info in graph.proto.value_info}
     for location in locations:
@@ -101,9 +98,7 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
 def count_steps(
     graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass
 ) -> PatternCount:
-    """How many operators are computed by the algorithm that a pass is for, where the sizes are
-    those that it is for, in areas of which some may have been refused.
-    """
+    """Count the operators that the algorithm of a pass computes in areas, some of them refused."""
     count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
     kind = ALGORITHMS[pass_.name]
     for location, reason in locations:

@@ -1,7 +1,7 @@
-"""Simplify: what expansion leaves behind is tidied up, then rules, equal operators and turned
-layouts, by level.
+"""Simplify: clean up after expansion, then apply rules, merge equal operators and move Transposes,
+by level.
 
-All of it is done by passes of the registry, on the model of one cluster.
+Passes of the registry do all of it, on the model of one cluster.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 
-# What definitions are full of: casts to the type that is there, shapes of known size, constants of
-# constants.
+# Definitions have many casts to the same type, shapes of known size and constant expressions.
 _TIDY = (
     "IdentityPass",
     "CastRemovePass",
@@ -34,18 +33,18 @@ _TURNED = ("TransOpSymmetryEliminationPass", "TransFunctionSymmetryEliminationPa
 
 @dataclass(frozen=True)
 class Simplifier:
-    """The passes of each stage pass, with only the rules that the flags leave them."""
+    """The passes of each stage pass, without the rules that the flags switch off."""
 
     tidy_passes: tuple[Pass, ...]
     stage_passes: Mapping[StagePass, tuple[Pass, ...]]
     stages: Stages
 
     def tidy(self, model: Model) -> None:
-        """Clean up behind expansion."""
+        """Clean up after expansion."""
         run(model, self.tidy_passes, RewriteLog())
 
     def simplify(self, model: Model, after: Callable[[StagePass], None]) -> None:
-        """Run the stage passes that are on. `after` is called behind each that changes anything."""
+        """Run the stage passes that are on, and call `after` after each that changes the model."""
         for stage_pass, passes in self.stage_passes.items():
             before = model.version
             with self.stages.timed(stage_pass):
@@ -56,7 +55,7 @@ class Simplifier:
 
 
 def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
-    """What simplification does with these flags. `registry` has the passes by name."""
+    """The simplification with these flags. `registry` has the passes by name."""
     rules = [registry[EXACT_RULES]]
     if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
         rules.append(registry[INEXACT_RULES])

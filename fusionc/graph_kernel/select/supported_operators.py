@@ -1,6 +1,4 @@
-"""What a kernel can contain: the question that cluster and split ask of every operator, and of an
-area as a whole.
-"""
+"""Whether a kernel can contain an operator, or compute a whole area."""
 
 from __future__ import annotations
 
@@ -16,16 +14,16 @@ ReasonAgainst = Callable[[Area], str | None]
 
 
 def any_standard_operator(area: Area) -> str | None:
-    """For functions without kernels: whatever has a meaning in every runtime may be in an area."""
+    """The reason against an area without a kernel: its operators must be standard ones."""
     others = (qualified(node.op_type, node.domain) for node in area.nodes if node.domain)
     return next((f"{name} is not a standard operator" for name in others), None)
 
 
 class SupportedOperators:
-    """Asks about operators and areas, about equal ones once.
+    """Answers questions about operators and areas, and remembers answers for equal ones.
 
-    `allowed` are the names of operators that may be in clusters at all, `reason_against` says why
-    no kernel can be made of an area, None where one can.
+    `allowed` are the names of operators that may be in clusters; `reason_against` gives the reason
+    why an area cannot have a kernel, or None.
     """
 
     def __init__(self, allowed: frozenset[str], reason_against: ReasonAgainst) -> None:
@@ -35,13 +33,13 @@ class SupportedOperators:
         self._of_nodes: dict[Node, str | None] = {}
 
     def of_area(self, area: Area) -> str | None:
-        """Why no kernel can be made of an area; None where one can."""
-        if area.name not in self._of_areas:  # its name says what it computes
+        """The reason why an area cannot have a kernel; None if it can."""
+        if area.name not in self._of_areas:  # equal areas have equal names
             self._of_areas[area.name] = self._reason_against(area)
         return self._of_areas[area.name]
 
     def of_node(self, node: Node) -> str | None:
-        """Why an operator cannot be in an area; None where it can."""
+        """The reason why an operator cannot be in an area; None if it can."""
         if node not in self._of_nodes:
             self._of_nodes[node] = self._find(node)
         return self._of_nodes[node]

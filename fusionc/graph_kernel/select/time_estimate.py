@@ -1,4 +1,4 @@
-"""What an area saves: its time as a kernel against that of its operators one by one."""
+"""The time that an area saves: that of its operators one by one minus that of its kernel."""
 
 from __future__ import annotations
 
@@ -27,28 +27,24 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.conversion_cost import conversion_cost
 from fusionc.graph_kernel.select.stride_cost import stride_cost
 
-# seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
+# seconds that onnxruntime spends on an operator in addition to computing; with a kernel's shapes
 _LAUNCH = 0.7e-6
-_DOUBT = 0.05  # of the time of its operators, that a kernel may be off by
-_UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
-# symbols that another size is looked for, and sizes that are tried for each
-_MOST_CHANGED = 8
-_MOST_TRIED = 300
-# bytes; what is larger is not in the near caches any more when the next operator reads it
-_NEAR = 256 * 1024
+_DOUBT = 0.05  # error of a kernel's estimate, as a share of the time of its operators
+_UNKNOWN = 64  # the size of a symbol without one
+_MOST_CHANGED = 8  # symbols for which another size is tried
+_MOST_TRIED = 300  # sizes that are tried for each
+_NEAR = 256 * 1024  # bytes that stay in the near caches until the next operator reads them
 
 
 class Savings:
-    """Estimated seconds that the kernels of areas save in each run at least, those of equal areas
-    estimated once.
-    """
+    """Estimated seconds that the kernels of areas save at least in each run."""
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
 
     def of(self, area: Area) -> float:
-        """What one area saves at least; 0 where it is of sizes that are hard to guess."""
-        if area.name not in self._known:  # its name says what it computes
+        """The seconds that one area saves at least; 0 if its sizes are hard to guess."""
+        if area.name not in self._known:  # equal areas have equal names
             try:
                 self._known[area.name] = self._saved(area)
             except Unsupported:
@@ -64,11 +60,10 @@ class Savings:
 
 
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
-    """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it
-    costs.
+    """Estimated seconds, on one thread, that the kernel of an area saves in each run.
 
-    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot
-    compute the area of these sizes, or if no sizes are found that it can have.
+    `sizes` are those of the symbols of its inputs. Raises Unsupported if a kernel cannot compute
+    the area with these sizes, or if no possible sizes are found.
     """
     one_by_one, kernel = _both_times(area, sizes)
     return one_by_one - kernel
@@ -101,56 +96,60 @@ def _alone(
     )
 
 
-def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
-    """Sizes for all symbols of the inputs: those that are given, and as many others as possible are
-    `_UNKNOWN`.
+def _possible_sizes(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Sizes for all symbols of the inputs: the given ones, and `_UNKNOWN` for as many others as
+    possible.
 
-    A symbol may stand for a few numbers only, as that of what is added to 3 elements: it is 3 or 1.
-    What fits is looked for among the numbers of the area, for one symbol after the other.
+    A symbol may only have few sizes: if it is added to 3 elements, it is 3 or 1. Sizes that fit are
+    searched among the numbers of the area, for one symbol after another.
     """
-    symbols = dict.fromkeys(
-        d for name in area.inputs for d in area.values[name].shape if isinstance(d, str)
-    )
-    chosen = {symbol: sizes.get(symbol, _UNKNOWN) for symbol in symbols}
-    reached = _reached(_info(area, chosen))
+    dims = [d for name in area.inputs for d in area.values[name].shape]
+    chosen = {d: sizes.get(d, _UNKNOWN) for d in dims if isinstance(d, str)}
+    known = _count_known(area, chosen)
     for _ in range(_MOST_CHANGED):
-        if reached == len(area.nodes):
-            break
-        changes = ({**chosen, s: n} for s in symbols if s not in sizes for n in _numbers(area))
-        tried = ((_reached(_info(area, change)), change) for change in islice(changes, _MOST_TRIED))
-        better = next((one for one in tried if one[0] > reached), None)
+        better = None if known == len(area.nodes) else _better_sizes(area, sizes, chosen, known)
         if better is None:
             break
-        reached, chosen = better
+        known, chosen = better
     return chosen
 
 
+def _better_sizes(
+    area: Area, fixed: Mapping[str, int], chosen: Mapping[str, int], known: int
+) -> tuple[int, dict[str, int]] | None:
+    """Sizes that differ for one symbol, and with which more operators than `known` have sizes."""
+    free = [symbol for symbol in chosen if symbol not in fixed]
+    changes = ({**chosen, symbol: n} for symbol in free for n in _numbers(area))
+    for change in islice(changes, _MOST_TRIED):
+        count = _count_known(area, change)
+        if count > known:
+            return count, change
+    return None
+
+
 def _numbers(area: Area) -> list[int]:
-    """Sizes that are written in an area: dimensions, and what tables of sizes and indices need. The
-    largest first.
+    """Sizes that are written in an area, in shapes and in tables of sizes and indices, largest
+    first.
     """
-    found = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
+    sizes = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
     for array in area.constants.values():
-        found.update(array.shape)
+        sizes.update(array.shape)
         if array.dtype.kind in "iu" and array.size:
             magnitudes = np.abs(array.astype(np.float64))
-            found.update(
-                int(n)
-                for n in (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max())
-                if n < _NEAR
-            )
-    return sorted(found, reverse=True)
+            candidates = (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max())
+            sizes.update(int(n) for n in candidates if n < _NEAR)
+    return sorted(sizes, reverse=True)
 
 
 def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
-    """An area as it is lowered, with numbers for the sizes of its inputs; those of inner values
-    follow from them.
+    """An area as it is lowered, with numbers for the sizes of its inputs, from which those of inner
+    values follow.
     """
 
     def number(dim: int | str) -> int:
         return dim if isinstance(dim, int) else sizes[dim]
 
-    given = {
+    inputs = {
         name: replace(v, shape=tuple(map(number, v.shape)))
         for name, v in area.values.items()
         if name in area.inputs
@@ -158,23 +157,25 @@ def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
     inner = {
         name: AreaValue(name, v.dtype, tuple(f"{name}.{axis}" for axis in range(len(v.shape))))
         for name, v in area.values.items()
-        if name not in given
+        if name not in inputs
     }
-    return AreaInfo(replace(area, values={**given, **inner}))
+    return AreaInfo(replace(area, values={**inputs, **inner}))
 
 
-def _reached(info: AreaInfo) -> int:
-    """How many operators have results of known sizes until sizes contradict one another."""
+def _count_known(area: Area, sizes: Mapping[str, int]) -> int:
+    """The number of operators with results of known sizes before sizes contradict each other."""
+    info = _info(area, sizes)
     with suppress(Unsupported):
         infer_sizes(info)
     return sum(any(name in info.shapes for name in node.output) for node in info.area.nodes)
 
 
 def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes, of which some are given. Raises Unsupported as
-    `seconds_saved` does.
+    """An area with numbers for all sizes, also those that are not given.
+
+    Raises Unsupported as `seconds_saved` does.
     """
-    info = _info(area, _possible(area, sizes))
+    info = _info(area, _possible_sizes(area, sizes))
     infer_sizes(info)
     shapes = {name: tuple(size.number or 0 for size in info.shapes[name]) for name in area.values}
     return replace(
@@ -184,10 +185,9 @@ def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
 
 
 def _seconds(area: Area, is_kernel: bool = False) -> float:
-    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes
-    longer.
+    """The seconds of an area whose sizes are numbers: computing or moving memory, the longer one.
 
-    `is_kernel` adds what conversions and distant elements cost in a kernel.
+    With `is_kernel`, the cost of conversions and distant elements in a kernel is added.
     """
     info = AreaInfo(area)
     infer_sizes(info)
@@ -215,9 +215,7 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
 
 @cache
 def _seconds_per_byte() -> float:
-    """How long this machine takes to move a byte that is in no near cache; measured once and
-    kept.
-    """
+    """The time to move a byte outside of the near caches; measured once and kept."""
     kept = cache_folder() / "seconds_per_byte.json"
     try:
         return float(json.loads(kept.read_text()))
@@ -235,7 +233,7 @@ def _measured() -> float:
     target = np.empty_like(source)
     times = []
     for _ in range(7):
-        begin = time.thread_time()  # what other processes take of the processor does not count
+        begin = time.thread_time()  # without the time of other processes
         np.copyto(target, source)
         times.append(time.thread_time() - begin)
     return min(times) / (source.nbytes + target.nbytes)

@@ -1,8 +1,9 @@
-"""The nodes of one graph put into another."""
+"""Copy the nodes of one graph into another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import onnx
@@ -22,68 +23,75 @@ def inlined(
     inputs: Sequence[Edge | None] = (),
     attributes: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> list[Edge]:
-    """What the outputs of a node become: those of a subgraph or function body of it, made anew
-    beside it.
+    """The values that replace the outputs of a node, whose subgraph or function is copied.
 
-    `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Nodes
-    with subgraphs of their own are moved: out of a function, which may have other calls, that is
-    refused, as are operators that mean something else at the other graph's opset.
+    `inputs` replace the inputs of the body, `attributes` the parameters of a function. Nodes that
+    have subgraphs are moved. Refuses to move them out of a function, which may have other calls,
+    and to copy operators that mean something else at the other graph's opset.
     """
-    values: dict[Edge, Edge | None] = dict(zip(body.inputs, inputs, strict=False))
-    values.update(dict.fromkeys(body.inputs[len(inputs) :]))
-    values.update(
-        {constant: new.const(constant.values, like=constant) for constant in body.constants()}
-    )
+    copier = _Copier(new, body, dict(zip(body.inputs, inputs, strict=False)), attributes or {})
+    copier.values.update(dict.fromkeys(body.inputs[len(inputs) :]))
+    for constant in body.constants():
+        copier.values[constant] = new.const(constant.values, like=constant)
     for inner in body.ordered():
-        _require_same_meaning(inner, new.graph)
-        if inner.op in RANDOM and inner.attr("seed") is None:
-            refuse("random numbers without a seed: with another name they would be others")
-        given = [
-            None if value is None else _translated(value, values, body) for value in inner.inputs
-        ]
-        if inner.bodies and body.is_function:
-            refuse("control flow inside what would be inlined")
-        made: Sequence[Value | None]
-        if inner.bodies:
-            made = new.move(inner, given, _known(inner, values, body))
-        else:
-            like = _resolved(inner, attributes or {}) if body.is_function else inner
-            wanted = [value is not None for value in inner.outputs]
-            made = new.node(inner.op, given, domain=inner.domain, like=like, outputs=wanted)
-        for old, value in zip(inner.outputs, made, strict=True):
-            if old is not None:
-                values[old] = value
-    results = [_translated(value, values, body) for value in body.outputs]
+        copier.add(inner)
+    results = [copier.copy_of(value) for value in body.outputs]
     if any(value is None for value in results):
-        refuse("an output that is not given")
+        refuse("an output of the body is an input that the call omits")
     pairs = zip(results, node.outputs, strict=False)
     return [value for value, old in pairs if value is not None and old is not None]
 
 
-def _known(node: Node, values: Mapping[Edge, Edge | None], body: Graph) -> dict[Edge, Edge]:
-    """What the subgraphs of a node read of the body that holds it, and what stands for that."""
-    pairs = {value: _translated(value, values, body) for value in node.captures()}
-    return {
-        value: found for value, found in pairs.items() if found is not None and found is not value
-    }
+@dataclass
+class _Copier:
+    """Copies the nodes of a body, in order, onto a tape."""
 
+    new: Tape
+    body: Graph
+    values: dict[Edge, Edge | None]  # value of the body → its copy; None for an omitted input
+    attributes: Mapping[str, onnx.AttributeProto]  # of the call of a function
 
-def _translated(value: Edge, values: Mapping[Edge, Edge | None], body: Graph) -> Edge | None:
-    if value in values:
-        return values[value]
-    if value.graph is body:
-        refuse("a constant that cannot be read")
-    return value  # of a graph around both
+    def add(self, node: Node) -> None:
+        _require_same_meaning(node, self.new.graph)
+        if node.op in RANDOM and node.attr("seed") is None:
+            refuse("random numbers without a seed, which depend on the node's name")
+        inputs = [None if value is None else self.copy_of(value) for value in node.inputs]
+        if node.bodies and self.body.is_function:
+            refuse("the function contains control flow")
+        outputs = self._move(node, inputs) if node.bodies else self._copy(node, inputs)
+        for old, value in zip(node.outputs, outputs, strict=True):
+            if old is not None:
+                self.values[old] = value
+
+    def copy_of(self, value: Edge) -> Edge | None:
+        if value in self.values:
+            return self.values[value]
+        if value.graph is self.body:
+            refuse("a constant of the body cannot be read")
+        return value  # of a graph around both
+
+    def _copy(self, node: Node, inputs: Sequence[Edge | None]) -> Sequence[Value | None]:
+        like = _resolved(node, self.attributes) if self.body.is_function else node
+        wanted = [value is not None for value in node.outputs]
+        return self.new.node(node.op, inputs, domain=node.domain, like=like, outputs=wanted)
+
+    def _move(self, node: Node, inputs: Sequence[Edge | None]) -> Sequence[Value | None]:
+        """Move a node together with its subgraphs, which then read the copies of its captures."""
+        copies = {value: self.copy_of(value) for value in node.captures()}
+        changed = {
+            value: copy for value, copy in copies.items() if copy is not None and copy is not value
+        }
+        return self.new.move(node, inputs, changed)
 
 
 def _require_same_meaning(node: Node, target: Graph) -> None:
     versions = (graph.opset_of(node.domain) for graph in (node.graph, target))
     if not means_the_same(node.op, node.domain, *versions):
-        refuse("an operator of another opset")
+        refuse("the body contains an operator of another opset")
 
 
 def _resolved(node: Node, attributes: Mapping[str, Any]) -> Node:
-    """The node with the parameters of its function replaced by what the call gives."""
+    """The node with the parameters of its function replaced by the attributes of the call."""
     if not node.has_references:
         return node
     proto = NodeProto()

@@ -19,12 +19,12 @@ def _cast_cast(m: Match, new: Tape) -> Result:
     if not holds(between, before):
         refuse("the inner Cast loses something")
     if after == TensorProto.STRING and between != before:
-        refuse("a number may be written in another way in the other type")
+        refuse("the number may be spelled differently in the other type")
     return m.x if before == after else new.Cast(m.x, like=m.outer)
 
 
 def _constant_of_shape(m: Match, new: Tape) -> Result:
-    """ConstantOfShape with its value in the other type."""
+    """ConstantOfShape with its value in the type of the Cast."""
     written = m.fill.attr("value")
     to = m.cast.attr("to")
     value = np.zeros(1, np.float32) if written is None else to_array(written, "")
@@ -37,7 +37,7 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
             math.isfinite(number)
             and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
         )
-    else:  # runtimes round numbers of 64 bits once to 32 bits on their way to 16
+    else:  # some runtimes round a number of 64 bits to 32 bits before they round it to 16
         is_held = (
             to != TensorProto.FLOAT16
             or value.astype(np.float32).item() == number
@@ -49,7 +49,7 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
 
 
 class CastRemovePass(Pass):
-    """A Cast that changes nothing goes, and one of a constant tensor.
+    """A Cast that changes nothing is removed, and one of a constant tensor.
 
     before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the
              type of x; Cast(ConstantOfShape(s))

@@ -6,16 +6,15 @@ from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# as a copy of their result
-_AS_CHEAP = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Identity"}
-_ORDERED = {"Max", "Min"}  # of −0 and +0 they return the one that comes first or last
+# operators that cost no more than a copy of their result
+_CHEAP = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Identity"}
+_ORDERED = {"Max", "Min"}  # for −0 and +0 the result depends on their order
 
 
 def _key(node: Node) -> tuple[Any, ...]:
-    """Nodes with equal keys compute the same: operator, attributes, the very same inputs, as many
-    outputs.
+    """A key that is equal for nodes with equal operators, attributes, inputs and output counts.
 
-    The number of outputs decides how a Split without sizes cuts, and whether an old
+    The number of outputs decides how a Split without sizes cuts its input, and whether an old
     BatchNormalization is training.
     """
     attributes = sorted(
@@ -32,7 +31,7 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 def _find(graph: Graph) -> Iterator[Match]:
     first: dict[tuple[Any, ...], Node] = {}
-    # producers first: their merging makes the inputs of later nodes equal
+    # producers first: merging them makes the inputs of later nodes equal
     for node in graph.ordered():
         if node.bodies or node.is_op("Constant") or not is_pure(node):
             continue
@@ -47,11 +46,11 @@ class CommonSubexpressionEliminationPass(Pass):
 
     before   f(x), f(x): equal operator, attributes and inputs (of commutative operators in either
              order)
-    after    one f(x), used twice; an Identity of it where both are graph outputs
+    after    one f(x), used twice; an Identity of it if both are graph outputs
     refuses  several graph outputs that would share values with others; an operator that costs no
              more than a copy
-    never    random or stateful operators, custom operators, operators with subgraphs; constants are
-             left to RemoveSameConstPass
+    never    random or stateful operators, custom operators, operators with subgraphs; constants,
+             which RemoveSameConstPass handles
     algebra  equal functions of equal values are equal, bit by bit
     source   CANN's CommonSubexpressionEliminationPass
     """
@@ -63,7 +62,7 @@ class CommonSubexpressionEliminationPass(Pass):
         is_bound = [
             old.is_output and value.is_output for old, value in zip(m.outputs, equal, strict=True)
         ]
-        if sum(is_bound) != 1 or m.nodes[0].is_op(*_AS_CHEAP):
+        if sum(is_bound) != 1 or m.nodes[0].is_op(*_CHEAP):
             return equal
         return [
             new.Identity(value) if bound else value

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,55 +17,54 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
 from fusionc.shapes.expressions import is_static
 
-_MOST_BYTES = 512 << 20  # that something may take on the way to a result
-_MOST_WORK = 4_000_000_000  # multiplications, a few seconds
-_MOST_TOGETHER = 5 * _MOST_WORK
-_MATRIX_PRODUCTS = names_with(Trait.MATRIX_PRODUCT) - {"Gemm"}  # whose operand may be transposed
-_CONVOLUTIONS = names_with(Trait.CONVOLUTION)
-_POOLS = names_with(Trait.WINDOW_POOL)
-_DOTS = frozenset(map(str, range(1, 64)))  # labels of axes that an ellipsis stands for
+_MOST_BYTES = 512 << 20  # of an intermediate or final result
+_MOST_WORK = 4_000_000_000  # multiplications of one node, a few seconds
+_MOST_TOGETHER = 5 * _MOST_WORK  # multiplications of all nodes
+_DOTS = frozenset(map(str, range(1, 64)))  # labels of the axes of an ellipsis
 
 BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
-_BATCH = 256 << 20  # bytes that are read and made together, as far as they are known
+_BATCH = 256 << 20  # known bytes that are read and computed together
 # multiplications that folding has taken
 _spent: WeakKeyDictionary[Model, int] = WeakKeyDictionary()
-# what ended or blocked onnxruntime, and the reason
+# nodes that crashed or blocked onnxruntime, and the reason
 _costly: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
-_FEW_BYTES = 256  # of numbers that may be unpacked all the same, as the scalars of formulas
+_FEW_BYTES = 256  # of narrow numbers that may be unpacked anyway, such as scalars of formulas
 _GROWS = "the model would grow by more than 1 MiB"
 
 
 def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
-    """The nodes whose inputs are all known before the model runs, producers first, and the
-    multiplications of each. Those that would take too much are rejected.
+    """The nodes with only known inputs, producers first, and the multiplications of each.
+
+    Nodes that would take too much memory or time are added to `rejected`.
     """
-    found: dict[Node, int] = {}
+    foldable: dict[Node, int] = {}
     spent = _spent.get(graph.model, 0)
     for node in graph.ordered():
         if node in rejected or not node.outputs or not can_evaluate(node):
             continue
         if all(
-            value is None or value.is_constant or value.producer in found
+            value is None or value.is_constant or value.producer in foldable
             for value in needed_inputs(node)
         ):
             reason, work = _why_not_computed(node, spent)
             if reason is None:
-                found[node] = work
+                foldable[node] = work
                 spent += work
             else:
                 rejected[node] = reason
-    return found
+    return foldable
 
 
 def _is_needed(node: Node, foldable: Mapping[Node, int]) -> bool:
-    """Whether something else than foldable nodes needs a foldable node."""
+    """Whether a graph output or a node that cannot be folded needs a foldable node."""
     used = [o for o in node.outputs if o is not None]
     return any(o.is_output or any(u not in foldable for u in o.outputs) for o in used)
 
 
-def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], left: int) -> list[Node]:
-    """The foldable nodes that something else needs. Those that are known to be too large are
-    rejected without being computed, and what they are made of is needed instead.
+def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], budget: int) -> list[Node]:
+    """The foldable nodes that are needed elsewhere.
+
+    Those that are known to be too large are rejected, and their inputs are needed instead.
     """
     pending = [node for node in foldable if _is_needed(node, foldable)]
     frontier: dict[Node, None] = {}
@@ -72,7 +73,7 @@ def _frontier(foldable: dict[Node, int], rejected: dict[Node, str], left: int) -
         if node not in foldable:
             continue
         size = sum(map(_known_bytes, node.outputs))
-        if size <= left or size - _freed_bytes([node]) <= left:
+        if size <= budget or size - _freed_bytes([node]) <= budget:
             frontier[node] = None
             continue
         rejected[node] = _GROWS
@@ -96,15 +97,14 @@ def _batches(nodes: list[Node]) -> Iterator[list[Node]]:
 
 
 def _affordable(
-    results: dict[Node, dict[Value, np.ndarray[Any, Any]]], left: int
+    results: dict[Node, dict[Value, np.ndarray[Any, Any]]], budget: int
 ) -> tuple[dict[Node, None], int]:
-    """Which of the results the budget allows, all if it can be, else the small ones first; and what
-    they cost.
+    """The results that fit into the budget, smallest first, and the bytes by which they grow the
+    model.
     """
-    total = sum(_stored_bytes(arrays.values()) for arrays in results.values()) - _freed_bytes(
-        results
-    )
-    if total <= left:
+    stored = sum(_stored_bytes(arrays.values()) for arrays in results.values())
+    total = stored - _freed_bytes(results)
+    if total <= budget:
         return dict.fromkeys(results), max(total, 0)
     growths = {
         node: _stored_bytes(arrays.values()) - _freed_bytes([node])
@@ -113,35 +113,31 @@ def _affordable(
     chosen: dict[Node, None] = {}
     spent = 0
     for node, growth in sorted(growths.items(), key=lambda item: item[1]):
-        if growth <= 0 or spent + growth <= left:
+        if growth <= 0 or spent + growth <= budget:
             chosen[node] = None
             spent += max(growth, 0)
     return chosen, spent
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Fold what is left at the border of the constant part; what may not be folded moves the
-    border.
-    """
+    """Fold the last nodes of the constant part; if one cannot be folded, those before it."""
     rejected = {node: _costly[node] for node in graph.nodes if node in _costly} if _costly else {}
     while True:
         foldable = _foldable(graph, rejected)
-        left = BUDGET - graph.model.folding_growth
-        frontier = _frontier(foldable, rejected, left)
+        frontier = _frontier(foldable, rejected, BUDGET - graph.model.folding_growth)
         new: dict[Node, str] = {}
         _spent[graph.model] = _spent.get(graph.model, 0) + sum(foldable.values())
         for batch in _batches(frontier):
-            found = evaluate(batch, list(foldable))
-            chosen, spent = _affordable(found.arrays, BUDGET - graph.model.folding_growth)
-            graph.model.folding_growth += spent
-            new.update({node: _GROWS for node in found.arrays if node not in chosen})
-            new.update(found.reasons)
-            _costly.update({node: found.reasons[node] for node in found.costly})
+            results = evaluate(batch, list(foldable))
+            chosen, growth = _affordable(results.arrays, BUDGET - graph.model.folding_growth)
+            graph.model.folding_growth += growth
+            new.update({node: _GROWS for node in results.arrays if node not in chosen})
+            new.update(results.reasons)
+            _costly.update({node: results.reasons[node] for node in results.costly})
             for node in chosen:
-                arrays = found.arrays[node]
-                yield Match(
-                    graph, (node,), list(arrays), {"arrays": list(arrays.values()), "reason": ""}
-                )
+                arrays = results.arrays[node]
+                captures = {"arrays": list(arrays.values()), "reason": ""}
+                yield Match(graph, (node,), list(arrays), captures)
         if not new:
             break
         rejected.update(new)
@@ -150,7 +146,7 @@ def _find(graph: Graph) -> Iterator[Match]:
 
 
 def _constant_nodes(graph: Graph) -> Iterator[Match]:
-    # no initializers there, or only as graph inputs
+    # a function has no initializers, and before IR 4 they are graph inputs as well
     if graph.in_function or graph.model.ir_version < 4:
         return
     for node in graph.of_operator("Constant"):
@@ -160,18 +156,17 @@ def _constant_nodes(graph: Graph) -> Iterator[Match]:
 
 
 def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
-    """Why a node is not computed although its inputs are known, and how many multiplications it
-    would take.
+    """A reason not to compute a node with known inputs, and the multiplications it would take.
 
-    It would take too much memory or time, as far as the shapes tell before; `spent` are the
-    multiplications of others.
+    A node is not computed if its shapes say that it would take too much memory or time. `spent`
+    counts the multiplications of other nodes.
     """
     if _unpacks(node):
         return "the numbers are stored in fewer bits, and unpacked when the model is loaded", 0
-    made = sum(map(_known_bytes, node.outputs))
-    read = sum(map(_known_bytes, node.inputs))
-    work, between = _einsum(node) if node.op == "Einsum" else (_multiplications(node), 0)
-    if max(made, between) > max(_MOST_BYTES, read):
+    output_bytes = sum(map(_known_bytes, node.outputs))
+    input_bytes = sum(map(_known_bytes, node.inputs))
+    work, largest = _einsum(node) if node.op == "Einsum" else (_multiplications(node), 0)
+    if max(output_bytes, largest) > max(_MOST_BYTES, input_bytes):
         return f"it would take more than {_MOST_BYTES >> 20} MiB to compute", 0
     if work > _MOST_WORK or (work and spent + work > _MOST_TOGETHER):
         return (
@@ -182,68 +177,83 @@ def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
 
 
 def _unpacks(node: Node) -> bool:
-    """Whether a node casts weights of few bits: onnxruntime does it at load, so that folding gains
-    nothing but size.
+    """Whether a node casts narrow weights to floating-point numbers.
+
+    onnxruntime does so when it loads the model, so folding would only make the model larger.
     """
-    packed, made = (node.inputs[0], node.outputs[0]) if node.op == "Cast" else (None, None)
-    if (
-        packed is None
-        or made is None
-        or packed.elem_type not in NARROW
-        or not is_real(made.elem_type)
-    ):
+    packed, result = (node.inputs[0], node.outputs[0]) if node.op == "Cast" else (None, None)
+    if packed is None or result is None:
         return False
-    return _known_bytes(made) - _known_bytes(packed) > _FEW_BYTES
+    if packed.elem_type not in NARROW or not is_real(result.elem_type):
+        return False
+    return _known_bytes(result) - _known_bytes(packed) > _FEW_BYTES
 
 
 def _multiplications(node: Node) -> int:
-    """About so many; 0 where it is unknown, or the elements that go in and come out tell enough."""
-    shapes = [_known_shape(value) for value in (*node.inputs[:4], node.outputs[0])]
-    made = math.prod(shapes[-1]) if shapes[-1] is not None else 0
-    if node.op in _MATRIX_PRODUCTS and shapes[0]:
-        return made * shapes[0][-1]
-    if node.op == "Gemm" and shapes[0] and shapes[-1]:
-        return made * (math.prod(shapes[0]) // max(1, shapes[-1][0]))
-    if node.op in _CONVOLUTIONS:
-        kernel = shapes[3 if node.op == "QLinearConv" else 1]
-        image = shapes[0] if node.op == "ConvTranspose" else shapes[-1]
-        return math.prod(image) * math.prod(kernel[1:]) if image and kernel else 0
-    if node.op in _POOLS:
-        return made * math.prod(map(int, node.attrs.get("kernel_shape", ())))
-    return 0
+    """A rough count of multiplications; 0 if unknown, or if the operator takes about one each."""
+    rule = _MULTIPLICATIONS.get(node.op)
+    return 0 if rule is None else rule(node)
+
+
+def _product_work(node: Node) -> int:
+    """Those of a matrix product: the depth for each element of the result."""
+    x = _known_shape(node.inputs[0])
+    return _elements(node.outputs[0]) * x[-1] if x else 0
+
+
+def _gemm_work(node: Node) -> int:
+    x = _known_shape(node.inputs[0])
+    y = _known_shape(node.outputs[0])
+    return math.prod(y) * (math.prod(x) // max(1, y[0])) if x and y else 0
+
+
+def _convolution_work(node: Node, weights: int = 1) -> int:
+    """Those of a convolution: the size of a filter for each element of the result."""
+    kernel = _known_shape(node.inputs[weights]) if weights < len(node.inputs) else None
+    image = node.inputs[0] if node.op == "ConvTranspose" else node.outputs[0]
+    return _elements(image) * math.prod(kernel[1:]) if kernel else 0
+
+
+def _pool_work(node: Node) -> int:
+    return _elements(node.outputs[0]) * math.prod(map(int, node.attrs.get("kernel_shape", ())))
+
+
+_MULTIPLICATIONS: dict[str, Callable[[Node], int]] = {
+    **dict.fromkeys(names_with(Trait.MATRIX_PRODUCT), _product_work),
+    "Gemm": _gemm_work,  # whose operands may be transposed
+    **dict.fromkeys(names_with(Trait.CONVOLUTION), _convolution_work),
+    "QLinearConv": partial(_convolution_work, weights=3),
+    **dict.fromkeys(names_with(Trait.WINDOW_POOL), _pool_work),
+}
 
 
 def _einsum(node: Node) -> tuple[int, int]:
-    """Multiplications, and the bytes of the largest product between, where two operands after the
-    other are joined.
+    """The multiplications of an Einsum that joins its operands one after another, and the bytes of
+    its largest intermediate product.
     """
     left, arrow, result = node.attr("equation").replace(" ", "").partition("->")
-    terms = [
-        _labels(term, _known_shape(value))
-        for term, value in zip(left.split(","), node.inputs, strict=False)
-    ]
     dtype = None if node.inputs[0] is None else node.inputs[0].dtype
-    if dtype is None or not arrow or any(term is None for term in terms):
+    if dtype is None or not arrow:
         return 0, 0
-    sizes = {label: size for term in terms for label, size in (term or {}).items()}
+    terms: list[dict[str, int]] = []
+    for written, value in zip(left.split(","), node.inputs, strict=False):
+        term = _labels(written, _known_shape(value))
+        if term is None:
+            return 0, 0
+        terms.append(term)
+    sizes = {label: size for term in terms for label, size in term.items()}
     work = largest = 0
-    product: set[str] = set(terms[0] or {})
+    product = set(terms[0])
     for number, term in enumerate(terms[1:], start=2):
-        product |= (term or {}).keys()
+        product |= term.keys()
         work += math.prod(sizes[label] for label in product)
-        product &= (
-            {label for later in terms[number:] for label in later or {}}
-            | set(result)
-            | _DOTS & product
-        )
+        product &= set(chain(result, _DOTS, *terms[number:]))  # the others are summed up
         largest = max(largest, math.prod(sizes[label] for label in product))
     return work, largest * dtype.itemsize
 
 
 def _labels(term: str, shape: tuple[int, ...] | None) -> dict[str, int] | None:
-    """The size of each label of an operand; the axes of an ellipsis are called by their place from
-    the right.
-    """
+    """The size of each label of an operand; the axes of an ellipsis are numbered from the right."""
     if shape is None:
         return None
     before, dots, after = term.partition("...")
@@ -258,8 +268,14 @@ def _known_shape(value: Edge | None) -> tuple[int, ...] | None:
     return tuple(known) if shape is not None and len(known) == len(shape) else None
 
 
+def _elements(value: Edge | None) -> int:
+    """The number of elements; 0 if unknown."""
+    shape = _known_shape(value)
+    return 0 if shape is None else math.prod(shape)
+
+
 def _known_bytes(value: Edge | None) -> int:
-    """Bytes of a value as far as its shape is known before anything is computed; else 0."""
+    """Bytes of a value; 0 if its shape is unknown."""
     shape, dtype = (None, None) if value is None else (value.shape, value.dtype)
     if dtype is None or not is_static(shape):
         return 0
@@ -267,27 +283,33 @@ def _known_bytes(value: Edge | None) -> int:
 
 
 def _freed_bytes(nodes: Iterable[Node]) -> int:
-    """Bytes of the constants that nobody needs once these nodes are constants themselves."""
+    """Bytes of the constants that become unused when these nodes are folded."""
     freed = 0
     pending = list(nodes)
-    missing: dict[Edge, int] = {}  # users of a value that are not known to go
+    users: dict[Edge, int] = {}  # remaining users of each value
     while pending:
         for value in dict.fromkeys(pending.pop().inputs):
             if value is None or value.is_output:
                 continue
-            missing[value] = missing.get(value, value.use_count) - 1
-            if missing[value] > 0:
+            users[value] = users.get(value, value.use_count) - 1
+            if users[value] > 0:
                 continue
-            if isinstance(value, Constant):
-                freed += value.nbytes
-            elif (array := value.constant()) is not None:
-                freed += _stored_bytes([array])
-            elif value.producer is not None and all(
-                o is None or o is value or missing.get(o, o.use_count) == 0
-                for o in value.producer.outputs
-            ):
+            freed += _constant_bytes(value)
+            if value.producer is not None and _is_unused(value.producer, users):
                 pending.append(value.producer)
     return freed
+
+
+def _is_unused(node: Node, users: Mapping[Edge, int]) -> bool:
+    return all(o is None or users.get(o, o.use_count) == 0 for o in node.outputs)
+
+
+def _constant_bytes(value: Edge) -> int:
+    """Bytes of a constant as a model stores them; 0 for other values."""
+    if isinstance(value, Constant):
+        return value.nbytes
+    array = value.constant()
+    return 0 if array is None else _stored_bytes([array])
 
 
 def _stored_bytes(arrays: Iterable[np.ndarray[Any, Any]]) -> int:
@@ -304,19 +326,19 @@ def _stored_bytes(arrays: Iterable[np.ndarray[Any, Any]]) -> int:
 
 
 class ConstantFoldingPass(Pass):
-    """What depends on constants alone is computed now; Constant nodes become initializers.
+    """Nodes that depend only on constants are computed now; Constant nodes become initializers.
 
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
-    refuses  what onnxruntime cannot compute, or not within 10 seconds of processor time and 2 GiB;
-             what takes 512 MiB, or 4 billion multiplications, as far as shapes tell; results that
-             would make the model larger by more than 1 MiB in all, compared with the constants that
-             are not needed any more (a fold that shrinks the model is always done); Casts of
-             weights of at most 8 bits, or of bfloat16, to larger types: onnxruntime folds them at
-             load
+    refuses  nodes that onnxruntime cannot compute, or not within 10 seconds of processor time and
+             2 GiB; nodes that take 512 MiB or 4 billion multiplications according to their shapes;
+             results that would make the model larger by more than 1 MiB in all, minus the constants
+             that are no longer needed (a fold that shrinks the model is always done); Casts of
+             weights of at most 8 bits, or of bfloat16, to larger types, which onnxruntime folds
+             when it loads the model
     never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and
-             DequantizeLinear (their pairs say how the model is quantized), elements that numpy has
-             not
+             DequantizeLinear (their pairs say how the model is quantized), element types that numpy
+             lacks
     algebra  a function of constants is a constant
     source   CANN's ConstantFoldingPass
     """

@@ -9,9 +9,7 @@ _SHAPE = keep(op.Shape(x, _as="shape"))
 
 
 def _picked(m: Match) -> list[Element] | None:
-    """The dimensions that the Shape holds, or that the Gather or Slice takes out of it, as far as
-    they are known.
-    """
+    """The dimensions that the Shape gives, or that the Gather or Slice takes; None if unknown."""
     if m.index is None:
         return elements(m.outputs[0])
     dims = elements(m.shape.outputs[0])
@@ -22,7 +20,7 @@ def _picked(m: Match) -> list[Element] | None:
 
 
 def _is_known(m: Match) -> bool:
-    """Whether the dimensions that are asked for are known."""
+    """Whether the dimensions that are taken are known."""
     picked = _picked(m)
     return picked is not None and all(isinstance(d, int) for d in picked)
 
@@ -39,12 +37,12 @@ def _size(m: Match, new: Tape) -> Result:
 class DimensionComputePass(Pass):
     """Dimensions that are known before the model runs become constants.
 
-    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), where the dimensions asked
-             for are known
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), Size(x), if the dimensions that are
+             taken are known
     after    a constant
     refuses  nothing of its own
-    never    a dimension that is only declared, where onnx knows the operator and does not infer it
-    algebra  what inference proves is so for every input
+    never    a dimension that is only declared, if onnx knows the operator and does not infer it
+    algebra  an inferred dimension holds for every input
     source   CANN's DimensionComputePass and ShapeOperateOpRemovePass
     """
 

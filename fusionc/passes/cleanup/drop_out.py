@@ -7,11 +7,11 @@ class DropOutPass(Pass):
 
     before   Dropout(x, ratio?, training_mode?), the mask unused
     after    x
-    refuses  training mode, also where it is decided at run time, with a ratio that is not known to
-             be 0; a mask that is used; opset below 7 without is_test
-    algebra  without training mode Dropout is the identity, whatever its ratio is, and so it is in
-             training mode with a ratio of 0: it drops nothing and divides by 1 (ONNX, Dropout 7 to
-             22)
+    refuses  training mode, also if it is decided at run time, with a ratio that is not known to be
+             0; a mask that is used; opset below 7 without is_test
+    algebra  without training mode Dropout is the identity, whatever its ratio is. With a ratio of 0
+             it is the identity in training mode, too: it drops nothing and divides by 1 (ONNX,
+             Dropout 7 to 22)
     source   CANN's DropOutPass
     """
 

@@ -22,16 +22,17 @@ def _calls(graph: Graph) -> Iterator[Match]:
 
 
 class FunctionInlinePass(Pass):
-    """The call of a model-local function becomes the nodes of its body.
+    """The call of a model-local function is replaced by the nodes of its body.
 
     before   f(x, attribute = 3)
-    after    the body of f with x for its input and 3 for its attribute; f goes with its last call
+    after    the body of f with x for its input and 3 for its attribute; f is removed with its last
+             call
     refuses  bodies with control flow, or with random numbers without a seed; operators that mean
              something else at the opset of the model; a function with the name of an operator that
              onnx or onnxruntime has: onnxruntime runs that one
-    never    by default: a function may be what a runtime has a kernel for
+    never    by default: a runtime may have a kernel for the function
     algebra  the definition of a call
-    source   onnx's inliner; passes see types and constants that a function body hides
+    source   onnx's inliner; after it, passes see types and constants that a function body hides
     """
 
     default = "off"
@@ -42,6 +43,6 @@ class FunctionInlinePass(Pass):
         if not is_foreign(node) or has_operator(
             node.op, node.domain, node.graph.opset_of(node.domain)
         ):
-            refuse("the runtime has an operator of this name, which it may take for the function")
+            refuse("the runtime has an operator of this name, which it may run instead")
         attributes = parameters(m.function.proto, m.node.proto)
         return inlined(new, m.node, m.function, m.node.inputs, attributes)

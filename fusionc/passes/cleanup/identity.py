@@ -4,9 +4,7 @@ x = var("x")
 
 
 def _keeps_all_axes(m: Match) -> bool:
-    """Whether an Einsum of one input writes its subscripts again: "bij->bij", or without the arrow
-    in sorted order.
-    """
+    """Whether an Einsum of one input keeps its subscripts: "bij->bij", or sorted ones alone."""
     equation = "".join(str(m.einsum.attr("equation", "")).split())
     before, arrow, after = equation.partition("->")
     if len(set(before)) != len(before):

@@ -7,9 +7,7 @@ x = var("x")
 
 
 def _same_shape(m: Match) -> bool:
-    """Whether the shape is known to stay. These operators keep the order of the elements, or cannot
-    change it then.
-    """
+    """Whether the shape is known to stay; then these operators also keep the order of elements."""
     (result,) = m.outputs
     return same_shape(m.x.shape, result.shape)
 
@@ -51,7 +49,7 @@ class NoUseReshapeRemovePass(Pass):
     after    x
     refuses  a graph output that would lose its name, because x is a graph input or another output
     never    a shape that is not known to stay, number by number and symbol by symbol; Slice with
-             other steps than 1, which may turn x round
+             steps other than 1, which may reverse x
     algebra  the elements and their order are those of x
     source   CANN's NoUseReshapeRemovePass and ReshapeRemovePass
     """

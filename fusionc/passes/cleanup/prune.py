@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 
-from fusionc.model.graph import Graph
+from fusionc.model.graph import Graph, Model
 from fusionc.protos import training_nodes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 from fusionc.rewrite.splice import is_dead
+
+_Key = tuple[str, str, str]  # of a function: domain, name, overload
 
 
 def _dead_nodes(graph: Graph) -> Iterator[Match]:
@@ -13,7 +15,7 @@ def _dead_nodes(graph: Graph) -> Iterator[Match]:
 
 
 def _unused_constants(graph: Graph) -> Iterator[Match]:
-    # there, an initializer is a graph input as well, and inputs stay
+    # below, an initializer is a graph input as well, and inputs stay
     if graph.model.ir_version < 4:
         return
     for constant in list(graph.constants()):
@@ -25,34 +27,45 @@ def _unused_functions(graph: Graph) -> Iterator[Match]:
     if graph is not graph.model.main or not graph.model.functions:
         return
     functions = graph.model.functions
-    needed: set[tuple[str, str, str]] = set()
-    called = [
-        (node.domain, node.op_type, node.overload) for node in training_nodes(graph.model.proto)
-    ]
-    reached = list(graph.nodes)
-    while called or reached:
-        if not called:
-            node = reached.pop()
-            reached.extend(inner for body in node.bodies for inner in body.nodes)
-            called.append((node.domain, node.op, node.proto.overload))
-        key = called.pop()
-        if key in functions and key not in needed:
-            needed.add(key)
-            reached.extend(functions[key].nodes)
-    for key in [key for key in functions if key not in needed]:
+    called = _called_functions(graph.model)
+    for key in [key for key in functions if key not in called]:
         yield Match(graph, drops=(functions[key],))
 
 
-class PrunePass(Pass):
-    """What nothing needs is removed: nodes, constants, model-local functions.
+def _called_functions(model: Model) -> set[_Key]:
+    """The functions that the main graph, training or another called function calls."""
+    keys: list[_Key] = [
+        (node.domain, node.op_type, node.overload) for node in training_nodes(model.proto)
+    ]
+    keys += _keys(model.main)
+    called: set[_Key] = set()
+    while keys:
+        key = keys.pop()
+        if key in model.functions and key not in called:
+            called.add(key)
+            keys += _keys(model.functions[key])
+    return called
 
-    before   a node none of whose outputs is used; an initializer nobody reads; a function nobody
-             calls
+
+def _keys(graph: Graph) -> Iterator[_Key]:
+    """The key of the function that each node of a graph, or of its subgraphs, may call."""
+    nodes = list(graph.nodes)
+    while nodes:
+        node = nodes.pop()
+        nodes.extend(inner for body in node.bodies for inner in body.nodes)
+        yield node.domain, node.op, node.proto.overload
+
+
+class PrunePass(Pass):
+    """Unneeded nodes, constants and model-local functions are removed.
+
+    before   a node whose outputs are all unused; an initializer that is not read; a function that
+             is not called
     after    nothing
     refuses  nothing
-    never    what training information names, graph inputs, initializers that the caller may
-             override; random, stateful or custom operators
-    algebra  what no output depends on changes no output
+    never    anything that training information names, graph inputs, initializers that the caller
+             may override; random, stateful or custom operators
+    algebra  a node that no output depends on changes no output
     source   CANN's PrunePass and UnusedConstPass
     """
 

@@ -8,17 +8,16 @@ from fusionc.passes._shared.constant_arithmetic import single_number
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
-# x and the initial states
 _RECURRENT = names_with(Trait.RECURRENT)
-_OF_RANK_3 = {0, 5, 6}
+_RANK_3_INPUTS = {0, 5, 6}  # of these: x and the initial states
 _ADDS = {"Identity": 0, "Unsqueeze": 1, "Squeeze": -1}  # to the rank, for each axis
 
 
 def _possible_ranks(value: Edge) -> set[int]:
-    """The ranks that the branches give what an If makes. Refuses where one of them is unknown."""
+    """The ranks that the branches of an If give its result. Refuses if one of them is unknown."""
     choice = value.producer
     if choice is None or choice.op != "If" or choice.has_references:
-        refuse("the value is not what one branch or another makes")
+        refuse("the value is not the result of an If")
     at = choice.outputs.index(value)
     ranks = {choice.attr(name).outputs[at].rank for name in ("then_branch", "else_branch")}
     if None in ranks:
@@ -27,7 +26,7 @@ def _possible_ranks(value: Edge) -> set[int]:
 
 
 def _choices(answer: Edge, says: bool = True) -> Iterator[tuple[Node, bool]]:
-    """The Ifs that depend on an answer, and whether a yes takes their first branch."""
+    """The Ifs that depend on an answer, and whether True takes their first branch."""
     for user in answer.outputs:
         if user.graph is not answer.graph:
             continue
@@ -38,9 +37,7 @@ def _choices(answer: Edge, says: bool = True) -> Iterator[tuple[Node, bool]]:
 
 
 def _added(node: Node) -> int | None:
-    """What an operator adds to the rank of its first input; None where that is another operator, or
-    unknown.
-    """
+    """The number of axes that a node adds to its first input; None if unknown."""
     if node.domain != "" or node.op not in _ADDS or node.has_references:
         return None
     axes = [] if node.op == "Identity" else axes_of(node)
@@ -49,22 +46,18 @@ def _added(node: Node) -> int | None:
     )
 
 
-def _rank_in(made: Edge | None, value: Edge, rank: int) -> int | None:
-    """The rank of what a branch makes where that of the value is this one; None where it does not
-    follow from it.
-    """
-    if made is value:
+def _rank_in(result: Edge | None, value: Edge, rank: int) -> int | None:
+    """The rank of a branch's result if the value has this rank; None if it does not follow."""
+    if result is value:
         return rank
-    node = None if made is None else made.producer
+    node = None if result is None else result.producer
     added = None if node is None else _added(node)
     inner = None if node is None or added is None else _rank_in(node.inputs[0], value, rank)
     return None if inner is None or added is None else inner + added
 
 
 def _is_seen(node: Node) -> bool:
-    """Whether something that a node makes reaches an output of its graph: what does not may never
-    be run.
-    """
+    """Whether a node affects an output of its graph; if not, it may never be run."""
     pending = [node]
     seen = {node}
     while pending:
@@ -79,12 +72,13 @@ def _is_seen(node: Node) -> bool:
 
 
 def _wanted_ranks(value: Edge) -> Iterator[int]:
-    """The ranks that a value must have so that the model runs."""
+    """The ranks that a value must have for the model to run."""
     for user in value.outputs:
         if user.graph is not value.graph:
             continue
-        places = {at for at, given in enumerate(user.inputs) if given is value}
-        if user.domain == "" and user.op in _RECURRENT and places & _OF_RANK_3 and _is_seen(user):
+        places = {at for at, operand in enumerate(user.inputs) if operand is value}
+        is_recurrent = user.domain == "" and user.op in _RECURRENT
+        if is_recurrent and places & _RANK_3_INPUTS and _is_seen(user):
             yield 3
         result = user.outputs[0]
         added = _added(user)
@@ -93,15 +87,15 @@ def _wanted_ranks(value: Edge) -> Iterator[int]:
 
 
 class RankQuestionPass(Pass):
-    """A question for the rank of a value is answered where the model fails with every other rank.
+    """A test of a value's rank becomes a constant if the model fails with every other rank.
 
     before   Size(Shape(v)) == r as the condition of Ifs whose results go to an LSTM, GRU or RNN,
-             where v is what an If makes, of one rank in one branch and of another one in the other
+             where v is the result of an If whose branches give it different ranks
     after    the answer
-    refuses  ranks that are unknown; where both answers are possible; where another answer would let
-             a model run that fails
-    algebra  LSTM, GRU and RNN take x and initial states of rank 3 alone
-    source   torch's LSTMCell, LSTM and GRU as scripts, which ask whether there is a batch;
+    refuses  ranks that are unknown; a test with two possible answers; an answer that would let a
+             failing model run
+    algebra  LSTM, GRU and RNN only take x and initial states of rank 3
+    source   torch's LSTMCell, LSTM and GRU as scripts, which test whether there is a batch;
              silero-vad
     """
 
@@ -125,19 +119,17 @@ class RankQuestionPass(Pass):
             refuse("both answers are possible")
         (answer,) = answers
         if not all(self._fails(m, rank, answer) for rank in ranks if (rank == asked) is not answer):
-            refuse("a model would run that fails")
+            refuse("the answer would let a failing model run")
         return new.const(np.array(answer))
 
     def _fails(self, m: Match, rank: int, answer: bool) -> bool:
-        """Whether the model fails with a value of this rank, where the question is answered so."""
+        """Whether the model fails with a value of this rank if the test has this answer."""
         for choice, says in _choices(m.equal.outputs[0]):
             branch = choice.attr("then_branch" if answer is says else "else_branch")
-            for made, result in zip(branch.outputs, choice.outputs, strict=True):
-                found = _rank_in(made, m.v, rank)
-                if (
-                    result is not None
-                    and found is not None
-                    and any(found != wanted for wanted in _wanted_ranks(result))
-                ):
+            for inner, result in zip(branch.outputs, choice.outputs, strict=True):
+                result_rank = None if result is None else _rank_in(inner, m.v, rank)
+                if result is None or result_rank is None:
+                    continue
+                if any(result_rank != wanted for wanted in _wanted_ranks(result)):
                     return True
         return False

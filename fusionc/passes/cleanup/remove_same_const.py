@@ -10,18 +10,16 @@ from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-# The new tensor is called after the old one: onnxruntime makes twice what two operators share, and
-# then refuses the model ("Attempt to replace the existing tensor").
+# onnxruntime names the new tensor after the old one: a constant that two operators share is replaced
+# twice, and the model then refused ("Attempt to replace the existing tensor").
 _CHANGED_TO_UNSIGNED = places_of(Trait.UNSIGNED)
-_END = 64  # elements, the first and the last ones, which tell most constants apart
-_ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # they are read once
+_END = 64  # elements at either end, which distinguish most constants
+_ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # digests, read once
 _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
 
 
 def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
-    """Where the elements of a large constant lie, if they are in an external file: file, offset,
-    length.
-    """
+    """File, offset and length of a large constant in an external file; else nothing."""
     data = constant.data
     if constant.nbytes <= _LARGEST or not isinstance(data, TensorProto) or not is_external(data):
         return ()
@@ -46,23 +44,21 @@ def _hash(constant: Constant) -> object:
 def _groups(
     constants: Iterable[Constant], key: Callable[[Constant], object]
 ) -> Iterator[list[Constant]]:
-    """Constants with equal keys, in order; those that are alone are left out."""
-    found: dict[object, list[Constant]] = {}
+    """Groups of two or more constants with equal keys, in order."""
+    groups: dict[object, list[Constant]] = {}
     for constant in constants:
-        found.setdefault(key(constant), []).append(constant)
-    return (group for group in found.values() if len(group) > 1)
+        groups.setdefault(key(constant), []).append(constant)
+    return (group for group in groups.values() if len(group) > 1)
 
 
 def _is_changed_at_load(constant: Constant) -> bool:
-    """Whether onnxruntime may make another tensor of a constant, once for each operator that reads
-    it.
-    """
+    """Whether onnxruntime may replace a constant at load, once for each operator that reads it."""
     if constant.elem_type != TensorProto.INT8:
         return False
-    read = ((user, _CHANGED_TO_UNSIGNED.get(user.operator)) for user in constant.outputs)
+    users = ((user, _CHANGED_TO_UNSIGNED.get(user.operator)) for user in constant.outputs)
     return any(
         constant in (user.inputs[at] for at in places or () if at < len(user.inputs))
-        for user, places in read
+        for user, places in users
     )
 
 
@@ -85,9 +81,9 @@ class RemoveSameConstPass(Pass):
     after    one of them, used in both places
     refuses  a constant that is a graph output
     never    initializers that the caller may override, or that an annotation or training
-             information names; int8 weights and zero points of quantized operators: onnxruntime,
-             which makes them uint8 in some models, makes what two operators share twice, and then
-             cannot load the model
+             information names; int8 weights and zero points of quantized operators: in some models
+             onnxruntime converts them to uint8 once for each operator, and then cannot load a model
+             in which two operators share one
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

@@ -16,9 +16,9 @@ from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 _INTEGERS = (np.int8, np.uint8, np.int16, np.uint16)
 _LARGEST = 2.0**100  # of a scale: its products with integers of 16 bits are finite
-# What hands elements of its first input on, or the largest of some.
+# Operators whose result consists of elements of their first input.
 _MOVES = names_with(Trait.SELECTS) | {"MaxPool"}
-_INTEGER_POOL = 12  # the opset since which MaxPool takes integers
+_INTEGER_POOL = 12  # the first opset with a MaxPool of integers
 _FLOAT = (None, TensorProto.UNDEFINED, TensorProto.FLOAT)
 
 
@@ -32,27 +32,25 @@ def _patterns(name: str, operators: Any) -> tuple[Pattern, Pattern]:
     )
     return (
         Pattern(
-            f"Requantize{name}", operators.QuantizeLinear(same, scale, zero, _as="outer"), _same
+            f"Requantize{name}", operators.QuantizeLinear(same, scale, zero, _as="outer"), _keep
         ),
         Pattern(
             f"RequantizeConstant{name}",
             operators.QuantizeLinear(moved, scale, zero, _as="outer"),
-            _moved,
+            _move_constant,
         ),
     )
 
 
-def _same(m: Match, new: Tape) -> Result:
-    _check(m)
-    if m.inner.attr("axis") != m.outer.attr("axis") or m.inner.attr("block_size") != m.outer.attr(
-        "block_size"
-    ):
-        refuse("the axis or the block is another one")
+def _keep(m: Match, new: Tape) -> Result:
+    _require_same_integers(m)
+    if any(m.inner.attr(name) != m.outer.attr(name) for name in ("axis", "block_size")):
+        refuse("the axes or the block sizes differ")
     return m.x
 
 
-def _moved(m: Match, new: Tape) -> Result:
-    _check(m)
+def _move_constant(m: Match, new: Tape) -> Result:
+    _require_same_integers(m)
     if m.scale.constant().size != 1:
         refuse("more than one scale")
     return new.node(m.move.op, [m.x, *m.options], like=m.move)
@@ -61,22 +59,14 @@ def _moved(m: Match, new: Tape) -> Result:
 def _find(graph: Graph) -> Iterator[Match]:
     """Values that are dequantized, moved, and quantized in the same way."""
     for outer in [node for key in sorted(QUANTIZE) for node in graph.of_operator(key[1], key[0])]:
-        moves, inner = _way_back(outer)
-        if (
-            not moves
-            or inner is None
-            or inner.operator not in DEQUANTIZE
-            or inner.domain != outer.domain
-        ):
+        moves, inner = _moves_before(outer)
+        if not moves or inner is None or inner.operator not in DEQUANTIZE:
             continue
         x, scale, zero = (*inner.inputs, None, None)[:3]
-        others = (*outer.inputs, None, None)[1:3]
-        if (
-            x is not None
-            and not x.is_constant
-            and _is_equal(scale, others[0])
-            and _is_equal(zero, others[1])
-        ):
+        if x is None or x.is_constant or inner.domain != outer.domain:
+            continue
+        outer_scale, outer_zero = (*outer.inputs, None, None)[1:3]
+        if _is_equal(scale, outer_scale) and _is_equal(zero, outer_zero):
             captures = {
                 "x": x,
                 "scale": scale,
@@ -88,24 +78,20 @@ def _find(graph: Graph) -> Iterator[Match]:
             yield Match(graph, (*moves, outer), outer.outputs, captures)
 
 
-def _way_back(outer: Node) -> tuple[list[Node], Node | None]:
-    """The nodes in front of one that only move elements, in their order, and what makes the value
-    that they move.
-    """
+def _moves_before(outer: Node) -> tuple[list[Node], Node | None]:
+    """The chain of moving nodes before a node, in order, and the node before them."""
     moves: list[Node] = []
-    maker = _maker(outer)
-    while (
-        maker is not None
-        and maker.is_op(*_MOVES)
-        and maker.graph is outer.graph
-        and len(maker.outputs) == 1
-    ):
-        moves.append(maker)
-        maker = _maker(maker)
-    return moves[::-1], maker
+    before = _producer(outer)
+    while before is not None and before.is_op(*_MOVES):
+        if before.graph is not outer.graph or len(before.outputs) != 1:
+            break
+        moves.append(before)
+        before = _producer(before)
+    return moves[::-1], before
 
 
-def _maker(node: Node) -> Node | None:
+def _producer(node: Node) -> Node | None:
+    """The node that computes the first input."""
     value = node.inputs[0] if node.inputs else None
     return None if value is None else value.producer
 
@@ -118,49 +104,47 @@ def _is_equal(one: Edge | None, other: Edge | None) -> bool:
     return arrays[0].dtype == arrays[1].dtype and np.array_equal(arrays[0], arrays[1])
 
 
-def _moved_as_integers(m: Match, new: Tape) -> Result:
-    _check(m)
+def _move_integers(m: Match, new: Tape) -> Result:
+    _require_same_integers(m)
     if m.scale.constant().size != 1:
         refuse("more than one scale")
     value = m.x
-    element = element_type(m.zero.constant().dtype)  # in the body of a function others are unknown
+    element = element_type(m.zero.constant().dtype)  # in a function body, x has an unknown type
     for move in m.moves:
         if move.op == "MaxPool" and (m.scale.constant() < 0 or m.opset < _INTEGER_POOL):
-            refuse(
-                "MaxPool takes integers from opset 12 on, and the largest only of a positive scale"
-            )
+            refuse("MaxPool of integers needs opset 12 and a positive scale")
         if m.graph.model.is_for_onnxruntime and not has_cpu_kernel(move.op, "", m.opset, element):
             refuse(f"no CPU kernel for {move.op} of such integers")
         value = new.node(move.op, [value, *move.inputs[1:]], like=move)
     return value
 
 
-def _check(m: Match) -> None:
-    """Refuses where an integer may be another one afterwards."""
+def _require_same_integers(m: Match) -> None:
+    """Refuse if rounding may change an integer."""
     scale = m.scale.constant()
     zero = m.zero.constant()
     if zero.dtype not in _INTEGERS or scale.dtype != np.float32:
-        refuse("not integers of 8 or 16 bits with a float32 scale")
+        refuse("the elements are not integers of 8 or 16 bits with a float32 scale")
     if m.inner.attr("output_dtype") not in _FLOAT or m.outer.attr("precision") not in _FLOAT:
-        refuse("less precise numbers in between")
+        refuse("the numbers between are less precise than float32")
     if not ((abs(scale) >= np.finfo(np.float32).tiny) & (abs(scale) <= _LARGEST)).all():
-        refuse("the scale is not in the middle of the range of its type")
+        refuse("the scale is too small or too large to round safely")
 
 
 class RequantizeRemovePass(Pass):
-    """What is dequantized and quantized again in the same way stays quantized.
+    """A value that is dequantized and quantized again in the same way stays quantized.
 
     before   QuantizeLinear(DequantizeLinear(q, s, z), s, z); QuantizeLinear(f(DequantizeLinear(q,
-             s, z)), s, z), f being MaxPool or what moves elements: Reshape, Transpose, Slice,
-             Gather, Expand, … one after another
+             s, z)), s, z), where f is MaxPool or moves elements: Reshape, Transpose, Slice, Gather,
+             Expand, … one after another
     after    q; f(q)
-    refuses  other elements than integers of 8 or 16 bits, and scales other than float32, or so
-             small or large that products may be subnormal or infinite; another axis or block; more
-             than one scale where elements move; an f that the target has no kernel for; MaxPool
-             below opset 12, or of a negative scale
-    never    a scale or zero point that is no constant
-    algebra  (q − z)·s is rounded by one part in 2²⁴ at most, and so is its quotient by s: less than
-             ½ from q − z
+    refuses  elements other than integers of 8 or 16 bits; scales other than float32, or so small or
+             large that products may be subnormal or infinite; another axis or block; more than one
+             scale if elements move; an f for which the target lacks a kernel; MaxPool below opset
+             12, or with a negative scale
+    never    a scale or zero point that is not a constant
+    algebra  (q − z)·s is rounded by at most one part in 2²⁴, and so is its quotient by s: the
+             result differs from q − z by less than ½
     source   onnxruntime's DoubleQDQPairsRemover and its folding of constants in quantized form
     """
 
@@ -169,7 +153,7 @@ class RequantizeRemovePass(Pass):
         *_patterns("Microsoft", ms),
         Pattern(
             "RequantizeMoved",
-            rewrite=_moved_as_integers,
+            rewrite=_move_integers,
             find=_find,
             operators=("QuantizeLinear", "com.microsoft.QuantizeLinear"),
         ),

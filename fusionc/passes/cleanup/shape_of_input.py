@@ -14,9 +14,7 @@ _KEPT = keep(op.Shape(x, _as="shape"))
 
 
 def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
-    """The inputs that a caller has to feed, and their dimensions, where what is asked for its shape
-    is none of them.
-    """
+    """The required inputs of the model and their dimensions; none if the Shape reads one itself."""
     value = shape.inputs[0]
     main = shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
@@ -30,7 +28,7 @@ def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
 
 
 def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
-    """The first input that has all dimensions that are taken out of a Shape, and where."""
+    """The first input with all dimensions that are taken from a Shape, and their axes there."""
     wanted = elements(taken) or []
     for source, dims in _sources(shape) if wanted else ():
         if all(dim in dims for dim in wanted):
@@ -39,22 +37,20 @@ def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
 
 
 def _can_pick(m: Match) -> bool:
-    """Whether inputs of the model have all dimensions that anybody takes out of the Shape, which is
-    needed no more.
-    """
-    made: Edge = m.shape.outputs[0]
+    """Whether inputs of the model have all dimensions that are taken from the Shape."""
+    dims: Edge = m.shape.outputs[0]
     takers = [
         taker
-        for taker in made.outputs
-        if taker.is_op("Gather", "Slice") and taker.inputs[0] is made
+        for taker in dims.outputs
+        if taker.is_op("Gather", "Slice") and taker.inputs[0] is dims
     ]
-    is_all = len(takers) == made.use_count and not made.is_output
+    is_all = len(takers) == dims.use_count and not dims.is_output
     return is_all and all(_places(m.shape, taker.outputs[0]) is not None for taker in takers)
 
 
 def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
-    """The first input that has all dimensions of the Shape side by side, and the attributes of a
-    Shape of them.
+    """The first input with all dimensions of the Shape in a row, and the attributes that take
+    them.
     """
     wanted = elements(m.outputs[0]) or []
     for source, dims in _sources(m.shape) if wanted else ():
@@ -67,31 +63,31 @@ def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
 
 
 def _can_take(m: Match) -> bool:
-    """Whether an input of the model has all dimensions, side by side."""
+    """Whether an input of the model has all dimensions in a row."""
     return _whole(m) is not None
 
 
 def _shape(m: Match, new: Tape) -> Result:
-    found = _whole(m)
-    assert found is not None
-    source, bounds = found
+    whole = _whole(m)
+    assert whole is not None
+    source, bounds = whole
     return new.Shape(source, **bounds)
 
 
 class ShapeOfInputPass(Pass):
-    """Dimensions that an input of the model has, too, are taken from there.
+    """Dimensions that an input of the model also has are taken from that input.
 
-    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), where an input of the model has the
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), if an input of the model has the
              same dimensions
-    after    Shape(input), Gather(Shape(input), j): equal ones become one, and what shapes alone
-             kept apart, heads of an attention say, is free to be fused
+    after    Shape(input), Gather(Shape(input), j): equal ones become one, and parts that only
+             shapes kept separate, such as the heads of an attention, can be fused
     refuses  nothing of its own
-    never    by default: where a tensor has no elements, a 0 among the computed sizes of a Reshape
-             means a dimension of its input, which may have another size; a Shape out of which
-             anything is taken that no input has; inside functions, which do not see the inputs of
-             the model; an input with a default
-    algebra  two dimensions of one symbol are of one size
-    source   exporters ask each tensor for its shape; onnxruntime's attention fusions look through
+    never    by default: if a tensor has no elements, a 0 among the computed sizes of a Reshape
+             means a dimension of its input, which may have another size; a Shape from which other
+             dimensions are taken as well; inside functions, which do not see the inputs of the
+             model; an input with a default
+    algebra  dimensions with the same symbol have the same size
+    source   exporters take the shape of each tensor; onnxruntime's attention fusions look through
              such Shapes
     """
 
@@ -104,8 +100,8 @@ class ShapeOfInputPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        found = _places(m.shape, m.outputs[0])
-        assert found is not None
-        source, places = found
+        taken = _places(m.shape, m.outputs[0])
+        assert taken is not None
+        source, places = taken
         index = np.array(places, np.int64)
         return new.Gather(new.Shape(source), new.const(index if m.outputs[0].rank else index[0]))

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from weakref import WeakKeyDictionary
 
@@ -12,14 +12,14 @@ from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_AT_ONCE = 1 << 16  # elements that are looked at together, in the cache: they may lie in a file
+_AT_ONCE = 1 << 16  # elements that are checked together and fit into the cache
 # whether a constant has subnormal elements: read once
 _HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()
-_FACTOR = 2.0**40  # by which operators may enlarge a difference, together
+_FACTOR = 2.0**40  # by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
-_FARTHEST = 5_000  # nodes; more of them are not looked at
+_FARTHEST = 5_000  # nodes that are followed
 
-# What computes with a constant, and at which of its inputs.
+# Operators that compute with a constant, and the inputs where they take it.
 _COMPUTES = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
     **dict.fromkeys(names_with(Trait.RECURRENT), (1, 2, 3)),
@@ -29,98 +29,94 @@ _COMPUTES = {
     "PRelu": (1,),
     "Gather": (0,),
 }
-# What hands a difference in its first input on as it is, or smaller, or a few times larger.
-_HANDS_ON = (
-    names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}
-) | {
+# Operators that keep a difference in their first input, shrink it, or enlarge it a few times.
+_KEEP = (names_with(Trait.SELECTS, Trait.ACTIVATION) - names_with(Trait.JUMPS) - {"Sigmoid"}) | {
     "Abs", "AveragePool", "Dropout", "Erf", "GlobalAveragePool", "GlobalMaxPool", "Neg", "PRelu",
     "Pad", "QuickGelu", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize",
 }  # fmt: skip
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# Behind these, and sums, nothing is left of it: other channels are added, or numbers that are not
-# small.
+# After these and after sums the difference has vanished: larger numbers are added to it.
 _ENDS = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
 
 
-def _is_data(node: Node, value: Edge) -> float:
+# How many times larger the difference in `value` may be in the result of a node.
+
+
+def _first_input(node: Node, value: Edge) -> float:
+    """1 if the value is only the first input."""
     return math.inf if any(read is value for read in node.inputs[1:]) else 1.0
 
 
-def _anywhere(node: Node, value: Edge) -> float:
+def _any_input(node: Node, value: Edge) -> float:
     return 1.0
 
 
-def _by_factors(node: Node, value: Edge) -> float:
-    """The largest of the constants among the other inputs."""
+def _factors(node: Node, value: Edge) -> float:
+    """The largest element of the constants among the other inputs."""
     others = (read.constant() for read in node.inputs if read is not None and read is not value)
     return max(
         (float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0
     )
 
 
-def _by_divisor(node: Node, value: Edge) -> float:
+def _divisor(node: Node, value: Edge) -> float:
     divisor = None if node.inputs[1] is None else node.inputs[1].constant()
     smallest = 0.0 if divisor is None else float(np.abs(divisor).min(initial=1))
-    return _is_data(node, value) / smallest if smallest else math.inf
+    return _first_input(node, value) / smallest if smallest else math.inf
 
 
-def _by_deviation(node: Node, value: Edge) -> float:
+def _deviation(node: Node, value: Edge) -> float:
+    """The scale over the smallest possible standard deviation of a normalization."""
     epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
-    return (
-        _is_data(node, value) * _by_factors(node, value) / math.sqrt(epsilon)
-        if epsilon > 0
-        else math.inf
-    )
+    if epsilon <= 0:
+        return math.inf
+    return _first_input(node, value) * _factors(node, value) / math.sqrt(epsilon)
 
 
-def _without_places(node: Node, value: Edge) -> float:
+def _pool(node: Node, value: Edge) -> float:
+    """1 if the pool does not give the places of its maxima."""
     return 1.0 if all(output is None for output in node.outputs[1:]) else math.inf
 
 
-def _to_floats(node: Node, value: Edge) -> float:
+def _cast(node: Node, value: Edge) -> float:
     to = None if node.outputs[0] is None else node.outputs[0].dtype
     return 1.0 if to is not None and to.kind == "f" else math.inf
 
 
-# How many times larger a difference in that input may be in what an operator makes of it.
 _ENLARGES: dict[str, Callable[[Node, Edge], float]] = {
-    **dict.fromkeys(_HANDS_ON, _is_data),
-    **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _anywhere),
-    **dict.fromkeys(("Mul", *_SUMS), _by_factors),
-    **dict.fromkeys(_ENDS.split(), _is_data),
+    **dict.fromkeys(_KEEP, _first_input),
+    **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _any_input),
+    **dict.fromkeys(("Mul", *_SUMS), _factors),
+    **dict.fromkeys(_ENDS.split(), _first_input),
     **dict.fromkeys(
         ("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
-        _by_deviation,
+        _deviation,
     ),
-    "Div": _by_divisor,
-    "MaxPool": _without_places,
-    "Cast": _to_floats,
+    "Div": _divisor,
+    "MaxPool": _pool,
+    "Cast": _cast,
 }
 _MIXES = frozenset((*_ENDS.split(), *_SUMS))
 
 
 def _is_subnormal(array: Array) -> Array:
-    """Which elements of floating-point numbers are not 0, and smaller than the smallest normal
-    number.
-    """
+    """Whether each element is subnormal."""
     return np.asarray((np.abs(array) < float_info(array.dtype).smallest_normal) & (array != 0))
 
 
 def count_subnormal(array: Array) -> int:
-    """How many elements of float32 or float64 are subnormal; none of other types is. A part is
-    looked at at a time.
-    """
+    """The number of subnormal elements of float32 or float64; 0 for other types."""
     if array.dtype.kind != "f" or array.itemsize < 4:
         return 0
     bits = array.reshape(-1).view(array.dtype.str.replace("f", "u"))
-    found = 0
+    count = 0
     end = (2 << np.finfo(array.dtype).nmant) - 1
     for start in range(0, bits.size, _AT_ONCE):
-        beside_sign = bits[start : start + _AT_ONCE] << 1
-        beside_sign -= 1  # 0 becomes the largest number
-        if beside_sign.min() < end:
-            found += int(np.count_nonzero(beside_sign < end))
-    return found
+        magnitudes = bits[start : start + _AT_ONCE] << 1  # without the sign
+        magnitudes -= 1  # 0 becomes the largest number
+        if magnitudes.min() < end:
+            count += int(np.count_nonzero(magnitudes < end))
+    return count
 
 
 def _has_subnormals(constant: Edge) -> bool:
@@ -136,69 +132,81 @@ def _find(graph: Graph) -> Iterator[Match]:
                 if constant is None or not constant.is_constant or constant.is_pinned:
                     continue
                 if constant.graph is graph and _has_subnormals(constant):
-                    makers = () if constant.producer is None else (constant.producer,)
-                    yield Match(graph, makers, (constant,), {"constant": constant})
+                    nodes = () if constant.producer is None else (constant.producer,)
+                    yield Match(graph, nodes, (constant,), {"constant": constant})
+
+
+class _Reached:
+    """The values that a small difference reaches, and the factor by which it may grow until there.
+
+    They are visited in the order of the model, so most of them only once.
+    """
+
+    def __init__(self) -> None:
+        self.factors: dict[Edge, float] = {}
+        self._pending: list[tuple[float, int, float, Edge]] = []
+
+    def add(self, outputs: Sequence[Edge | None], factor: float) -> None:
+        for value in outputs:
+            if value is not None and self.factors.get(value, 0.0) < factor:
+                self.factors[value] = factor
+                place = 0.0 if value.producer is None else value.producer.position
+                heappush(self._pending, (place, value.serial, factor, value))
+
+    def pop(self) -> Iterator[tuple[Edge, float]]:
+        """Every value that was added, with its final factor."""
+        while self._pending:
+            *_, factor, value = heappop(self._pending)
+            if factor == self.factors[value]:
+                yield value, factor
 
 
 def _require_small_effect(constant: Edge) -> None:
-    """Refuses where the difference of a constant by a smallest normal number may grow on its way to
-    the outputs.
-    """
+    """Refuse if a difference of a smallest normal number may grow on its way to the outputs."""
     if constant.is_output:
         refuse("the constant is an output")
     for user in constant.outputs:
         places = _COMPUTES.get(user.op, ()) if user.domain in _DOMAINS else ()
         if any(read is constant and place not in places for place, read in enumerate(user.inputs)):
-            refuse("the constant is used in another way, too")
-    reached: dict[Edge, float] = {}  # and how many times larger the difference may be there
-    # in the order of the model: then most are looked at once
-    pending: list[tuple[float, int, float, Edge]] = []
-
-    def reach(value: Edge, times: float) -> None:
-        if reached.get(value, 0.0) < times:
-            reached[value] = times
-            place = 0.0 if value.producer is None else value.producer.position
-            heappush(pending, (place, value.serial, times, value))
-
-    for made in (made for user in constant.outputs for made in user.outputs if made is not None):
-        reach(made, 1.0)
-    while pending:
-        if len(reached) > _FARTHEST:
+            refuse("the constant is also used in another way")
+    reached = _Reached()
+    for user in constant.outputs:
+        reached.add(user.outputs, 1.0)
+    for value, factor in reached.pop():
+        if len(reached.factors) > _FARTHEST:
             refuse("too many operators follow")
-        *_, times, value = heappop(pending)
-        for behind, larger in _behind(value, times) if times == reached[value] else ():
-            reach(behind, larger)
+        _follow(value, factor, reached)
 
 
-def _behind(value: Edge, times: float) -> Iterator[tuple[Edge, float]]:
-    """The values that a small difference of this one reaches, and how many times larger it may be
-    there, if it is so much larger here. Refuses where that is too much.
+def _follow(value: Edge, factor: float, reached: _Reached) -> None:
+    """Add the values that a difference reaches through the users of this one.
+
+    Refuses if it may become too large.
     """
     if any(graph is not graph.model.main for graph in value.output_of):
-        refuse("what a subgraph or a function hands out is not followed")
+        refuse("outputs of subgraphs and functions are not followed")
     for user in value.outputs:
         enlarges = _ENLARGES.get(user.op) if user.domain in _DOMAINS else None
-        larger = math.inf if enlarges is None else times * enlarges(user, value)
+        larger = math.inf if enlarges is None else factor * enlarges(user, value)
         if not larger <= _FACTOR:
             refuse(f"{user.op} may enlarge the difference")
         if user.op not in _MIXES:
-            yield from ((output, larger) for output in user.outputs if output is not None)
+            reached.add(user.outputs, larger)
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights become 0: many processors need up to a hundred times as long
-    for them.
+    """Subnormal elements of weights become 0: many processors are up to a hundred times slower with
+    them.
 
-    before   Conv(x, W) with elements of W below the smallest normal number, as dead filters of
-             trained models have
+    before   Conv(x, W) with elements of W below the smallest normal number, as in dead filters of
+             trained models
     after    the same with zeros in their place
-    refuses  constants without larger elements beside, so that an element is less than half of the
-             last place of the largest one; where what follows may enlarge the difference (a
-             division, a logarithm, a comparison …) before other channels are added to it
+    refuses  constants without larger elements, by whose rounding a subnormal one is negligible;
+             constants whose users may enlarge the difference (a division, a logarithm, a comparison
+             …) before other channels are added to it
     never    float16, whose subnormal numbers are in use and cost nothing
-    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|;
-             for this to show, what the model computes and multiplies it by would have to be beyond
-             10^15
+    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|.
+             The difference only shows if the model multiplies it by more than 10^15
     source   onnxruntime's issues 5472, 7448 and 12959
     """
 
@@ -209,11 +217,9 @@ class SubnormalToZeroPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         array = m.constant.constant()
         info = float_info(array.dtype)
-        if np.abs(array).max(where=np.isfinite(array), initial=0) * float(info.eps) < 2 * float(
-            info.smallest_normal
-        ):
-            refuse("there is nothing larger in the constant")
+        largest = np.abs(array).max(where=np.isfinite(array), initial=0)
+        if largest * float(info.eps) < 2 * float(info.smallest_normal):
+            refuse("the constant does not have larger elements")
         _require_small_effect(m.constant)
-        return new.const(
-            np.where(_is_subnormal(array), array.dtype.type(0), array), like=m.constant
-        )
+        normal = np.where(_is_subnormal(array), array.dtype.type(0), array)
+        return new.const(normal, like=m.constant)

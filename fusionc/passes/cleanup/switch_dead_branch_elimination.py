@@ -6,14 +6,14 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
 def _is(value: Edge | None, wanted: bool) -> bool:
-    """Whether a value is a constant that says this."""
+    """Whether a value is a constant that means True, or False, as wanted."""
     array = None if value is None else value.constant()
     return array is not None and array.size == 1 and bool(array.reshape(()) > 0) is wanted
 
 
 def _decided_ifs(graph: Graph) -> Iterator[Match]:
     for node in graph.of_operator("If"):
-        # onnxruntime runs a model with one that has nothing at all
+        # onnxruntime accepts an If without inputs
         condition = node.inputs[0] if node.inputs else None
         for wanted in (True, False):
             if _is(condition, wanted) and not node.has_references:
@@ -32,7 +32,7 @@ def _loops_that_never_run(graph: Graph) -> Iterator[Match]:
 def _initial_values(m: Match, new: Tape) -> Result:
     carried = dict(zip(m.node.outputs, m.initial, strict=False))
     if any(value not in carried for value in m.outputs):
-        refuse("what the Loop collects is used")
+        refuse("collected values of the Loop are used")
     return [carried[value] for value in m.outputs]
 
 
@@ -43,9 +43,9 @@ class SwitchDeadBranchElimination(Pass):
              false at once
     after    the nodes of A; the initial values
     refuses  a Loop whose collected values are used, which would be empty tensors of a shape that
-             only its body tells; control flow in the branch that gives a value the name of one that
-             it would stand beside; random numbers without a seed in it
-    algebra  the branch that is not taken computes nothing that anybody sees
+             only its body knows; control flow in the branch that reuses the name of a value outside
+             it; random numbers without a seed in the branch
+    algebra  the branch that is not taken does not affect any output
     source   CANN's SwitchDeadBranchElimination
     """
 

@@ -32,7 +32,7 @@ def _either(m: Match, new: Tape) -> Result:
 
 
 def _check_first(m: Match) -> None:
-    """onnxruntime's Where makes 0 of a −0 that comes from its first operand."""
+    """Refuse if a −0 matters: onnxruntime's Where turns it into 0 if it is in the first operand."""
     if is_real(m.x.elem_type) and not is_never_negative(m.x):
         check_zeros(m)
 
@@ -53,18 +53,17 @@ def _is_decided(m: Match) -> bool:
 
 
 class UselessBinaryOpRemovePass(Pass):
-    """An operation with its neutral element goes.
+    """An operation with its neutral element is removed.
 
     before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where
-             of a condition that is known, or of two equal values
+             with a known condition, or with two equal values
     after    x; the operand that Where chooses
-    refuses  what is divided by the first operand of a Where; a constant, or an operand of Where,
-             that may enlarge the result by broadcasting: where the shape of x is not known to hold
-             it; a vector of ones that scales a written-out normalization, by which runtimes
-             recognize it
-    algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
-             would be 0, so that + 0 stays; but onnxruntime's Where makes 0 of a −0 that comes from
-             its first operand
+    refuses  a first operand of a Where by which something is divided; a constant, or an operand of
+             Where, that may enlarge the result by broadcasting, because the shape of x is not known
+             to hold it; a vector of ones that scales a written-out normalization, which identifies
+             it for runtimes
+    algebra  the neutral element leaves every number as it is, also NaN, infinities and −0. x + 0
+             stays, because −0 + 0 is 0. onnxruntime's Where turns a −0 of its first operand into 0
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 

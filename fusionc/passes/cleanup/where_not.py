@@ -4,7 +4,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 
 
 def _only_chooses(m: Match) -> bool:
-    """Whether nobody needs the negated condition for anything else than Where."""
+    """Whether the negated condition is only used as the condition of Where."""
     negated: Edge = m.negation.outputs[0]
     places = [
         (user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated))
@@ -14,14 +14,14 @@ def _only_chooses(m: Match) -> bool:
 
 
 class WhereNotPass(Pass):
-    """Where of a condition that is negated chooses the other way round.
+    """Where with a negated condition becomes Where with its operands exchanged.
 
     before   Where(Not(c), a, b)
     after    Where(c, b, a)
-    refuses  a result that is divided by
-    never    where something else needs the negated condition, which then stays
-    algebra  each element comes from the same operand; but onnxruntime's Where makes 0 of a −0 that
-             comes from the first
+    refuses  a result by which something is divided
+    never    a negated condition that is used elsewhere and stays
+    algebra  each element comes from the same operand. onnxruntime's Where turns a −0 of its first
+             operand into 0
     source   onnxruntime's NotWhereFusion
     """
 

@@ -9,18 +9,18 @@ from fusionc.model.tensors import to_array
 from fusionc.operators.facts import Trait, names_with
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-_STATES = {  # the inputs that are zeros where they are left out
+_STATES = {  # the inputs that are zeros if they are omitted
     **dict.fromkeys((("", "GRU"), ("", "RNN")), (5,)),
     **dict.fromkeys((("", "LSTM"), (MICROSOFT, "DynamicQuantizeLSTM")), (5, 6)),
 }
 _NAMES = tuple(sorted(qualified(op, domain) for domain, op in _STATES))
-# What makes zeros of zeros in its first input.
+# Operators whose result is zeros if their first input is.
 _MOVING = names_with(Trait.SELECTS, Trait.CASTS)
-_DEEPEST = 32
+_DEEPEST = 32  # nodes in a row that are followed
 
 
 def _is_zero(value: Edge, depth: int = _DEEPEST) -> bool:
-    """Whether all elements of a value are known to be 0, and none −0."""
+    """Whether all elements of a value are known to be +0."""
     node = value.producer
     array = value.constant()
     if array is not None:
@@ -45,27 +45,22 @@ def _are_zeros(array: np.ndarray[Any, Any]) -> bool:
 def _find(graph: Graph) -> Iterator[Match]:
     for (domain, op), places in _STATES.items():
         for node in graph.of_operator(op, domain):
-            given = [
-                (at, value)
-                for at, value in enumerate(node.inputs)
-                if at in places and value is not None
-            ]
-            zeros = [at for at, value in given if _is_zero(value)]
+            states = ((at, node.inputs[at]) for at in places if at < len(node.inputs))
+            zeros = [at for at, value in states if value is not None and _is_zero(value)]
             if zeros:
                 yield Match(graph, (node,), node.outputs, {"node": node, "zeros": zeros})
 
 
 class ZeroInitialStatePass(Pass):
-    """An initial state of zeros is left out.
+    """An initial state of zeros is omitted.
 
-    before   LSTM, GRU or RNN with an initial state of zeros, which are constants, or made by
-             ConstantOfShape, Expand of 0, and what only moves, casts or joins such
-    after    the same without it: ONNX says that it is zeros then
+    before   LSTM, GRU or RNN with an initial state of zeros, which are constant, or computed by
+             ConstantOfShape, Expand of 0, and operators that move, cast or join such values
+    after    the same without it: by the standard it is zeros then
     refuses  nothing of its own
     never    −0
     algebra  the definition of these operators, bit by bit
-    source   onnxsim leaves them out; torch's exporter makes them of the sizes of the input when the
-             model runs
+    source   onnxsim omits them; torch's exporter computes them from the sizes of the input
     """
 
     patterns = (Pattern("ZeroInitialState", find=_find, operators=_NAMES),)
@@ -73,5 +68,5 @@ class ZeroInitialStatePass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         inputs = [None if at in m.zeros else value for at, value in enumerate(m.node.inputs)]
         wanted = [value is not None for value in m.node.outputs]
-        made = new.node(m.node.op, inputs, domain=m.node.domain, like=m.node, outputs=wanted)
-        return [value for value in made if value is not None]
+        outputs = new.node(m.node.op, inputs, domain=m.node.domain, like=m.node, outputs=wanted)
+        return [value for value in outputs if value is not None]

@@ -1,1 +1,1 @@
-"""Conv, ConvTranspose and pools: what is around them goes into them; several become one."""
+"""Conv, ConvTranspose and pools take in the nodes around them, and several become one."""

@@ -11,11 +11,11 @@ from fusionc.passes._shared.constants import shape_of
 from fusionc.shapes.expressions import is_static
 
 _BLOCK = 8  # channels, at least
-_WIDE_BLOCK = 16  # of the processors with the widest registers
-_PART = 4  # a Conv without groups takes input channels by so many
-# Activations that it computes in blocks, whatever is in front of them.
+_WIDE_BLOCK = 16  # channels, on processors with the widest registers
+_PART = 4  # input channels that a Conv without groups takes at a time
+# Activations that onnxruntime computes in blocks, whatever comes before them.
 IN_BLOCKS = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Relu", "Sigmoid", "Tanh"})
-_IN_CONV = frozenset({"Clip", "LeakyRelu"})  # a Conv in front of them takes them in
+_IN_CONV = frozenset({"Clip", "LeakyRelu"})  # activations that a Conv before them takes in
 _ACTIVATIONS = IN_BLOCKS | _IN_CONV | {"BatchNormalization"}
 _CONTRIB_ACTIVATIONS = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 _POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
@@ -24,18 +24,18 @@ _OF_EQUAL_SHAPES = frozenset({"Add", "Mul", "Sum"})
 
 
 def is_blocked_conv(node: Node) -> bool:
-    """Whether this is a Conv that onnxruntime computes in blocks, and whole blocks of channels come
-    of it.
+    """Whether onnxruntime computes a node as a Conv in blocks, with whole blocks of output
+    channels.
     """
     shape = _weights_of(node)
     return shape is not None and shape[0] % _BLOCK == 0 and _takes_blocks(node, shape)
 
 
 def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that
+    """Whether a value comes from Convs with whole blocks of channels, only through operators that
     keep the blocks.
 
-    The values `known` are taken to be such.
+    The values in `known` are taken to be in blocks.
     """
     pending = [value]
     seen = {value, *known}
@@ -60,8 +60,10 @@ def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
 
 
 def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
-    """Whether a Conv or pool that onnxruntime computes in blocks reads this, or what operators that
-    keep the blocks make of it, together with values that are in blocks, as those in `known` are.
+    """Whether a Conv or pool that onnxruntime computes in blocks reads a value.
+
+    It may read the value through operators that keep the blocks, if their other operands are in
+    blocks; those in `known` are.
     """
     pending = [value]
     seen = {value, *known}
@@ -70,42 +72,40 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
         for user in read.outputs:
             if reads_blocks(user, read):
                 return True
-            made = user.outputs[0]
+            result = user.outputs[0]
             operands = _blocks_read(user)
-            if made is None or made in seen or read not in operands:
+            if result is None or result in seen or read not in operands:
                 continue
             if all(o is not None and _is_image(o) and is_blocked(o, seen) for o in operands):
-                seen.add(made)
-                pending.append(made)
+                seen.add(result)
+                pending.append(result)
     return False
 
 
 def reads_blocks(user: Node, image: Edge) -> bool:
-    """Whether this is a Conv or pool that onnxruntime computes in blocks, and the image of it is
-    this one.
-    """
+    """Whether a node is a Conv or pool of this image that onnxruntime computes in blocks."""
     shape = _weights_of(user)
     is_conv = shape is not None and _takes_blocks(user, shape)
     return user.inputs[0] is image and (is_conv or user.is_op(*_POOLS))
 
 
 def are_for_blocks(parts: Sequence[Edge]) -> bool:
-    """Whether these images, which could be parts of one, have whole blocks of channels each, and
-    each is read in blocks.
+    """Whether each of these parts of an image has whole blocks of channels and is read in
+    blocks.
     """
     return all(_has_wide_blocks(part) and is_for_blocks(part, parts) for part in parts)
 
 
 def _has_wide_blocks(value: Edge | None) -> bool:
-    """Whether the channels are whole blocks of every processor."""
+    """Whether the channels are whole blocks on every processor."""
     shape = None if value is None else value.shape
     channels = shape[1] if shape is not None and len(shape) > 1 else None
     return isinstance(channels, int) and channels % _WIDE_BLOCK == 0
 
 
 def _weights_of(node: Node) -> tuple[int, ...] | None:
-    """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not
-    known.
+    """The shape of the weights of a two-dimensional Conv without another addend; None if
+    unknown.
     """
     is_conv = node.is_op("Conv") or (
         node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4
@@ -126,7 +126,7 @@ def _takes_blocks(conv: Node, shape: Sequence[int]) -> bool:
 
 
 def _blocks_read(node: Node) -> Sequence[Edge | None]:
-    """What an operator that keeps the blocks reads as images; nothing of another operator."""
+    """The inputs that an operator reads as images in blocks, if it keeps the blocks; else none."""
     if node.is_op(*_OF_EQUAL_SHAPES):
         return node.inputs
     if node.is_op("Concat") and node.attr("axis") == 1:
@@ -138,7 +138,8 @@ def _blocks_read(node: Node) -> Sequence[Edge | None]:
 
 
 def _is_image(value: Edge) -> bool:
-    """Not a constant, and not one number for each channel: these are combined with an image in the
-    plain layout.
+    """Whether a value is neither a constant nor one number per channel.
+
+    onnxruntime combines those with an image in the plain layout.
     """
     return not value.is_constant and (value.shape is None or set(value.shape[2:]) != {1})

@@ -1,8 +1,8 @@
-"""Weights, biases and constants beside a convolution, seen per channel.
+"""Weights, biases and constants next to a convolution, per channel.
 
 Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M
-output channels. Where only the bias changes, they may be anything; else stored, or computed from
-constants (`known`).
+output channels. If only the bias changes, the weights may be any value; otherwise they are stored,
+or computed from constants (`known`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")),
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:
-    """The shape of the weights. Refuses where it is not known."""
+    """The shape of the weights. Refuses if it is unknown."""
     shape = weight.shape
     if not is_static(shape):
         refuse("the shape of the weights is unknown")
     if len(shape) < 3:
-        refuse("the weights have no axis of an image")
+        refuse("the weights do not have an axis of an image")
     return shape
 
 
@@ -36,16 +36,17 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 
 
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
-    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the
-    weights cannot take.
+    """Weights with output channel m multiplied by factor[m].
+
+    Refuses factors that the weights cannot take.
     """
-    if conv.op == "ConvTranspose":  # of which the outputs lie as the inputs of a Conv do
+    if conv.op == "ConvTranspose":  # its outputs lie where a Conv has its inputs
         return scale_inputs(new, conv, weight, factor)
     return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
 
 
 def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
-    """Weights of a Conv of which what reads input channel c is multiplied by factor[c]."""
+    """Weights of a Conv with input channel c multiplied by factor[c]."""
     shape = weight_shape(weight)
     return scaled(
         new, weight, _by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2))
@@ -53,16 +54,16 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 
 
 def _by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
-    """The numbers of all input channels, for each output channel those of its group."""
+    """Numbers of all input channels; for each output channel, those of its group."""
     groups = int(conv.attr("group"))
     return np.repeat(numbers.reshape(groups, shape[1]), shape[0] // groups, axis=0)
 
 
 def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
-    """What addend[c], added to each input channel c of a Conv, adds to each of its output channels,
-    in float64.
+    """The sum, in float64, that each output channel gains if addend[c] is added to each input
+    channel c of a Conv.
 
-    Refuses a Conv with padding: zeros at the border are not added to.
+    Refuses a Conv with padding: its zeros do not get the addend.
     """
     shape = weight_shape(weight)
     if not np.isfinite(addend).all():
@@ -70,7 +71,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
     if not addend.any():
         return np.zeros(shape[0])
     if not window_of(conv, len(shape) - 2).is_unpadded:
-        refuse("the padding is not added to")
+        refuse("the padding would get the addend, too")
     weights = array_of(weight)
     require_range(weights)
     sums = weights.reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
@@ -78,9 +79,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
-    """The bias in float64, zeros where the convolution has none. Refuses one of another shape,
-    which is not valid.
-    """
+    """The bias in float64; zeros if there is none. Refuses an invalid shape."""
     array = None if bias is None else bias.constant()
     if array is not None and array.shape != (channels,):
         refuse("the bias is not one number for each channel")
@@ -88,10 +87,10 @@ def bias_or_zero(bias: Edge | None, channels: int) -> Array:
 
 
 def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
-    """The constant as one number for each channel of a tensor of that rank, [N, C, …] unless `axis`
-    says otherwise, in float64.
+    """The constant as one number, in float64, for each channel of a tensor of this rank.
 
-    Refuses where it varies along another axis, or would raise the rank of what it is combined with.
+    `axis` is the axis of the channels. Refuses a constant that varies along another axis, or would
+    raise the rank of the result.
     """
     shape = (1,) * (rank - array.ndim) + array.shape
     varies = any(size != 1 for i, size in enumerate(shape) if i != axis)

@@ -28,9 +28,7 @@ def clipped(value: Formula) -> Formula:
 
 
 def activation_attributes(activation: Node) -> dict[str, Any]:
-    """The attributes of FusedConv that stand for this activation. Refuses bounds that the model
-    computes.
-    """
+    """The attributes of FusedConv for this activation. Refuses bounds that the model computes."""
     if activation.op == "Clip":
         parameters = _clip_bounds(activation)
     else:

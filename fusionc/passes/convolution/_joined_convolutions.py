@@ -1,4 +1,4 @@
-"""Convolutions of one value that become one."""
+"""Join convolutions of one value into one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ ELEMENTWISE = tuple(sorted(names_with(Trait.ACTIVATION)))
 
 
 def conv_key(conv: Node) -> tuple[Any, ...] | None:
-    """Equal for Convs that differ in the weights of their output channels alone; None for other
-    operators, groups and weights that are not constant.
+    """A key that is equal for Convs that differ only in their weights and number of filters.
+
+    None for other operators, groups, and weights that are not constant.
     """
     if not conv.is_op("Conv") or conv.has_references:
         return None
@@ -32,9 +33,7 @@ def conv_key(conv: Node) -> tuple[Any, ...] | None:
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:
-    """Equal for elementwise operators that do the same to each element; None for other
-    operators.
-    """
+    """A key that is equal for elementwise operators that do the same; None for others."""
     if not node.is_op(*ELEMENTWISE) or node.has_references:
         return None
     options = [None if value is None else value.constant() for value in node.inputs[1:]]
@@ -53,16 +52,14 @@ def elementwise_key(node: Node) -> tuple[Any, ...] | None:
 def one_conv(
     new: Tape, convs: Sequence[Node], activation: Node | None = None
 ) -> tuple[Edge, list[int]]:
-    """The output channels of Convs with equal keys one after the other, and how many each of them
-    has.
-    """
+    """One Conv for Convs with equal keys, and the number of output channels of each."""
     weights = [conv.inputs[1] for conv in convs]
-    given = [[*conv.inputs, None][2] for conv in convs]
+    biases = [[*conv.inputs, None][2] for conv in convs]
     arrays = [array_of(weight) for weight in weights if weight is not None]
     sizes = [array.shape[0] for array in arrays]
     bias = None
-    if any(given):
-        parts = [bias_or_zero(b, size) for b, size in zip(given, sizes, strict=True)]
+    if any(biases):
+        parts = [bias_or_zero(b, size) for b, size in zip(biases, sizes, strict=True)]
         bias = new.const(np.concatenate(parts), dtype=arrays[0].dtype)
     weight = new.const(np.concatenate(arrays), like=weights[0])
     result = new.Conv(convs[0].inputs[0], weight, bias, like=convs[0])

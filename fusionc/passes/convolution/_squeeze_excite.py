@@ -1,12 +1,10 @@
-"""Squeeze and excite: an image times one factor for each of its channels, which is computed from
-all pixels.
-"""
+"""Squeeze and excite: an image times one factor per channel, which is computed from all pixels."""
 
 from __future__ import annotations
 
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Node
 from fusionc.passes.convolution._blocked_layout import (
     is_blocked,
     is_blocked_conv,
@@ -18,9 +16,7 @@ _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
 def is_for_each_channel(scale: Edge, image: Edge) -> bool:
-    """Whether the scale is known to have one number for each channel of each image, which may have
-    more pixels.
-    """
+    """Whether the scale is known to have one number per channel, and each image more pixels."""
     shape = image.shape
     if shape is None or len(shape) != 4 or set(shape[2:]) == {1}:
         return False
@@ -28,27 +24,32 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
-    """Whether image and scale come from Convs of whole blocks of channels, what reads the product
-    takes these, and nothing else needs the image in another layout.
+    """Whether image and scale come from Convs in blocks, the product is read in blocks, and nothing
+    else needs the image in another layout.
     """
-    is_known = image.elem_type == TensorProto.FLOAT and is_for_each_channel(scale, image)
-    if (
-        not is_known
-        or not _is_of_conv(scale)
-        or not is_blocked(image)
-        or not is_for_blocks(product)
-    ):
+    if image.elem_type != TensorProto.FLOAT or not is_for_each_channel(scale, image):
         return False
-    others = [
-        made for user in image.outputs if not reads_blocks(user, image) for made in user.outputs
-    ]
+    if not _comes_from_conv(scale) or not is_blocked(image) or not is_for_blocks(product):
+        return False
     return not image.is_output and all(
-        made is product or (made is not None and is_blocked(made, (product,))) for made in others
+        _keeps_blocks(user, image, product) for user in image.outputs
     )
 
 
-def _is_of_conv(scale: Edge) -> bool:
-    """Whether this comes from a Conv with whole blocks of channels, by nothing but activations."""
+def _keeps_blocks(user: Node, image: Edge, product: Edge) -> bool:
+    """Whether a user of the image reads it in blocks, and gives results in blocks if it does not
+    take them itself.
+    """
+    if reads_blocks(user, image):
+        return True
+    return all(
+        result is product or (result is not None and is_blocked(result, (product,)))
+        for result in user.outputs
+    )
+
+
+def _comes_from_conv(scale: Edge) -> bool:
+    """Whether a value comes from a Conv with whole blocks of channels, only through activations."""
     node = scale.producer
     while node is not None and node.is_op(*_KEEP_BLOCKS):
         node = None if node.inputs[0] is None else node.inputs[0].producer

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
 
 
 @dataclass(frozen=True)
 class Window:
-    """How a window moves over an image. `auto_pad` is "" unless the operator computes its padding
-    itself.
-    """
+    """How a window moves over an image."""
 
-    auto_pad: str
+    auto_pad: str  # "" unless the operator computes its padding itself
     dilations: tuple[int, ...]
     group: int
     pads: tuple[int, ...]  # before each axis, then after each axis
@@ -33,7 +32,7 @@ class Window:
 
 
 def window_of(node: Node, axes: int) -> Window:
-    """The attributes of a convolution or pool over that many axes, what is left out written out."""
+    """The window of a convolution or pool over this many axes, with defaults filled in."""
     auto_pad = str(node.attr("auto_pad", "NOTSET"))
     ones = [1] * axes
     return Window(
@@ -46,7 +45,7 @@ def window_of(node: Node, axes: int) -> Window:
 
 
 def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
-    """Whether the window is known to be as large as x, so that it has one place only."""
+    """Whether the window is known to be as large as x, so it has only one place."""
     window = window_of(node, len(kernel))
     shape = x.shape
     if shape is None or len(shape) != len(kernel) + 2 or 0 in kernel:
@@ -55,15 +54,14 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
 
 
 def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
-    """The `pads` of a node that takes over the padding of a Pad before it, and the number that the
-    Pad writes.
+    """The `pads` of a node that takes over a Pad before it, and the number that the Pad writes.
 
-    Refuses padding of batch or channels, negative one, that of an image known to be empty, of which
-    runtimes compute nothing else, and what is not known before the model runs.
+    Refuses padding of batch or channels, negative or unknown padding, and an image that is known to
+    be empty.
     """
     image = pad.inputs[0]
     if image is not None and 0 in (image.shape or ()):
-        refuse("nothing but padding")
+        refuse("the image is empty, so the result has only padding")
     window = window_of(node, axes)
     if window.auto_pad:
         refuse(f"the {node.op} computes its own padding")
@@ -76,27 +74,33 @@ def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
 
 
 def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
-    """What a Pad adds before and after each axis, and the number that it writes there."""
+    """The padding before and after each axis, and the number that a Pad writes there."""
     if pad.attr("mode", "constant") != "constant":
         refuse("the padding is not constant")
+    axes = list(range(rank))
     if pad.graph.opset < 11:
         amounts = list(pad.attr("pads") or pad.attr("paddings"))
         value = float(pad.attr("value", 0.0))
-        axes = None
     else:
-        given = [None if v is None else v.constant() for v in pad.inputs[1:]]
-        if any(v is not None and g is None for v, g in zip(pad.inputs[1:], given, strict=True)):
-            refuse("the padding is not known before the model runs")
-        found, fill, axes = [*given, None, None][:3]
-        assert found is not None  # the pads are no optional input
-        amounts = [int(p) for p in found.reshape(-1)]
+        written, fill, chosen = _constants(pad.inputs[1:])
+        assert written is not None  # the pads are not an optional input
+        amounts = [int(p) for p in written.reshape(-1)]
         value = 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
-    chosen = list(range(rank)) if axes is None else [int(a) % rank for a in axes.reshape(-1)]
-    if len(amounts) != 2 * len(chosen):
+        axes = axes if chosen is None else [int(a) % rank for a in chosen.reshape(-1)]
+    if len(amounts) != 2 * len(axes):
         refuse("the padding is not two numbers for each axis")
     begin = [0] * rank
     end = [0] * rank
-    for i, axis in enumerate(chosen):
+    for i, axis in enumerate(axes):
         begin[axis] = amounts[i]
-        end[axis] = amounts[i + len(chosen)]
+        end[axis] = amounts[i + len(axes)]
     return begin, end, value
+
+
+def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
+    """Pads, value and axes of a Pad as far as they are there. Refuses computed ones."""
+    arrays = [None if value is None else value.constant() for value in inputs]
+    for value, array in zip(inputs, arrays, strict=True):
+        if value is not None and array is None:
+            refuse("the padding is not known before the model runs")
+    return [*arrays, None, None][:3]

@@ -18,12 +18,12 @@ def _constant(m: Match, is_before: bool) -> Array:
         refuse("the rank is unknown")
     numbers = per_channel(array_of(m.c), channels, rank)
     if is_before and m.c.constant().size > 1 and m.x.shape[1] != channels:
-        refuse("the constant may enlarge what it is combined with")
+        refuse("the constant may enlarge the value that it is combined with")
     return numbers
 
 
 def _affine(m: Match, is_before: bool) -> tuple[Array, Array]:
-    """The operation with the constant as a factor and an addend."""
+    """The factor and the addend of the operation with the constant."""
     numbers = _constant(m, is_before)
     if m.step.op in ("Mul", "Div"):
         return (1 / numbers if m.step.op == "Div" else numbers), np.zeros_like(numbers)
@@ -46,8 +46,8 @@ def _after(m: Match, new: Tape) -> Result:
 
 
 def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array) -> Result:
-    """The BatchNormalization that multiplies by `factor` and adds `addend`, with the statistics it
-    has.
+    """The BatchNormalization, with its own statistics, that multiplies by `factor` and adds
+    `addend`.
     """
     scale = scaled(new, m.scale, change)
     offset = addend + array_of(m.mean).astype(np.float64) * factor
@@ -59,17 +59,18 @@ def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array)
 
 
 class BatchNormToScalePass(Pass):
-    """Constants beside a BatchNormalization go into its scale and offset.
+    """Constants next to a BatchNormalization go into its scale and offset.
 
     before   BatchNormalization(x·c), BatchNormalization(x)·c, the same with /, + and −
     after    BatchNormalization(x) with scale·c; with an offset that holds the addend
     refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is
-             not a scalar or one number for each channel, or that may be what gives x its channels;
+             not a scalar or one number for each channel, or that may give the result its channels;
              an unknown rank; a factor or an addend that is not finite; a scale that a narrow type
              cannot hold; the factor ½ of Gelu
-    never    a Mul and an Add in place of a BatchNormalization: that is one pass over memory more
+    never    a Mul and an Add in place of a BatchNormalization: that is an additional pass over
+             memory
     algebra  bn(x) = a·x + d for each channel, and a composition of such functions is one
-    source   CANN's BatchNorm passes, which make it a scale so that neighbours can absorb it
+    source   CANN's BatchNorm passes, which turn it into a scale that neighbours can absorb
     """
 
     numerics = "rounding"

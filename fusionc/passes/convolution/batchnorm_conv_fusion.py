@@ -17,8 +17,8 @@ class BatchnormConvFusionPass(Pass):
     refuses  a Conv with padding, unless d is zero; training mode; statistics per activation
              (spatial 0, opset below 9); weights that a narrow type cannot hold; statistics that do
              not have one number for each channel; a factor that is not finite
-    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B) where no window reaches into padding, which
-             stays zero
+    algebra  W∗(a·x + d) + B = (W·a)∗x + (Σ W·d + B) if no window reaches into padding, which stays
+             zero
     source   the counterpart of CANN's ConvBatchnormFusionPass
     """
 

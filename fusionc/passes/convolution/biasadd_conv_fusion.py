@@ -17,8 +17,8 @@ def _vector(m: Match, new: Tape) -> Result:
     channels = out_channels(m.conv, shape)
     images = (1,) * (len(shape) - 2)
     if m.W.is_constant:
-        # for its blocked layout of images
-        refuse("beside constant weights onnxruntime wants a constant bias")
+        # in its blocked layout of images
+        refuse("with constant weights onnxruntime needs a constant bias")
     if m.b.shape != (channels,) or spread not in ((channels, *images), (1, channels, *images)):
         refuse("the addend is not known to be one number for each channel")
     return new.node(m.conv.op, [m.x, m.W, m.b], like=m.conv)
@@ -28,14 +28,14 @@ class AABiasaddConvFusion(Pass):
     """A constant added to a convolution becomes its bias.
 
     before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed;
-             Conv(x, W) and a vector that an Unsqueeze or Reshape lays along the channels
+             Conv(x, W) plus a vector that an Unsqueeze or Reshape lays along the channels
     after    Conv(x, W, B ± c); Conv(x, W, b)
     refuses  a constant that is not a scalar or one number for each channel; weights of an unknown
-             shape; a bias that a narrow type cannot hold; a vector beside constant weights, which
+             shape; a bias that a narrow type cannot hold; a vector with constant weights, which
              would leave onnxruntime's fast layout of images
     algebra  (W∗x + B) + c = W∗x + (B + c)
-    source   CANN's AABiasaddConvFusion, which wants a convolution without bias; here a bias that
-             exists is added to
+    source   CANN's AABiasaddConvFusion, which needs a convolution without bias; here the constant
+             is added to an existing bias
     """
 
     numerics = "rounding"

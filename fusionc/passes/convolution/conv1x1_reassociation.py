@@ -9,19 +9,19 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 
 def _is_pointwise(m: Match, which: str) -> bool:
-    """Whether this one of both looks at one place at a time, and at every place."""
+    """Whether the inner, or outer, Conv reads one place for each place of its result."""
     node = getattr(m, which)
     weight = getattr(m, "V" if which == "inner" else "W").constant()
     return set(weight.shape[2:]) <= {1} and window_of(node, weight.ndim - 2).is_plain
 
 
 def _outer_mixes_channels_only(m: Match) -> bool:
-    """Whether the second Conv looks at one place at a time, and at every place."""
+    """Whether the second Conv reads one place for each place of its result."""
     return _is_pointwise(m, "outer")
 
 
 def _inner_mixes_channels_only(m: Match) -> bool:
-    """Whether the first Conv looks at one place at a time, and at every place."""
+    """Whether the first Conv reads one place for each place of its result."""
     return _is_pointwise(m, "inner")
 
 
@@ -29,11 +29,11 @@ def _check(m: Match, product: tuple[int, ...]) -> None:
     first = m.V.constant()
     second = m.W.constant()
     if m.inner.attr("group") != 1 or m.outer.attr("group") != 1:
-        refuse("one of them has groups")
+        refuse("one of the convolutions has groups")
     if first.shape[0] != second.shape[1]:
         refuse("the channels do not match")
     if math.prod(product) >= first.size + second.size:
-        refuse("the product of the weights is no less work than they are")
+        refuse("the product of the weights has as many elements as both weights, or more")
     require_own(m, m.V, m.W)
 
 
@@ -67,14 +67,14 @@ def _inner_is_pointwise(m: Match, new: Tape) -> Result:
 
 
 class Conv1x1ReassociationPass(Pass):
-    """Two convolutions one after the other, one of them pointwise, become one where that is less
-    work.
+    """Two consecutive convolutions, one of them pointwise, become one if that is less work.
 
     before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of 1 (and no pads, no strides)
     after    Conv(x, W·V, W·A + B)
-    refuses  groups; where W·V has no fewer elements than V and W together: bottlenecks are written
-             in two parts on purpose; a bias A before padding; large weights that are used elsewhere
-    algebra  (W·V)∗x = W∗(V∗x) where one of them mixes channels at one place only
+    refuses  groups; a W·V with as many elements as V and W together, or more: bottlenecks are
+             written in two parts on purpose; a bias A before padding; large weights that are used
+             elsewhere
+    algebra  (W·V)∗x = W∗(V∗x) if one of them only mixes channels at one place
     source   the distributive law; off by default, since rounding differs by as much as one of the
              Convs is wide
     """

@@ -32,7 +32,7 @@ def _per_input(m: Match) -> Array:
     channels = shape[1] * int(m.conv.attr("group"))
     numbers = per_channel(constant, channels, len(shape))
     if m.x.rank != len(shape) or (constant.size > 1 and m.x.shape[1] != channels):
-        refuse("the constant may enlarge what it is combined with")
+        refuse("the constant may enlarge the value that it is combined with")
     return numbers
 
 
@@ -60,13 +60,13 @@ class AConv2dMulFusion(Pass):
     before   Conv(x·c, W, B?), Conv(x/c, W, B?); Conv(x + c, W, B?), Conv(x − c, W, B?), Conv(c − x,
              W, B?)
     after    Conv(x, W·c, B), Conv(x, W/c, B); Conv(x, ±W, B ± Σ W·c)
-    refuses  a constant that is not a scalar or one number for each channel, or that may be what
-             gives x its rank or channels; an addend before padding; weights that a narrow type
+    refuses  a constant that is not a scalar or one number for each channel, or that may give the
+             result its rank or channels; an addend before padding; weights that a narrow type
              cannot hold; a factor that is not finite; the factor ½ of Gelu
     algebra  W∗(c·x) = (W·c)∗x, and zero padding stays zero under a factor; W∗(x + c) = W∗x + Σ W·c
-             where no window reaches into padding
-    source   CANN's AConv2dMulFusion, which takes the factor behind the Conv: that is
-             ConvScaleFusionPass here
+             if no window reaches into padding
+    source   CANN's AConv2dMulFusion, which takes the factor after the Conv: ConvScaleFusionPass
+             does that here
     """
 
     numerics = "rounding"

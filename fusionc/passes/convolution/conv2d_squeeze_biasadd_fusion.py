@@ -42,7 +42,7 @@ def _reshaped(m: Match, channels: int) -> int:
 
 
 class Conv2DSqueezeBiasaddFusionPass(Pass):
-    """A constant that is added behind a Squeeze or Reshape of a convolution becomes its bias.
+    """A constant that is added after a Squeeze or Reshape of a convolution becomes its bias.
 
     before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with
              ConvTranspose

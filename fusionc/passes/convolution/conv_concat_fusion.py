@@ -12,9 +12,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_siblings(m: Match) -> bool:
-    """Whether the Convs are several, of one value, ungrouped, by constants, and alike but for
-    these.
-    """
+    """Whether the Convs are several ungrouped ones of one value that differ only in constants."""
     activations = m.activations or []
     keys = [conv_key(conv) for conv in m.convs]
     alike = [elementwise_key(node) for node in activations]
@@ -28,15 +26,15 @@ def _are_siblings(m: Match) -> bool:
 class ConvConcatFusionPass(Pass):
     """Convolutions of one value, concatenated along the channels, become one convolution.
 
-    before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation behind
-             each Conv
+    before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation after each
+             Conv
     after    Conv(x, Concat(W₀ … Wₙ), Concat(B₀ … Bₙ)), then the activation once
     refuses  an axis other than the channels; large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
-             are no constants; a Conv that the Concat takes twice
-    algebra  each output channel of a Conv depends on its own weights alone
-    source   what CANN's ConvConcatFusionPass, which lets the Convs write into the result of the
-             Concat, is in ONNX
+             are not constant; a Conv that the Concat takes twice
+    algebra  each output channel of a Conv depends only on its own weights
+    source   CANN's ConvConcatFusionPass, which lets the Convs write into the result of the Concat;
+             this is its counterpart in ONNX
     """
 
     numerics = "rounding"

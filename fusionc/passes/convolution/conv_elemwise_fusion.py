@@ -14,7 +14,7 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
              computes
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion makes the same
-             node at load
+             node when it loads a model
     """
 
     numerics = "rounding"

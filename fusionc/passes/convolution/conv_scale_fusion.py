@@ -23,7 +23,7 @@ def _scale_after(m: Match, new: Tape) -> Result:
 
 
 class ConvScaleFusionPass(Pass):
-    """A constant factor behind a convolution moves into its weights.
+    """A constant factor after a convolution moves into its weights.
 
     before   Conv(x, W, B?)·c, Conv(x, W, B?)/c, the same with ConvTranspose
     after    Conv(x, W·c, B·c)

@@ -14,33 +14,27 @@ from fusionc.passes.convolution._joined_convolutions import conv_key, elementwis
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass
 
 _MOST_PARTS = 4  # more would read the input of the convolution too often
-_MOST_PARTS_OF_WINDOWS = 2
+_MOST_PARTS_OF_WINDOWS = 2  # the same for windows of several pixels
 _CONTRIB = names_with(Trait.ACTIVATION, domain=MICROSOFT)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """How many pieces there are is not a question for a formula."""
-    for split in (node for node in graph.of_operator("Split") if not node.has_references):
+    """A Split of a Conv, with any number of outputs, which a formula cannot express."""
+    for split in graph.of_operator("Split"):
         x = split.inputs[0]
-        parts = [part for part in split.outputs if part is not None]
-        sizes = sizes_of(split)
-        if (
-            x is None
-            or sizes is None
-            or len(parts) < len(split.outputs)
-            or axis_of(split, x.rank) != 1
-        ):
+        sizes = None if split.has_references else sizes_of(split)
+        if x is None or sizes is None or axis_of(split, x.rank) != 1:
             continue
         activation = _activation_of(x)
         before = activation[0].inputs[0] if activation else x
         conv = None if before is None else before.producer
-        if conv is not None and _is_worth_it(conv, x, parts):
+        if conv is not None and _is_worth_it(conv, x, split.outputs):
             captures = {"conv": conv, "activation": activation, "sizes": sizes}
-            yield Match(graph, [conv, *activation, split], parts, captures)
+            yield Match(graph, [conv, *activation, split], split.outputs, captures)
 
 
 def _activation_of(value: Edge) -> list[Node]:
-    """The operators that make this of a convolution, element by element: none, one, or x·f(x)."""
+    """The elementwise operators between a convolution and a value: none, one, or x·f(x)."""
     node = value.producer
     if node is None:
         return []
@@ -54,34 +48,32 @@ def _activation_of(value: Edge) -> list[Node]:
     return []
 
 
-def _is_worth_it(conv: Node, x: Edge, parts: Sequence[Edge]) -> bool:
-    """Whether onnxruntime has it all in blocks, and reads the input of the Conv not too often."""
+def _is_worth_it(conv: Node, x: Edge, outputs: Sequence[Edge | None]) -> bool:
+    """Whether onnxruntime computes everything in blocks, and rarely reads the input of the Conv."""
     key = conv_key(conv)
-    if (
-        key is None
-        or not is_blocked_conv(conv)
-        or x.elem_type != TensorProto.FLOAT
-        or not is_blocked(x)
-    ):
+    if key is None or not is_blocked_conv(conv):
+        return False
+    if x.elem_type != TensorProto.FLOAT or not is_blocked(x):
         return False
     _, _, (_, *kernel), _ = key
     most = _MOST_PARTS if set(kernel) == {1} else _MOST_PARTS_OF_WINDOWS
-    return 1 < len(parts) <= most and are_for_blocks(parts)
+    parts = [part for part in outputs if part is not None]
+    return 1 < len(parts) == len(outputs) <= most and are_for_blocks(parts)
 
 
 class ConvSplitPass(UBFusionPass):
-    """A convolution of which the channels are split becomes one convolution for each part.
+    """A convolution whose channels are split becomes one convolution for each part.
 
     before   Split(f(Conv(x, W, B?))) along the channels, f an activation, x·f(x) or nothing
     after    f(Conv(x, W₁, B₁)), f(Conv(x, W₂, B₂)), … with the parts of W and B
     refuses  large weights that are used elsewhere
-    never    parts that are no whole blocks of 16 channels, or that no operator reads in
-             onnxruntime's blocked layout; more than 4 of them, or than 2 where the window is larger
-             than one pixel; groups; weights that are no constants; elements other than float32
-    algebra  each output channel of a Conv depends on its own weights alone
+    never    parts that are not whole blocks of 16 channels, or that no operator reads in
+             onnxruntime's blocked layout; more than 4 parts, or 2 if the window is larger than one
+             pixel; groups; weights that are not constant; elements other than float32
+    algebra  each output channel of a Conv depends only on its own weights
     source   measured: onnxruntime leaves its blocked layout for a Split; YOLOv8 (C2f) takes 0.97 of
-             the time, such a block 0.91 to 1.00. The inverse of SameInputConv2dPass, which leaves
-             what is split here
+             the time, such a block 0.91 to 1.00. The inverse of SameInputConv2dPass, which does not
+             join convolutions that were split here
     """
 
     numerics = "rounding"
@@ -101,7 +93,7 @@ class ConvSplitPass(UBFusionPass):
 
 
 def _activated(m: Match, new: Tape, value: Edge) -> Edge:
-    """The activation of one part; the Mul behind a gate multiplies by the part itself."""
+    """The activation of one part; the Mul after a gate multiplies by the part itself."""
     result = value
     for node in m.activation:
         operands = [value, result] if node.is_op("Mul") else [value, *node.inputs[1:]]

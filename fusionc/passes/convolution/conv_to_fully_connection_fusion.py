@@ -5,13 +5,11 @@ from fusionc.passes._shared.target import require_floats
 from fusionc.passes.convolution._windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
 
-_IMAGES = 4  # from here on one product is faster
+_IMAGES = 4  # the smallest number for which one product is faster
 
 
 def _is_full(m: Match) -> bool:
-    """Whether the kernel is as large as the image, in one group, and the result is flattened to two
-    axes.
-    """
+    """Whether an ungrouped kernel is as large as the image, and the result becomes a matrix."""
     weight = dims_of(m.W)
     shape = m.flat.outputs[0].shape
     if len(weight) < 3 or shape is None or len(shape) != 2 or shape[1] != weight[0] or 0 in weight:
@@ -22,14 +20,14 @@ def _is_full(m: Match) -> bool:
 class ConvToFullyConnectionFusionPass(Pass):
     """A convolution whose kernel is as large as its input, flattened, becomes a matrix product.
 
-    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with H and W those of the
-             kernel
+    before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with a kernel of x's height
+             and width
     after    Gemm(Flatten(x), W as [M, C·H·W], B)
-    refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or a number of them
-             that is not known: of one image, the Conv is as fast, or faster by a third; large
-             weights that are used elsewhere
-    never    Convs with pads, groups or dilations; one that is not flattened: it would need a
-             Reshape more
+    refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or an unknown number
+             of them: for one image, the Conv is as fast, or faster by a third; large weights that
+             are used elsewhere
+    never    Convs with pads, groups or dilations; a Conv that is not flattened, which would need an
+             additional Reshape
     algebra  the only window of the convolution is x itself; the Conv reads its weights once for
              each image
     source   CANN's ConvToFullyConnectionFusionPass; 8 images take 0.3 to 0.5 of the time
@@ -51,10 +49,10 @@ class ConvToFullyConnectionFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
         if m.opset < 7:
-            refuse("Gemm of an opset below 7 does not broadcast its bias")
+            refuse("Gemm below opset 7 does not broadcast its bias")
         images = m.x.shape[0]
         if not isinstance(images, int) or images < _IMAGES:
-            refuse("few images, or an unknown number")
+            refuse("there are few images, or an unknown number of them")
         require_own(m, m.W)
         weight = m.W.constant()
         bias = m.B

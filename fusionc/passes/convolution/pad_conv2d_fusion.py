@@ -7,13 +7,13 @@ W = var("W")
 others = rest("others")
 
 
-def _with_pads(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
-    """The convolution of these inputs with the padding in it, which writes that number."""
+def _padded_conv(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
+    """The convolution of these inputs that pads itself. Refuses padding by another number."""
     rank = m.W.rank
     if rank is None:
         refuse("the rank is unknown")
     if rank < 3:
-        refuse("the weights have no axis of an image")
+        refuse("the weights do not have an axis of an image")
     pads, value = with_padding(m.conv, m.pad, rank - 2)
     if value != zero:
         refuse("the padding is not zero")
@@ -25,22 +25,20 @@ def _quantized(m: Match, new: Tape) -> Result:
     zero = None if zero_point is None else zero_point.constant()
     if zero_point is not None and (zero is None or zero.size != 1):
         refuse("the zero point is not one number that is known before the model runs")
-    return _with_pads(
-        m, new, [m.x, *m.conv.inputs[1:]], 0 if zero is None else int(zero.reshape(-1)[0])
-    )
+    number = 0 if zero is None else int(zero.reshape(-1)[0])
+    return _padded_conv(m, new, [m.x, *m.conv.inputs[1:]], number)
 
 
 class PadConv2dFusionPass(Pass):
     """Zero padding before a Conv becomes the padding of the Conv.
 
     before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and
-             QLinearConv of padding by the zero point of x
+             QLinearConv with padding by the zero point of x
     after    Conv(x, W, B?) with the pads added to its own
     refuses  padding by another value or mode; negative padding; padding of batch or channels; an
              image known to be empty; a Conv that computes its own padding (auto_pad SAME); a zero
              point that is not known
-    algebra  a Conv pads with zeros, hence both paddings are one; what quantized zeros are is the
-             zero point
+    algebra  a Conv pads with zeros, so both paddings are one; a quantized zero is the zero point
     source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise
              convolution is a Conv with groups
     """
@@ -57,4 +55,4 @@ class PadConv2dFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return _with_pads(m, new, [m.x, m.W, m.B], 0)
+        return _padded_conv(m, new, [m.x, m.W, m.B], 0)

@@ -13,13 +13,14 @@ from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
-# elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
+# elements of a channel; with more, rounding in deep nets exceeds the bound of the verification
 _MOST_SUMMED = 256
 
 
 def _pads(m: Match) -> tuple[list[int], float]:
-    """The pads of both, and what the Pad writes. Refuses where a window could miss the image, or
-    its end moves.
+    """The pads of Pad and pool together, and the number that the Pad writes.
+
+    Refuses pads with which a window could miss the image, or the last window would move.
     """
     kernel = m.pool.attr("kernel_shape")
     if m.pool.attr("ceil_mode"):
@@ -37,7 +38,7 @@ def _pad_max(m: Match, new: Tape) -> Result:
     dtype = m.x.dtype
     if dtype is None:
         refuse("the element type is unknown")
-    is_integer = dtype.kind in "iu"  # of which the absolute value, or a sum, may be negative
+    is_integer = dtype.kind in "iu"  # which wrap around: an absolute value may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (
         value > 0 or np.isnan(value) or is_integer or not is_at_least_zero(m.x)
@@ -52,28 +53,26 @@ def _pad_average(m: Match, new: Tape) -> Result:
     if counts is None:
         refuse("the opset cannot count the padding")
     if not counts and any(window_of(m.pool, len(pads) // 2).pads):
-        refuse("padding of which one part is counted and the other is not")
+        refuse("the pool does not count its own padding")
     if value != 0:
         refuse("the padding is not zero")
     return new.AveragePool(m.x, like=m.pool, pads=pads, auto_pad=None, count_include_pad=1)
 
 
 def _is_over_space(m: Match) -> bool:
-    """Whether exactly the spatial axes of an image with whole blocks of channels are reduced, and
-    kept.
-    """
+    """Whether exactly the spatial axes of an image in blocks are reduced, with keepdims."""
     is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
     return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
 
 
 def _is_normalization(m: Match) -> bool:
-    """Whether the mean is subtracted from x again, or is one of squares."""
-    maker = m.x.producer
+    """Whether the mean is subtracted from x, or is a mean of squares."""
+    node = m.x.producer
     (mean,) = m.outputs
-    squares = maker is not None and (
-        maker.is_op("Pow") or (maker.is_op("Mul") and len(set(maker.inputs)) == 1)
+    is_square = node is not None and (
+        node.is_op("Pow") or (node.is_op("Mul") and len(set(node.inputs)) == 1)
     )
-    return squares or any(user.is_op("Sub") and m.x in user.inputs for user in mean.outputs)
+    return is_square or any(user.is_op("Sub") and m.x in user.inputs for user in mean.outputs)
 
 
 def _global_mean(m: Match, new: Tape) -> Result:
@@ -81,7 +80,7 @@ def _global_mean(m: Match, new: Tape) -> Result:
         refuse("runtimes recognize normalizations by their mean")
     space = m.x.shape[2:]
     if not is_static(space) or math.prod(space) > _MOST_SUMMED:
-        refuse("the mean is one of many numbers, of which the global pool rounds the sum more")
+        refuse("the global pool rounds a sum of many numbers more")
     return _global(m, new, "GlobalAveragePool")
 
 
@@ -103,28 +102,27 @@ def _is_full(m: Match) -> bool:
 
 class PoolingFusionPass(Pass):
     """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image
-    becomes a global one.
+    becomes a global pool.
 
     before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or
-             with v ≤ 0 where x is at least 0 (Relu); ReduceMean over all axes from 2 on;
+             with v ≤ 0 if x is at least 0 (Relu); ReduceMean over all axes from 2 on;
              AveragePool, MaxPool with a window of full size
     after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool,
              GlobalMaxPool
     refuses  padding by another value or mode, of batch or channels, negative, or not smaller than
-             the window; ceil_mode, dilations and auto_pad SAME beside a Pad; an image known to be
-             empty; a pool that pads without counting beside a Pad, or cannot count (opset below 7);
-             the mean of a written-out normalization, or of more than 256 numbers; element types
-             without a kernel
-    never    the mean of anything but an image that comes from a Conv, directly or through
+             the window; after a Pad: ceil_mode, dilations, auto_pad SAME, and a pool that does not
+             count its own padding, or cannot (opset below 7); an image known to be empty; the mean
+             of a written-out normalization, or of more than 256 numbers; element types without a
+             kernel
+    never    the mean of anything except an image that comes from a Conv, directly or through
              activations, pools and sums: elsewhere GlobalAveragePool takes 1.3 to 2.4 times as
-             long; means without keepdims; kept: what a maximum makes of a NaN, and what a pool
-             makes of a Pad around an image without rows or columns
-    algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below
-             all others is the maximum. Pools of onnxruntime read its blocked layout, Pad and
-             ReduceMean do not; its global mean rounds more (of 112 · 112 positive numbers 3e-6,
-             ReduceMean 6e-7)
+             long; means without keepdims. The maximum of a NaN, and the padding of an image without
+             rows or columns, stay as they are
+    algebra  AveragePool pads with zeros and can count them; a number below all others does not
+             change a maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do
+             not; its global mean rounds more (for 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)
     source   CANN's PoolingFusionPass has the name, torch's avg_pool2d and Keras' ZeroPadding2D the
-             Pads; a 1×1 Conv and the mean behind it take 0.91 to 0.99 of the time where the Conv is
+             Pads; a 1×1 Conv and the mean after it take 0.91 to 0.99 of the time if the Conv is
              blocked
     """
 

@@ -10,57 +10,57 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
 def _activation(conv: Node) -> Node | None:
-    """The elementwise operator that alone uses a Conv."""
+    """The elementwise operator that is the only user of a Conv."""
     value = conv.outputs[0]
     if value is None or value.is_output or value.use_count != 1:
         return None
     (user,) = value.outputs
-    return (
-        user
-        if user.graph is conv.graph and user.inputs[0] is value and elementwise_key(user)
-        else None
-    )
+    is_elementwise = user.inputs[0] is value and elementwise_key(user)
+    return user if user.graph is conv.graph and is_elementwise else None
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """How many Convs there are is not a question for a formula."""
-    groups: dict[tuple[Any, ...], list[Node]] = {}
-    for conv in graph.of_operator("Conv"):
-        key = conv_key(conv)
-        if key is not None and not key[0].is_constant:
-            groups.setdefault(key, []).append(conv)
-    for convs in groups.values():
-        if len(convs) < 2:
-            continue
-        found = [_activation(conv) for conv in convs]
-        activations = [node for node in found if node is not None]
-        if (
-            len(activations) < len(convs)
-            or len({elementwise_key(node) for node in activations}) > 1
-        ):
-            activations = []
+    """Convs of one value, any number of them, which a formula cannot express."""
+    for convs in _groups(graph):
+        activations = _equal_activations(convs)
         outputs = [node.outputs[0] for node in activations or convs]
-        if graph.model.is_for_onnxruntime and are_for_blocks(
-            [value for value in outputs if value is not None]
-        ):
+        values = [value for value in outputs if value is not None]
+        if graph.model.is_for_onnxruntime and are_for_blocks(values):
             continue
         captures = {"convs": convs, "activation": activations[0] if activations else None}
         yield Match(graph, [*convs, *activations], outputs, captures)
 
 
+def _groups(graph: Graph) -> list[list[Node]]:
+    """Groups of at least two Convs of one value that only differ in their weights."""
+    groups: dict[tuple[Any, ...], list[Node]] = {}
+    for conv in graph.of_operator("Conv"):
+        key = conv_key(conv)
+        if key is not None and not key[0].is_constant:
+            groups.setdefault(key, []).append(conv)
+    return [convs for convs in groups.values() if len(convs) > 1]
+
+
+def _equal_activations(convs: list[Node]) -> list[Node]:
+    """The activation of each Conv, if all of them have the same one; else none."""
+    activations = [node for conv in convs if (node := _activation(conv)) is not None]
+    are_equal = len({elementwise_key(node) for node in activations}) == 1
+    return activations if are_equal and len(activations) == len(convs) else []
+
+
 class SameInputConv2dPass(Pass):
     """Convolutions of one value that differ in their weights become one convolution, and a Split.
 
-    before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation behind each Conv
+    before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation after each Conv
     after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), the activation before the Split
     refuses  large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that
-             are no constants; results that onnxruntime's blocked layout of images has parts of
-             (ConvSplitPass)
-    algebra  each output channel of a Conv depends on its own weights alone
+             are not constant; results that ConvSplitPass would split again, for onnxruntime's
+             blocked layout of images
+    algebra  each output channel of a Conv depends only on its own weights
     source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than
-             one Conv saves (1.00 to 1.09 of the time), since it takes the images out of the blocked
-             layout
+             one Conv saves (1.00 to 1.09 of the time), because it takes the images out of the
+             blocked layout
     """
 
     numerics = "rounding"

@@ -11,7 +11,7 @@ from fusionc.passes.convolution._channels import per_channel
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, refuse, var
 
-_BLOCK = 16  # channels, of the processors with the widest registers; others take 8
+_BLOCK = 16  # channels, on processors with the widest registers; others take 8
 
 x = var("x")
 s = const("s")
@@ -19,9 +19,7 @@ b = const("b")
 
 
 def _is_between_blocks(m: Match) -> bool:
-    """Whether x is an image that onnxruntime has in blocks of channels, and what reads the result
-    takes these.
-    """
+    """Whether onnxruntime has x in blocks of channels, and the result is read in blocks."""
     shape = m.x.shape
     if shape is None or len(shape) != 4 or m.x.elem_type != TensorProto.FLOAT:
         return False
@@ -33,8 +31,8 @@ def _is_between_blocks(m: Match) -> bool:
 
 
 def _is_taken_by_conv(m: Match, result: Edge) -> bool:
-    """Whether a Conv alone reads the result: it takes constants into its weights, unless it pads
-    what is added to.
+    """Whether only a Conv reads the result: it takes constants into its weights, except an addend
+    before padding.
     """
     user = result.outputs[0]
     if result.is_output or result.use_count != 1 or not user.is_op("Conv"):
@@ -74,21 +72,21 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A constant factor and addend for each channel, between convolutions that cannot take them,
-    become one themselves.
+    """A constant factor and addend per channel become a convolution if those around cannot take
+    them.
 
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
     after    Conv(x, s, b) with as many groups as channels and a kernel of 1
     refuses  constants that are not one number for each channel, or one for all; opset below 8
-    never    constants that the Conv behind takes into its weights and its bias (AConv2dMulFusion);
-             channels that are no whole blocks of 16; an x that onnxruntime does not have in blocks
+    never    constants that the Conv after them takes into its weights and bias (AConv2dMulFusion);
+             channels that are not whole blocks of 16; an x that onnxruntime does not have in blocks
              of channels, or a result that no operator reads in blocks; elements other than float32
-    algebra  the definition of Conv: each channel times its only weight, and its bias
-    source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants and not
+    algebra  the definition of Conv: each channel times its only weight, plus its bias
+    source   measured: onnxruntime leaves its blocked layout for Mul and Add with constants, but not
              for a Conv. The blocks of PP-OCRv4 (Conv, HardSwish, Mul, Add, Conv) take 0.88 to 0.96
-             of the time; at onnxruntime's level `extended` and below it, where there is no such
-             layout, 0.95 to 1.03, and 1.2 of images of 7 x 7
+             of the time; at onnxruntime's level `extended` and below, which lack this layout, 0.95
+             to 1.03, and 1.2 for images of 7 x 7
     """
 
     numerics = "rounding"

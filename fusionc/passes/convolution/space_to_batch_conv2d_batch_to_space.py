@@ -25,13 +25,13 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
 
     before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and
              channels, T lets SpaceToDepth work on the batch
-    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes where x has its
+    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes if x has its
              channels last
     refuses  strides; a Conv that computes its own padding; two block sizes; the channel order CRD
     algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv
              may have another kernel, which sums in another order
     source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports
-             it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice behind it
+             it; CANN's SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice after it
              stay, or go into the Conv
     """
 

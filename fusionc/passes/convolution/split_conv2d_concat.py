@@ -37,9 +37,9 @@ class ASplitConv2dConcatPass(Pass):
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
     refuses  an axis other than the channels; weights of different shapes; different strides, pads,
              dilations or groups; large weights that are used elsewhere
-    algebra  a grouped convolution is defined as exactly this
-    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for what
-             this one leaves
+    algebra  the definition of a grouped convolution
+    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for the
+             remaining cases
     """
 
     numerics = "rounding"

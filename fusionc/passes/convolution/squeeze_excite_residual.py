@@ -19,9 +19,9 @@ class SqueezeExciteResidualPass(Pass):
 
     before   x + x·s, with x [N, C, H, W] and s [N, C, 1, 1] (squeeze and excite with a residual)
     after    x·(s + 1)
-    refuses  a product that onnxruntime computes in its blocked layout of images, which has no sum
-             of s and 1 (SqueezeExciteScalePass); elements that are no floating-point numbers; opset
-             below 8
+    refuses  a product that onnxruntime computes in its blocked layout of images, which it would
+             leave for s + 1 (SqueezeExciteScalePass); elements that are not floating-point numbers;
+             opset below 8
     never    images that are known to have one pixel; shapes that are not known to be these
     algebra  x + x·s = x·(1 + s), one operator on the pixels and not two
     source   the distributive law; measured: PP-OCRv4 detection has eight of these, and takes 0.94
@@ -29,7 +29,7 @@ class SqueezeExciteResidualPass(Pass):
     """
 
     numerics = "rounding"
-    is_for_finite = True  # ∞ − ∞ is NaN where ∞·0 is, and elsewhere
+    is_for_finite = True  # ∞ − ∞ is NaN for more factors than ∞·0
     patterns = (
         Pattern(
             "SqueezeExciteResidual",

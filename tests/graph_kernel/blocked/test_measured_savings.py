@@ -8,7 +8,7 @@ from networks import Network, only_area
 
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
-from fusionc.graph_kernel.measured_savings import _of_usual_sizes
+from fusionc.graph_kernel.measured_savings import _sized_area
 
 
 @pytest.mark.parametrize("is_image_first", [False, True])
@@ -20,7 +20,7 @@ def test_a_batch_of_images_is_one_whatever_rows_have_it_too(is_image_first: bool
     n.outputs = [n.op("Mul", image, n.op("Unsqueeze", gate, n.const([2, 3], np.int64)))]
     area = only_area(n.model()).area
     made = program_of(area)
-    sized = _of_usual_sizes(area, made)
+    sized = _sized_area(area, made)
     shapes = {sized.values[name].shape for name in area.inputs if name in made.images}
     assert shapes == {(1, 24), (1, 16, made.unknown, 20)}
 
@@ -32,4 +32,4 @@ def test_a_size_of_another_input_is_not_guessed() -> None:
     (rows,) = (name for name in area.inputs if name in made.images)
     made.images.pop(rows)
     with pytest.raises(Unsupported):
-        _of_usual_sizes(area, made)
+        _sized_area(area, made)

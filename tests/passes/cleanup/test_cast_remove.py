@@ -63,7 +63,7 @@ STAYS = [
     Stays(
         "to text, which has more digits of a wider type",
         "agraph (float[N] x) => (string[N] y) { b = Cast <to = 11> (x) y = Cast <to = 8> (b) }",
-        "a number may be written in another way in the other type",
+        "the number may be spelled differently in the other type",
     ),
     Stays(
         "the inner one is used elsewhere",

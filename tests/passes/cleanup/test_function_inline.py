@@ -67,25 +67,25 @@ def named(op: str, domain: str) -> onnx.ModelProto:
     return made
 
 
-NAMED = "the runtime has an operator of this name, which it may take for the function"
+NAMED = "the runtime has an operator of this name, which it may run instead"
 STAYS = [
     Stays("the name of a standard operator", lambda: named("Relu", ""), NAMED),
     Stays("the name of an operator of onnxruntime", lambda: named("Gelu", "com.microsoft"), NAMED),
     Stays(
-        "an output that is not given",
+        "an output of the body is an input that the call omits",
         with_an_output_that_is_not_given,
-        "an output that is not given",
+        "an output of the body is an input that the call omits",
         valid=False,
     ),
     Stays(
         "control flow",
         lambda: model([CONDITION, helper.make_node("If", ["c"], ["b"], **BRANCHES)]),
-        "control flow inside what would be inlined",
+        "the function contains control flow",
     ),
     Stays(
-        "an operator of another opset",
+        "the body contains an operator of another opset",
         lambda: model([helper.make_node("Softmax", ["a"], ["b"])], opset=11),
-        "an operator of another opset",
+        "the body contains an operator of another opset",
         valid=False,
     ),
 ]

@@ -28,12 +28,12 @@ def change(*pairs: tuple[str, str]) -> str:
 
 STAYS = [
     Stays("a part of the shape", change(("vs = Shape (v)", "vs = Shape <start = 0> (v) vt = Shape <end = 1> (v)"), ("Size (vs)", "Size (vt)")), "only a part of the shape is counted"),
-    Stays("a value of no If", change(("Shape (v) n", "Shape (x) n")), "the value is not what one branch or another makes"),
+    Stays("a value of no If", change(("Shape (v) n", "Shape (x) n")), "the value is not the result of an If"),
     Stays("a branch of unknown rank", change(("t () => (float[2,4] p) { p = Squeeze (x, a) }", "t () => (float[] p) { c = Cast <to = 7> (q) i = Mul (a, c) p = Squeeze (x, i) }")), "the rank of a branch's result is unknown"),
     Stays("another operator that takes any rank", change(("f, y = LSTM <hidden_size = 3> (w, W, R)", "y = Relu (w)"), ("float[1,2,3] y", "float[A,B,C] y")), BOTH),
     Stays("nobody sees the LSTM", change(("f, y = LSTM <hidden_size = 3> (w, W, R)", "f, g = LSTM <hidden_size = 3> (w, W, R) y = Relu (w)"), ("float[1,2,3] y", "float[A,B,C] y")), BOTH),
     Stays("axes that are computed", change(("w = Unsqueeze (u, z)", "i = Size (q) j = Sub (i, one) h = Reshape (j, oo) w = Unsqueeze (u, h)"), ("int64 one", "int64[1] oo = {1}, int64 one")), BOTH),
-    Stays("a branch of which the rank does not follow", change(("l = Identity (v)", "l = Reshape (v, rs)"), ("int64 one", "int64[2] rs = {-1, 4}, int64 one")), "a model would run that fails"),
+    Stays("a branch of which the rank does not follow", change(("l = Identity (v)", "l = Reshape (v, rs)"), ("int64 one", "int64[2] rs = {-1, 4}, int64 one")), "the answer would let a failing model run"),
     Stays("an input that has another rank", change(("(w, W, R)", "(x, W, R, w)")), BOTH, valid=False),
 ]  # fmt: skip
 

@@ -15,8 +15,8 @@ def graph(
     )
 
 
-TYPE = "not integers of 8 or 16 bits with a float32 scale"
-RANGE = "the scale is not in the middle of the range of its type"
+TYPE = "the elements are not integers of 8 or 16 bits with a float32 scale"
+RANGE = "the scale is too small or too large to round safely"
 ROWS = "float[4] s = {0.1, 0.2, 0.3, 0.4}, uint8[4] z = {1, 2, 3, 4}"
 
 MOVED = (
@@ -31,7 +31,7 @@ ACTIVATION = (
     "{{ q = Transpose <perm = [0, 1, 3, 2]> (x) d = DequantizeLinear (q, s, z) {} r = QuantizeLinear (y, s, z) }}"
 )
 POOL = "y = MaxPool <kernel_shape = [2, 2], pads = [1, 0, 1, 0]> (d)"
-LARGEST = "MaxPool takes integers from opset 12 on, and the largest only of a positive scale"
+LARGEST = "MaxPool of integers needs opset 12 and a positive scale"
 MOVES = {
     "Transpose": "y = Transpose <perm = [0, 2, 3, 1]> (d)",
     "Reshape": "y = Reshape (d, n)",
@@ -95,13 +95,13 @@ STAYS = [
     Stays(
         "through float16",
         graph(second="<precision = 10> (d, s, z)"),
-        "less precise numbers in between",
+        "the numbers between are less precise than float32",
         opset=23,
     ),
     Stays(
         "to float16",
         graph(first="<output_dtype = 10> (q, s, z)"),
-        "less precise numbers in between",
+        "the numbers between are less precise than float32",
         opset=23,
         valid=False,
     ),
@@ -113,14 +113,14 @@ STAYS = [
             second="<axis = 0, block_size = 3> (d, s, z)",
             shape="[4,4]",
         ),
-        "the axis or the block is another one",
+        "the axes or the block sizes differ",
         opset=21,
         valid=False,
     ),
     Stays(
         "another axis",
         graph(ROWS, first="<axis = 0> (q, s, z)", shape="[4,4]"),
-        "the axis or the block is another one",
+        "the axes or the block sizes differ",
     ),
     Stays(
         "the other way round",

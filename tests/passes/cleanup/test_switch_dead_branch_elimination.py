@@ -93,13 +93,13 @@ STAYS = [
     Stays(
         "a branch with a sparse initializer",
         branch_with_a_sparse_initializer,
-        "a constant that cannot be read",
+        "a constant of the body cannot be read",
         valid=False,
     ),
     Stays(
         "random numbers that a seed does not fix",
         graph(then="p = RandomNormalLike (h)"),
-        "random numbers without a seed: with another name they would be others",
+        "random numbers without a seed, which depend on the node's name",
     ),
     Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
     Stays(
@@ -117,7 +117,7 @@ STAYS = [
     Stays(
         "a Loop whose collection is used",
         loop(y="float[N,4] y, float[M,N,4] s"),
-        "what the Loop collects is used",
+        "collected values of the Loop are used",
     ),
 ]
 

@@ -17,8 +17,8 @@ FIRST = {
     "V": "float[8,3,1,1] V, float[8] A",
     "W": "float[2,8,3,3] W, float[2] B",
 }
-MORE = "the product of the weights is no less work than they are"
-GROUPS = "one of them has groups"
+MORE = "the product of the weights has as many elements as both weights, or more"
+GROUPS = "one of the convolutions has groups"
 STAYS = [
     Stays(
         "a bottleneck",
@@ -63,7 +63,7 @@ STAYS = [
     Stays(
         "a bias before padding",
         graph(**{**FIRST, "inner": "Conv (x, V, A)"}, outer="Conv <pads = [1, 1, 1, 1]> (a, W)"),
-        "the padding is not added to",
+        "the padding would get the addend, too",
     ),
     Stays(
         "weights from outside", graph(V="float[8] A", x="float[N,3,6,6] x, float[8,3,3,3] V"), None

@@ -12,8 +12,8 @@ def before(
 
 
 WRONG = "the constant is not one number for each channel"
-ENLARGES = "the constant may enlarge what it is combined with"
-PADDED = "the padding is not added to"
+ENLARGES = "the constant may enlarge the value that it is combined with"
+PADDED = "the padding would get the addend, too"
 STAYS = [
     Stays("a factor before it along the height", before(c="float[6,1] c"), WRONG),
     Stays(

@@ -32,11 +32,15 @@ STAYS = [
         graph(x="float[8,3,4,5] x, float[4,3,4,5] V", conv="Conv (x, V, B)"),
         None,
     ),
-    Stays("one image", graph(x="float[1,3,4,5] x"), "few images, or an unknown number"),
+    Stays(
+        "one image",
+        graph(x="float[1,3,4,5] x"),
+        "there are few images, or an unknown number of them",
+    ),
     Stays(
         "an unknown number of images",
         graph(x="float[N,3,4,5] x"),
-        "few images, or an unknown number",
+        "there are few images, or an unknown number of them",
     ),
     Stays(
         "used elsewhere",
@@ -58,7 +62,7 @@ STAYS = [
     Stays(
         "opset 6",
         graph(),
-        "Gemm of an opset below 7 does not broadcast its bias",
+        "Gemm below opset 7 does not broadcast its bias",
         opset=6,
         ir_version=3,
     ),

@@ -4,7 +4,7 @@ from harness import Fires, Stays, tables
 
 ONE = "agraph (float[N,16,{0}] x) => (float[N,{1},{0}] y) <float[{1},16,{2}] W, float[{1}] B> {{ {3} }}"
 SAME = "y = Conv <pads = [1, 1, 1, 1]> (x, W, B)"
-WINDOW = "strides, dilations, groups, or padding of its own"
+WINDOW = "the convolution has strides, dilations or groups, or computes its own padding"
 
 
 def one(node: str = SAME, size: str = "8,8", channels: int = 1, kernel: str = "3,3") -> str:

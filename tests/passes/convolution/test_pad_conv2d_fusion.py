@@ -38,7 +38,7 @@ STAYS = [
     Stays(
         "weights without an axis of an image",
         "agraph (float[1,2,4,4] x, float[3,2] W) => (float[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a = Pad (x, p) y = Conv (a, W) }",
-        "the weights have no axis of an image",
+        "the weights do not have an axis of an image",
         valid=False,
     ),
     *[

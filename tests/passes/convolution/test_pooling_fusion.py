@@ -52,12 +52,20 @@ def lowest_of_opset_10() -> ModelProto:
 
 NORMALIZATION = "runtimes recognize normalizations by their mean"
 
-MANY = "the mean is one of many numbers, of which the global pool rounds the sum more"
+MANY = "the global pool rounds a sum of many numbers more"
 STAYS = [
     Stays("a large image", mean(x="float[N,8,32,32] x"), MANY),
     Stays("an image of unknown size", mean(x="float[N,8,H,K] x"), MANY),
-    Stays("an image without rows", padded(MAX, x="float[N,3,0,6] x"), "nothing but padding"),
-    Stays("an image without columns", padded(x="float[N,3,6,0] x"), "nothing but padding"),
+    Stays(
+        "an image without rows",
+        padded(MAX, x="float[N,3,0,6] x"),
+        "the image is empty, so the result has only padding",
+    ),
+    Stays(
+        "an image without columns",
+        padded(x="float[N,3,6,0] x"),
+        "the image is empty, so the result has only padding",
+    ),
     Stays(
         "padding by another value",
         padded(pad="Pad (r, p, v)", v="float v = {1}"),
@@ -83,7 +91,7 @@ STAYS = [
             "AveragePool <kernel_shape = [3, 3], pads = [1, 0, 0, 0]> (a)",
             "int64[8] p = {0,0,1,0,0,0,0,0}",
         ),
-        "padding of which one part is counted and the other is not",
+        "the pool does not count its own padding",
     ),
     Stays(
         "a number of windows that is rounded up",

@@ -22,7 +22,7 @@ HEADS = {
 SPLIT = BIASED + " k = Constant <value = int64[4] {0, 0, 2, 2}> () r = Reshape (g, k)"
 STATISTICS = "float[3,4] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 COLUMN = "the constant is not one number for each column"
-ENLARGES = "the constant may enlarge what it is combined with"
+ENLARGES = "the constant may enlarge the value that it is combined with"
 
 STAYS = [
     Stays(

@@ -1,3 +1,1 @@
-"""Split: the operators of a cluster are put together again, pattern by pattern, as far as one loop
-can compute them.
-"""
+"""Split: join the operators of a cluster, pattern by pattern, if one loop can compute them."""

@@ -1,6 +1,4 @@
-"""Regions: groups of operators of one cluster, at first one for each operator, and what leads from
-one to another.
-"""
+"""Regions: groups of operators of one cluster, at first one for each operator, and their edges."""
 
 from __future__ import annotations
 
@@ -17,13 +15,13 @@ from fusionc.shapes.equality import same_shape
 
 @dataclass(eq=False)
 class Region:
-    """Operators that become one kernel, `dominant` being the one of the highest kind.
+    """Operators that become one kernel; `dominant` is the one of the highest kind.
 
-    `inputs` are the regions that this one reads, each with whether every element of it is read
-    where it lies (INJECTIVE) or may be read several times (a broadcast). `rows` are what its
-    reductions go over. `reason` is why no kernel can contain the operator; such a region is never
-    fused. `is_composite` where the region is worth a kernel of its own by MindSpore's rules.
-    `place` is a topological order: higher than that of every region that this one reads.
+    `inputs` are the regions that this one reads, each with whether every element is read in place
+    (INJECTIVE) or may be read several times (a broadcast). `rows` are the rows of its reductions.
+    `reason` is why a kernel cannot contain the operator; such a region is never fused.
+    `is_composite` says whether the region deserves its own kernel by MindSpore's rules. `place` is
+    a topological order: higher than that of every region that this one reads.
     """
 
     nodes: list[Node]
@@ -44,7 +42,7 @@ class Region:
 
 
 class Regions:
-    """All regions of a cluster. What is fused goes on as one of the two regions."""
+    """All regions of a cluster. Two fused regions continue as one of them."""
 
     def __init__(self, graph: Graph, why_unsupported: Callable[[Node], str | None]) -> None:
         self._regions: dict[Region, None] = {}
@@ -73,9 +71,7 @@ class Regions:
         return region in self._regions
 
     def fuse(self, a: Region, b: Region) -> Region:
-        """Put two regions into one, and return it. One of them reads the other, without a
-        detour.
-        """
+        """Join two regions and return the result. One reads the other without a detour."""
         maker, user = (a, b) if b in a.users else (b, a)
         place = _make_room(maker, user)
         kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
@@ -97,30 +93,28 @@ class Regions:
         return kept
 
     def has_detour(self, maker: Region, user: Region) -> bool:
-        """Whether something leads from one region to the other by way of a third: fused, they would
-        form a cycle.
+        """Whether a path leads from one region to the other through a third one: if fused, they
+        would form a cycle.
         """
-        if len(maker.users) > len(user.inputs):  # fewer ways to follow back
+        if len(maker.users) > len(user.inputs):  # fewer paths to follow backwards
             return maker in _leading_to(user, maker)
         return user in _following(maker, user)
 
 
 def _following(maker: Region, user: Region) -> set[Region]:
-    """What needs `maker` by way of others than `user` itself, up to the place of `user`."""
+    """The regions that need `maker`, not through `user`, up to the place of `user`."""
     return _between(maker, user, lambda region: region.users)
 
 
 def _leading_to(user: Region, maker: Region) -> set[Region]:
-    """What `user` needs by way of others than `maker` itself, back to the place of `maker`."""
+    """The regions that `user` needs, not through `maker`, back to the place of `maker`."""
     return _between(user, maker, lambda region: region.inputs)
 
 
 def _between(
     start: Region, end: Region, following: Callable[[Region], Iterable[Region]]
 ) -> set[Region]:
-    """What can be reached from `start` by way of others than `end` itself, between the places of
-    the two.
-    """
+    """The regions that can be reached from `start`, not through `end`, between their places."""
     low, high = sorted((start.place, end.place))
     found: set[Region] = set()
     stack = [region for region in following(start) if region is not end]
@@ -133,15 +127,15 @@ def _between(
 
 
 def _make_room(maker: Region, user: Region) -> int:
-    """A place for both in one: what `user` needs is moved before it, what needs `maker` behind
-    it.
+    """A place for both together: regions that `user` needs move before it, and those that need
+    `maker` after it.
     """
     before = sorted(_leading_to(user, maker), key=_place)
-    behind = sorted(_following(maker, user), key=_place)
-    places = sorted([maker.place, user.place, *map(_place, (*before, *behind))])
+    after = sorted(_following(maker, user), key=_place)
+    places = sorted([maker.place, user.place, *map(_place, (*before, *after))])
     for region, place in zip(before, places, strict=False):
         region.place = place
-    for region, place in zip(reversed(behind), reversed(places), strict=False):
+    for region, place in zip(reversed(after), reversed(places), strict=False):
         region.place = place
     return places[len(before)]
 
@@ -151,7 +145,7 @@ def _place(region: Region) -> int:
 
 
 def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
-    """Draw the edges to one new operator, and correct its kind where they broadcast."""
+    """Add the edges to one new operator, and correct its kind if they broadcast."""
     output = node.outputs[0]
     is_scalar_apart = (
         sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
@@ -176,7 +170,7 @@ def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
 
 
 def _aligned(shape: Shape | None) -> Shape | None:
-    """A shape without the leading ones, which broadcasting adds."""
+    """A shape without leading 1s, which broadcasting adds."""
     if shape is None:
         return None
     start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
@@ -184,7 +178,7 @@ def _aligned(shape: Shape | None) -> Shape | None:
 
 
 def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
-    """What one region reads of another, with the operator that reads it."""
+    """The values that one region reads from another, with the operators that read them."""
     makers = set(maker.nodes)
     for node in user.nodes:
         yield from (
@@ -193,7 +187,7 @@ def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
 
 
 def same_size(a: Region, b: Region) -> bool:
-    """Whether the dominant operators are known to make equally many elements."""
+    """Whether the dominant operators are known to give equally many elements."""
     first = _result_shape(a)
     second = _result_shape(b)
     if first is None or second is None:

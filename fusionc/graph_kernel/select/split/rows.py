@@ -1,4 +1,4 @@
-"""Rows: what reductions and normalizations go over, element by element, before the next row."""
+"""Rows: the elements that a reduction or normalization visits before it begins the next row."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from fusionc.operators.facts import Trait, names_with
 Row = tuple[int | str, ...]  # the sizes of the last axes
 _ROW_NORMS = names_with(Trait.ROW_NORM)
 _SOFTMAX = names_with(Trait.SOFTMAX)
-_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax took all axes behind the first one it was told
+_ROWS_OF_SOFTMAX = 13  # before this opset, Softmax takes all axes from the given one on
 
 
 def row_of(node: Node) -> Row | None:
-    """The row that this operator goes over; None where it goes over none, or not over the last
-    axes.
-    """
+    """The row of an operator; None if it has no row, or one that is not the last axes."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.shape is None or node.domain != "":
         return None
@@ -27,21 +25,25 @@ def row_of(node: Node) -> Row | None:
 
 
 def _axes(node: Node, rank: int) -> list[int]:
-    """The axes that are gone over, in order; none where they are not known."""
-    if node.op in _ROW_NORMS:
-        return list(range(node.attr("axis") % rank, rank)) if rank else []
-    if node.op in _SOFTMAX:
-        axis = node.attr("axis", -1) % rank if rank else 0
-        return [axis] if node.graph.opset >= _ROWS_OF_SOFTMAX else list(range(axis, rank))
-    if not node.op.startswith("Reduce"):
+    """The axes of the row, in order; none if they are unknown."""
+    if not rank:
         return []
+    if node.op in _ROW_NORMS:
+        return list(range(node.attr("axis") % rank, rank))
+    if node.op in _SOFTMAX:
+        axis = node.attr("axis", -1) % rank
+        return [axis] if node.graph.opset >= _ROWS_OF_SOFTMAX else list(range(axis, rank))
+    return _reduced_axes(node, rank) if node.op.startswith("Reduce") else []
+
+
+def _reduced_axes(node: Node, rank: int) -> list[int]:
     axes = node.attr("axes")
-    given = node.inputs[1] if len(node.inputs) > 1 else None
-    if given is not None:
-        array = given.constant()
+    operand = node.inputs[1] if len(node.inputs) > 1 else None
+    if operand is not None:
+        array = operand.constant()
         if array is None:
             return []
         axes = [int(axis) for axis in array.reshape(-1)]
     if not axes:
         return [] if node.attr("noop_with_empty_axes") else list(range(rank))
-    return sorted(axis % rank for axis in axes) if rank else []
+    return sorted(axis % rank for axis in axes)

@@ -1,7 +1,7 @@
-"""The patterns of split, with MindSpore's limits for a CPU: which neighbours a region may take.
+"""The patterns of split, with MindSpore's limits for a CPU: the neighbours that a region may take.
 
 Forward patterns take regions that it reads, backward patterns regions that read it. A depth pattern
-is for regions that are joined one to one, a width pattern for any number.
+joins regions one to one, a width pattern any number of them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.operator_kinds import OperatorKind
 from fusionc.graph_kernel.select.split.regions import Region, Regions, same_size
 
-_MOST_OF_REDUCE = 20  # operators in front of a reduction
-_MOST_OF_BACKWARD = 20  # operators that are pulled behind
+_MOST_OF_REDUCE = 20  # operators before a reduction
+_MOST_OF_BACKWARD = 20  # operators that are moved into their users
 _MOST_OUTPUTS_OF_MATMUL = 5
 
 Find = Callable[[Region, Regions], list[Region]]
@@ -22,7 +22,7 @@ Find = Callable[[Region, Regions], list[Region]]
 
 @dataclass(frozen=True)
 class SplitPattern:
-    """`find` gives the neighbours that a region takes, none where the pattern does not match."""
+    """`find` gives the neighbours that a region takes; none if the pattern does not match."""
 
     name: str
     find: Find
@@ -33,13 +33,13 @@ def _is_plain(region: Region) -> bool:
 
 
 def _only(regions: Iterable[Region]) -> Region | None:
-    """The only region of these; None for none and for several."""
+    """The only region of these; None if there are none or several."""
     found = list(regions)
     return found[0] if len(found) == 1 else None
 
 
 def _reshape(region: Region, regions: Regions) -> list[Region]:
-    """The neighbour of the lowest kind; of equal ones a user."""
+    """The neighbour of the lowest kind; a user, if several are equal."""
     if region.kind != OperatorKind.RESHAPE:
         return []
     users = [
@@ -158,11 +158,9 @@ def _slice(region: Region, regions: Regions) -> list[Region]:
 def _elemany_addn(region: Region, regions: Regions) -> list[Region]:
     """A ReduceMax of IsInf or IsNaN: whether any element is not finite."""
     maker = _only(region.inputs)
-    if (
-        region.dominant.op != "ReduceMax"
-        or maker is None
-        or maker.dominant.op not in ("IsInf", "IsNaN", "Cast")
-    ):
+    if region.dominant.op != "ReduceMax" or maker is None:
+        return []
+    if maker.dominant.op not in ("IsInf", "IsNaN", "Cast"):
         return []
     is_taken = (
         _may_join(maker, OperatorKind.BROADCAST)
@@ -177,13 +175,7 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
     shape = None if product is None else product.shape
     if region.dominant.op != "MatMul" or not region.is_lone or not shape or shape[-1] == 1:
         return []
-    users = [
-        u
-        for u in region.users
-        if _may_join(u, OperatorKind.BROADCAST)
-        and not (u.is_lone and u.kind == OperatorKind.RESHAPE)
-    ]
-    fitting = [u for u in users if same_size(region, u) and not regions.has_detour(region, u)]
+    fitting = [user for user in region.users if _may_follow_matmul(user, region, regions)]
     taken = []
     outputs = 1 if region.is_output else 0
     for user in sorted(fitting, key=_outputs):
@@ -191,6 +183,14 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
         if outputs <= _MOST_OUTPUTS_OF_MATMUL:
             taken.append(user)
     return taken
+
+
+def _may_follow_matmul(user: Region, region: Region, regions: Regions) -> bool:
+    if not _may_join(user, OperatorKind.BROADCAST):
+        return False
+    if user.is_lone and user.kind == OperatorKind.RESHAPE:
+        return False
+    return same_size(region, user) and not regions.has_detour(region, user)
 
 
 def _outputs(region: Region) -> int:

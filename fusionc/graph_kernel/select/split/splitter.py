@@ -1,4 +1,4 @@
-"""Runs the patterns of split over the regions of a cluster: each once over all of them, in
+"""Run the patterns of split over the regions of a cluster: each once over all of them, in
 topological order.
 """
 
@@ -25,8 +25,9 @@ def split(
     most: int,
     graph_id: int = 0,
 ) -> tuple[list[Region], list[PatternCount]]:
-    """The regions of a cluster, and what each pattern did. `most` is the number of operators that
-    one may have.
+    """The regions of a cluster, and the counts of each pattern.
+
+    `most` is the number of operators that a region may have.
     """
     regions = Regions(graph, why_unsupported)
     counts = [PatternCount(graph_id, "GraphKernel", SPLITTER, pattern.name) for pattern in patterns]
@@ -51,7 +52,7 @@ def split(
 
 
 def _fitting(region: Region, found: Sequence[Region], most: int) -> list[Region]:
-    """Those that can be taken without too many operators, the smallest first where not all can."""
+    """The regions that can be taken without too many operators; if not all, the smallest ones."""
     room = most - len(region.nodes)
     if sum(len(neighbour.nodes) for neighbour in found) <= room:
         return list(found)

@@ -1,9 +1,9 @@
-"""The pattern that MindSpore has for chips alone: a reduction and what needs its result are one
+"""A pattern that MindSpore only has for chips: a reduction and the users of its result are one
 kernel, row by row.
 
-The kernels here go over a row as often as they have to, while it is in the cache, and take moved
-elements from where they lie. So regions join whose reductions go over the same row, as long as
-nothing is computed more than once.
+The kernels here pass over a row as often as necessary, while it is in the cache, and read moved
+elements in place. So regions are joined if their reductions have the same row, as long as nothing
+is computed more than once.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def _may_join(maker: Region, user: Region) -> bool:
 
 
 def _is_stitched(node: Node, length: int) -> bool:
-    """Whether a kernel that goes over rows of so many axes can have this operator in it."""
+    """Whether a kernel with rows of this many axes can contain an operator."""
     if node.op in ROW_BY_ROW:
         return row_of(node) is not None
     if node.op not in MOVES_DATA:
         return kind_of(node.op) == OperatorKind.ELEMWISE
     before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
-    # those that take elements apart are better made by onnxruntime, in blocks
+    # onnxruntime computes operators that separate elements better, in blocks
     if node.op == "Transpose":
         kept = max(length, 1)
         perm = node.attr("perm")
@@ -53,7 +53,7 @@ def _is_stitched(node: Node, length: int) -> bool:
 
 
 def _is_read_once(value: Edge, node: Node, length: int) -> bool:
-    """Whether an operator reads no element of a value again, other than along the row."""
+    """Whether an operator reads each element of a value once, except along the row."""
     is_one_to_one = node.op in ROW_BY_ROW or (node.op in MOVES_DATA and node.op not in _REPEATING)
     return is_one_to_one or _fits(value, node.outputs[0], length)
 
@@ -68,7 +68,7 @@ def _fits(value: Edge, result: Edge | None, length: int) -> bool:
 
 
 def _shape(value: Edge | None) -> Shape:
-    """Of operators that kernels can contain, all ranks are known."""
+    """The shape of a value; operators that kernels can contain have known ranks."""
     return (value.shape if value is not None else None) or ()
 
 
