@@ -16,14 +16,14 @@ class LayerNormFusionPass(Pass):
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also ·
              Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or
-             twice, without the offset, without both where nothing scales the result
+             twice, without the offset, without both if nothing scales the result
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale or an offset that has another shape than
-             what is normalized
+             (the operator computes in float32); a scale or an offset that does not have the shape
+             of what is normalized
     algebra  the definition of LayerNormalization
-    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not of every
-             form
+    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not from
+             every form
     """
 
     numerics = "rounding"

@@ -12,7 +12,7 @@ from fusionc.passes._shared.written_norms import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 x = var("x")
-# A float16 model computes this in float32: the operator does so by itself.
+# A float16 model casts to float32 for this; the operator computes in float32 anyway.
 _CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
 
 
@@ -24,8 +24,8 @@ class RmsNormFusionPass(Pass):
              scale
     after    RMSNormalization(x, scale)
     refuses  opset below 23; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale that has another shape than what is
-             normalized
+             (the operator computes in float32); a scale that does not have the shape of what
+             is normalized
     algebra  the definition of RMSNormalization
     source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
     """

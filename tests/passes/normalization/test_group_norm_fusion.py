@@ -48,7 +48,7 @@ STAYS = [
     Stays(
         "opset 20",
         graph(),
-        "opset below 21: its GroupNormalization scales groups",
+        "before opset 21 GroupNormalization scales groups",
         opset=20,
         target="onnx",
     ),
