@@ -9,7 +9,7 @@ ONE = "agraph (float[{0}] x) => (float[{0}] y) {{ y = Softmax <axis = {1}> (x) }
 WRITTEN_OUT = ["Reshape", "Softmax", "Reshape"]
 COMPUTED = ["Shape", "Reshape", "Softmax", "Reshape"]
 ALL_COMPUTED = ["Shape", "ReduceProd", "Shape", "Concat", "Shape", "Reshape", "Softmax", "Reshape"]
-UNKNOWN = "the sizes before and behind the axis are unknown, which Shape can part from opset 15 on"
+UNKNOWN = "before opset 15 Shape cannot tell the sizes before and after the axis"
 
 STAYS = [
     Stays("one axis behind", ONE.format("N,4,6", 1), None),
