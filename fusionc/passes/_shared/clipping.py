@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import float_info
-from fusionc.rewrite import refuse
+from fusionc.rewrite import refuse, require_known
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,7 @@ class Interval:
     high: float = math.inf
 
     def then(self, other: Interval) -> Interval:
-        """This interval, then another one. Refuses where the order of the limits would begin to
-        matter.
-        """
+        """This interval, then another one. Refuses if the order of the limits would matter."""
         if self.low > self.high or other.low > other.high:
             refuse("a lower limit above the upper one")
         low, high = (min(max(limit, other.low), other.high) for limit in (self.low, self.high))
@@ -28,10 +26,10 @@ class Interval:
 
 
 def interval_of(node: Node, limit: Edge | None = None) -> Interval:
-    """What Relu, Clip, or Min or Max of one value and the constant `limit` does. Refuses limits
-    that are not known.
+    """The interval of Relu, of Clip, or of Min or Max with the constant `limit`. Refuses unknown
+    limits.
 
-    A limit that Clip leaves out is the largest finite number: infinities become finite by it.
+    A limit that Clip leaves out is the largest finite number: it makes infinities finite.
     """
     if node.op == "Relu":
         return Interval(low=0.0)
@@ -50,20 +48,13 @@ def interval_of(node: Node, limit: Edge | None = None) -> Interval:
 
 
 def largest_of(value: Edge | None) -> float:
-    """The largest number of a value's element type; infinity for integers, which nothing limits
-    further.
-    """
-    dtype = None if value is None else value.dtype
-    if dtype is None:
-        refuse("the element type is unknown")
+    """The largest number of a value's element type; infinity for integers, which need no limit."""
+    dtype = require_known(None if value is None else value.dtype, "the element type")
     return math.inf if dtype.kind in "iu" else float(float_info(dtype).max)
 
 
 def _number(value: Edge) -> float:
-    array = value.constant()
-    if array is None or array.size != 1:
-        refuse("a limit is not one number that is known")
-    number: float = array.item()
+    number: float = value.require_number("a limit")
     if number != number:
         refuse("a limit is NaN")
     return number

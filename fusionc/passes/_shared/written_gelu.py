@@ -1,4 +1,4 @@
-"""GELU that is written out: its formula, and its factor ½, which is not to be taken away."""
+"""GELU that is written out: its formula, and its factor ½, which must stay."""
 
 from __future__ import annotations
 
@@ -42,14 +42,12 @@ def any_gelu(x: Formula) -> Formula:
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
-    """Of the addends m.x and m.b, first the one that has rows, then the one number for each column
-    of them.
-    """
+    """The addends m.x and m.b, in this order: the rows, then one number for each column."""
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
             return x, bias
-    refuse("no addend is known to be one number for each column")
+    refuse("neither addend is known to be one number for each column")
 
 
 def keep_gelu(x: Edge) -> None:
@@ -70,6 +68,6 @@ def _half_product(x: Formula, value: Formula) -> Formula:
 
 
 def _comes_from(value: Edge, name: str) -> list[Edge]:
-    """The inputs of the operator that makes a value, where it is this one."""
+    """The inputs of the operator that makes a value, if it has this name."""
     node = value.producer
     return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

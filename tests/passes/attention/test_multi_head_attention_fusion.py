@@ -304,7 +304,7 @@ FIRES = [
     Fires("a constant and the guard", with_constant(CONSTANT, GUARD), ONE, edge_values=False),
 ]  # fmt: skip
 
-test_stays, test_fires = tables("MultiHeadAttentionFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("MultiHeadAttentionFusionPass", STAYS, FIRES, in_functions="never")
 
 
 def test_turned_by_onnxruntimes_own_operator() -> None:
