@@ -1,4 +1,4 @@
-"""Casts: which element types hold all numbers of which others."""
+"""Casts: whether one element type holds all numbers of another."""
 
 from onnx import TensorProto
 

@@ -57,7 +57,7 @@ def check_fits(constant: Edge, x: Edge) -> None:
         refuse("the constant may enlarge the result")
 
 
-def without_one(m: Match, new: Tape) -> Result:
+def drop_one(m: Match, new: Tape) -> Result:
     """x in place of x · c with a c that is 1 everywhere. Refuses a c that may enlarge the result,
     or is the scale of a norm.
     """
@@ -67,7 +67,7 @@ def without_one(m: Match, new: Tape) -> Result:
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
-    """The only element of a constant that does not enlarge x; `default` if there is no constant."""
+    """The only element of a constant that does not enlarge x; `default` if that is None."""
     if constant is None:
         return default
     array = array_of(constant)

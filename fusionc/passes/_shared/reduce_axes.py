@@ -85,7 +85,7 @@ def join_reduces(m: Match, new: Tape) -> Result:
 
 
 def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
-    """The formula of a Reduce, captured as `reduces_nothing` and `without_reduce` need it."""
+    """The formula of a Reduce, captured as `reduces_nothing` and `drop_reduce` need it."""
     return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
 
 
@@ -96,7 +96,7 @@ def reduces_nothing(m: Match) -> bool:
     return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
-def without_reduce(m: Match, new: Tape) -> Result:
+def drop_reduce(m: Match, new: Tape) -> Result:
     """x in place of a Reduce that reduces nothing, squeezed if the Reduce drops axes."""
     axes = reduced_axes(m.reduce, m.x.rank)
     if m.reduce.attr("keepdims") or not axes:

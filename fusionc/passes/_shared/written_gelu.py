@@ -51,11 +51,9 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to take a factor away from y·(1 + erf(…)) or y·(1 + tanh(…)), half of which is
-    Gelu.
-    """
-    sums = [term for factor in _comes_from(x, "Mul") for term in _comes_from(factor, "Add")]
-    if any(_comes_from(term, "Erf") or _comes_from(term, "Tanh") for term in sums):
+    """Refuse to take the factor ½ away from Gelu: from y·(1 + erf(…)) or y·(1 + tanh(…))."""
+    sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
+    if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
         refuse("runtimes recognize Gelu by its factor")
 
 
@@ -67,7 +65,7 @@ def _half_product(x: Formula, value: Formula) -> Formula:
     return either(_half(x) * value, _half(x * value), x * _half(value))
 
 
-def _comes_from(value: Edge, name: str) -> list[Edge]:
+def _operands(value: Edge, name: str) -> list[Edge]:
     """The inputs of the operator that makes a value, if it has this name."""
     node = value.producer
     return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

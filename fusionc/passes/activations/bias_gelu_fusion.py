@@ -29,7 +29,7 @@ class BiasGeluFusionPass(UBFusionPass):
     after    com.microsoft.BiasGelu(x, b); FastGelu(x, b); com.microsoft.Gelu(x), because ONNX lacks
              it below opset 20; FastGelu(x)
     refuses  two addends if neither is known to be one number for each column; elements other than
-             float32 (there is no kernel); with Erf, a MatMul by a matrix as x, if the rows are of
+             float32 (no kernel takes them); with Erf, a MatMul by a matrix as x, if the rows are of
              rank 2, or all their sizes are known: onnxruntime adds the bias in a Gemm then, and
              Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
     algebra  the definitions: FastGelu computes the formula with Tanh

@@ -6,13 +6,13 @@ x = var("x")
 alpha = const("alpha")
 
 
-def _below(power: Formula) -> Formula:
+def _exp_minus_one(power: Formula) -> Formula:
     """alpha · (Exp − 1), without alpha if it is 1."""
     less_one = either(power - 1.0, power + -1.0)
     return either(less_one * alpha, less_one)
 
 
-_ELU = _below(op.Exp(x))
+_ELU = _exp_minus_one(op.Exp(x))
 _CELU = op.Mul(
     either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divisor")) + -1.0), alpha
 )

@@ -7,7 +7,7 @@ from fusionc.passes._shared.reduce_axes import (
     reduce_twice,
     reduced_axes,
     reduces_nothing,
-    without_reduce,
+    drop_reduce,
 )
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -56,7 +56,7 @@ def _without_reduce(m: Match, new: Tape) -> Result:
     adds = m.reduce.op in ("ReduceSum", "ReduceMean")
     if adds and (m.x.dtype is None or m.x.dtype.kind not in "iu") and not is_never_negative(m.x):
         check_zeros(m)
-    return without_reduce(m, new)
+    return drop_reduce(m, new)
 
 
 class AReduceSumFusionPass(Pass):

@@ -24,7 +24,20 @@ from fusionc.passes.attention._heads import (
 )
 from fusionc.passes.attention._masks import hiding_numbers, shows_all
 from fusionc.passes.attention._written_attention import attention, guarded, k, mask, scores_of, v
-from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    either,
+    keep,
+    op,
+    refuse,
+    rest,
+    unknown,
+    var,
+)
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
@@ -245,16 +258,14 @@ def _merge(m: Match, result: Edge, heads: int | None, new: Tape) -> Edge:
         result = new.Transpose(result, perm=SPLIT)
     if heads is None:
         return new.Reshape(result, m.shape, like=m.merge)
-    size = None if m.v.shape is None else m.v.shape[3]
-    if not isinstance(size, int):
-        refuse("the size of the heads is unknown")
+    size = m.v.require_size(3, "the size of the heads")
     length = 1 if m.turn is None else 0
     return new.Reshape(result, new.const(np.array([0, length, heads * size], np.int64)))
 
 
 def number_of_heads(m: Match) -> int:
     """The number of heads of the query. Refuses if it is unknown."""
-    return _heads(m) or refuse("the number of heads is unknown")
+    return _heads(m) or refuse(unknown("the number of heads"))
 
 
 def _heads(m: Match) -> int:

@@ -11,7 +11,7 @@ from fusionc.passes._shared.meeting_shapes import meets
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import Heads, heads_of, producer_of
 from fusionc.passes.attention._lengths import expanded, length_of
-from fusionc.rewrite import Match, Tape, refuse
+from fusionc.rewrite import Match, Tape, refuse, require_known
 
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
@@ -197,8 +197,9 @@ def full_mask(mask: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape
 
 def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
     """The numbers of queries and keys. Refuses a mask that is not known to fit the scores."""
-    if shape is None or not 2 <= len(shape) <= 4:
-        refuse("the rank of the mask is unknown, or not 2 to 4")
+    shape = require_known(shape, "the rank of the mask")
+    if not 2 <= len(shape) <= 4:
+        refuse("the rank of the mask is not 2, 3 or 4")
     batch, _, length, _ = query.shape or (None,) * 4
     lengths = (length, None if key.shape is None else key.shape[2])
     for have, want in zip(

@@ -8,15 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of, piece_of, sizes_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
-from fusionc.passes.attention._heads import dimensions, heads_of, producer_of
+from fusionc.passes.attention._heads import heads_of, producer_of
 from fusionc.passes.attention._lengths import expanded, length_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, rest, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, rest, unknown, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import same_after_reshape
 
@@ -50,11 +49,12 @@ _PAIRS = op.Concat(
 
 def _size(m: Match) -> int:
     """How many elements of each head are turned. Refuses what the operator cannot turn."""
-    if any(value.elem_type != TensorProto.FLOAT for value in (m.x, m.cos, m.sin)):
-        refuse("the elements are not float32")
-    size = (dimensions(m.x, 4) or (None,))[-1]
-    if not isinstance(size, int) or size % 2 or not size:
-        refuse("x is not known to have four axes, the last one even")
+    for value in (m.x, m.cos, m.sin):
+        value.require_type(np.float32)
+    m.x.require_rank(4)
+    size: int = m.x.require_size(3, "the size of the heads")
+    if size % 2 or not size:
+        refuse("the size of the heads is odd or 0")
     return size
 
 
@@ -127,7 +127,7 @@ def _rewrite_partial(m: Match, new: Tape) -> Result:
     if m.rotary.domain == MICROSOFT:
         heads = heads_of(m.x)
         if not isinstance(heads, int):
-            refuse("the number of heads is unknown")
+            refuse(unknown("the number of heads"))
         attributes["num_heads"] = heads
     return new.node(
         m.rotary.op, [m.x, *m.tables], domain=m.rotary.domain, like=m.rotary, **attributes
@@ -148,10 +148,8 @@ def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
 
 def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
     """Cosine or sine of x as [batch, length, size / 2], and whether the whole batch shares one."""
-    shape = value.shape
-    wanted: Shape | None = x.shape
-    if shape is None or wanted is None or not 2 <= len(shape) <= 4:
-        refuse("the shape of cosine or sine is unknown")
+    shape = value.require_shape(2, 3, 4, of="cosine or sine")
+    wanted = x.require_shape(4)
     batch, heads, length, size = (1,) * (4 - len(shape)) + tuple(shape)
     is_fitting = batch in (1, wanted[0]) and heads == 1 and length == wanted[2]
     if not is_fitting or None in (batch, length) or size != _row_size(wanted, is_half=is_half):

@@ -15,7 +15,7 @@ from fusionc.passes.attention._heads import (
     unrepeated,
 )
 from fusionc.passes.attention._written_attention import attention, k, q, v
-from fusionc.rewrite import Match, Pattern, Result, Tape, op, refuse
+from fusionc.rewrite import Match, Pattern, Result, Tape, op, refuse, unknown
 from fusionc.rewrite.pattern import Formula
 
 
@@ -57,10 +57,10 @@ def _move_split_inside(m: Match, new: Tape) -> Result:
     heads = heads_of(m.q)
     key_heads = heads_of(m.k)
     if not isinstance(heads, int) or not isinstance(key_heads, int) or key_heads != heads_of(m.v):
-        refuse("the number of heads is unknown")
+        refuse(unknown("the number of heads"))
     parts = merged_operands((m.q, m.k, m.v), (heads, key_heads, key_heads), new)
     if parts is None:
-        refuse("the sizes of the heads are unknown")
+        refuse(unknown("the sizes of the heads"))
     more = list(m.attention.inputs)[3:]
     made = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
     return made if is_merged(m, heads, m.q, m.v) else reshaped(m, made, new)

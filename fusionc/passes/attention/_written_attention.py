@@ -9,7 +9,7 @@ from fusionc.model.graph import Edge, Shape
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
 from fusionc.passes.attention._heads import batch_of, dimensions, heads_of, producer_of
 from fusionc.passes.attention._masks import ADDING, is_one_number, parts_of
-from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
+from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, unknown, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_after_reshape
@@ -23,7 +23,6 @@ _MOST_PARTS = 100  # of a mask are looked at
 _CASTS = ("widened", "widened_late", "narrowed")
 # beyond it and its reciprocal, the place where the scale is applied may decide what overflows
 _LARGEST_SCALE = 2.0**12
-_RANK = "the rank is unknown or not 4"
 _NOT_TRANSPOSED = "the key is not known to be transposed"
 
 
@@ -113,8 +112,9 @@ def _require_operands(m: Match, given: Edge, value: Edge, takes_half: bool) -> N
     three = (m.q, given, value)
     if not _are_plain(m, *three) and not (takes_half and is_half(m, *three)):
         refuse("the elements are not float32")
-    if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
-        refuse(_RANK)
+    m.q.require_rank(4)
+    value.require_rank(4)
+    given.require_rank(4, 5)
     if any(0 in (one.shape or ()) for one in three):
         refuse("tensors known to be empty, which the operator rejects")
     _require_softmax(m)
@@ -152,8 +152,9 @@ def _key(m: Match, given: Edge, new: Tape) -> Edge:
     if m.swap is None:
         return _restored_key(m, given, new)
     order = m.swap.attr("perm") or [3, 2, 1, 0]
-    if len(order) != 4 or given.rank != 4:
-        refuse(_RANK)
+    given.require_rank(4)
+    if len(order) != 4:
+        refuse("the rank is not 4")
     return transposed(new, given, [*order[:2], order[3], order[2]])
 
 
@@ -183,7 +184,7 @@ def _key_of_rank_five(given: Edge, flat: Shape, swapped: Shape, new: Tape) -> Ed
         return new_unsqueeze(new, given, [0], "Squeeze")
     target = [d if isinstance(d, int) else -1 for d in (batch, heads, length, size)]
     if target.count(-1) > 1 or 0 in target:
-        refuse(_RANK)
+        refuse(unknown("the shape of the key"))
     return new.Reshape(given, new.const(np.array(target, np.int64)))
 
 

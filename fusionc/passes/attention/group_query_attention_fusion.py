@@ -25,7 +25,7 @@ from fusionc.passes.attention._heads import (
 from fusionc.passes.attention._lengths import length_of
 from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import operands
-from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
+from fusionc.rewrite import Match, Tape, UBFusionPass, refuse, unknown
 
 _STEP = 8  # sizes of heads that the operator takes are multiples of it
 
@@ -46,7 +46,7 @@ def _group_query(m: Match, new: Tape) -> Made:
     heads = number_of_heads(m)
     key_heads = None if key is None else heads_of(key)
     if key is None or value is None or not isinstance(key_heads, int):
-        refuse("the number of heads is unknown")
+        refuse(unknown("the number of heads"))
     if heads_of(value) != key_heads:
         refuse("key and value have different heads")
     _require_size(query, key, value)

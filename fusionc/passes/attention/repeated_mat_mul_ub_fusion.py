@@ -14,6 +14,7 @@ from fusionc.rewrite import (
     op,
     refuse,
     rest,
+    unknown,
     var,
 )
 from fusionc.rewrite.pattern import Formula
@@ -73,8 +74,8 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
         heads = repeated.shape[1]
         groups = wide.shape[1]
         if not isinstance(heads, int) or not isinstance(groups, int):
-            refuse("the number of matrices is not known")
-        if m.a.shape is None or len(m.a.shape) != 4 or m.a.shape[1] != heads:
+            refuse(unknown("the number of matrices"))
+        if m.a.require_shape(4)[1] != heads:
             refuse("the other operand is not known to have a matrix for each")
         rows = length_of(m.a, 2, new)
         times = new.const(np.array([heads // groups], np.int64))

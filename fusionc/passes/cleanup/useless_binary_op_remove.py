@@ -5,7 +5,7 @@ from fusionc.passes._shared.constant_arithmetic import (
     check_fits,
     check_zeros,
     is_zero,
-    without_one,
+    drop_one,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
@@ -73,7 +73,7 @@ class UselessBinaryOpRemovePass(Pass):
     patterns = (
         Pattern("AddZero", x + c, where=_is_negative_zero, is_exact=True),
         Pattern("SubZero", x - c, where=_is_positive_zero, is_exact=True),
-        Pattern("MulOne", x * c, without_one, where=c_is(1), is_exact=True),
+        Pattern("MulOne", x * c, drop_one, where=c_is(1), is_exact=True),
         Pattern("DivOne", x / c, where=c_is(1), is_exact=True),
         Pattern("PowOne", x**c, where=c_is(1), is_exact=True),
         Pattern("AndTrue", op.And(x, c), where=c_is(1), is_exact=True),

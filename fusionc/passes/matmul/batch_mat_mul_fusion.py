@@ -17,7 +17,7 @@ def _exchanges(node: Node) -> bool:
     return bool(node.attr("perm") != [0, 1])
 
 
-def _require_no_dequantized_weights(m: Match) -> None:
+def _refuse_dequantized(m: Match) -> None:
     """Refuses a transposed operand that is dequantized from constants."""
     for value, node in ((m.a, m.first), (m.b, m.second)):
         maker = value.producer
@@ -30,7 +30,7 @@ def _require_no_dequantized_weights(m: Match) -> None:
 
 
 def _transpose_inside(m: Match, new: Tape) -> Result:
-    _require_no_dequantized_weights(m)
+    _refuse_dequantized(m)
     flags = {}
     for flag, name in (("transA", "first"), ("transB", "second")):
         node = getattr(m, name)
@@ -65,7 +65,7 @@ def _product(m: Match, new: Tape) -> Result:
     m.b.require_rank()
     m.require_opset(11, "Gemm wants an addend")
     require_floats(m.a)
-    _require_no_dequantized_weights(m)
+    _refuse_dequantized(m)
     flags = [None if node is None else int(_exchanges(node)) for node in (m.first, m.second)]
     return new.Gemm(m.a, m.b, transA=flags[0], transB=flags[1])
 
@@ -74,7 +74,7 @@ def _exchanged(m: Match, new: Tape) -> Result:
     """(aᵀ·bᵀ) = (b·a)ᵀ"""
     if m.a.require_rank() != m.b.require_rank():
         refuse("the ranks differ")
-    _require_no_dequantized_weights(m)
+    _refuse_dequantized(m)
     if any(
         value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)
     ):
@@ -107,7 +107,7 @@ def _is_transposed_matrix(m: Match) -> bool:
 
 
 class BatchMatMulFusionPass(Pass):
-    """A Transpose of an operand, or of what a Gemm makes, goes into the matrix product.
+    """A Transpose of an operand, or of the result of a Gemm, goes into the matrix product.
 
     before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank
              2; MatMul(aᵀ, bᵀ) of any rank

@@ -102,7 +102,7 @@ def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
 
 
 def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
-    """The product by Mul, for what is not a product of matrices."""
+    """The product by Mul, if matrix multiplication cannot express it."""
     both = len(plan.both)
     first = len(plan.first)
     second = len(plan.second)
@@ -241,7 +241,7 @@ class EinsumPass(Pass):
         terms, result = _equation_of(m.einsum)
         sizes = _sizes_of(terms, m.inputs)
         if m.inputs[0].elem_type not in _TYPES:
-            refuse("there is no product of these elements")
+            refuse("products of these elements are not supported")
         if len(m.inputs) == 1:
             value, labels = _summed(new, m.inputs[0], terms[0], result)
         else:

@@ -82,7 +82,7 @@ def _beta(m: Match) -> float:
 def _untransposed(array: Array, moves: Sequence[Node], rank: int) -> Array:
     """The factor before the Transposes that has the same effect as `array` after them.
 
-    `rank` is that of what is transposed; the factor's is not higher.
+    `rank` is that of the transposed value; the factor's is not higher.
     """
     for move in reversed(moves):
         order = move.attr("perm") or list(reversed(range(rank)))
@@ -90,7 +90,7 @@ def _untransposed(array: Array, moves: Sequence[Node], rank: int) -> Array:
     return array
 
 
-def _per_column(array: Array, count: int, rank: int | None) -> Array:
+def _column_numbers(array: Array, count: int, rank: int | None) -> Array:
     """A constant as one number for each of `count` columns of a tensor of that rank, in float64.
 
     Refuses a constant that varies along another axis, or would raise the rank.
@@ -136,10 +136,10 @@ def _factor(m: Match, moves: list[Node]) -> Array:
     constant = array_of(m.c)
     rank = value.rank
     if not moves:
-        return _per_column(constant, count, rank)
+        return _column_numbers(constant, count, rank)
     are_transposes = all(move.op == "Transpose" for move in moves)
     if are_transposes and rank is not None and constant.ndim <= rank:
-        return _per_column(_untransposed(constant, moves, rank), count, rank)
+        return _column_numbers(_untransposed(constant, moves, rank), count, rank)
     if constant.size == 1 and broadcasts_into(constant.shape, value.shape):
         return np.full(count, constant.item(), np.float64)
     refuse("not one number for all columns, after an operator that moves them")
@@ -162,7 +162,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
     depth = shape[-1] if is_column else shape[-2]
     if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
         refuse("the constant is not one number for each row of the weights")
-    factor = _per_column(array, depth, m.x.rank)
+    factor = _column_numbers(array, depth, m.x.rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
     return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
 

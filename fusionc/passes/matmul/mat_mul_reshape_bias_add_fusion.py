@@ -54,7 +54,7 @@ def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
 
 
 def _last_dimensions(shape: Shape, columns: int) -> list[int]:
-    """The last dimensions that have as many elements as there are columns."""
+    """The last dimensions that together have as many elements as the product has columns."""
     last = list[int]()
     for dim in reversed(shape):
         if not isinstance(dim, int) or math.prod(last) >= columns:

@@ -20,8 +20,8 @@ class LayerNormFusionPass(Pass):
              twice, without the offset, without both if nothing scales the result
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale or an offset that does not have the shape
-             of what is normalized
+             (the operator computes in float32); a scale or an offset whose shape is not that of
+             the normalized axes
     algebra  the definition of LayerNormalization
     source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not from
              every form

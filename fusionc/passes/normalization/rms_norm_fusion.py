@@ -24,8 +24,8 @@ class RmsNormFusionPass(Pass):
              scale
     after    RMSNormalization(x, scale)
     refuses  opset below 23; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale that does not have the shape of what
-             is normalized
+             (the operator computes in float32); a scale whose shape is not that of the
+             normalized axes
     algebra  the definition of RMSNormalization
     source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
     """

@@ -34,7 +34,7 @@ _SMOOTH = either(_NORM, _NORM * var("smooth"))
 _FLAT = op["Reshape", "Flatten"](_SMOOTH, rest("shape"))
 
 
-def _at_least(value: Formula) -> Formula:
+def _lower_bounded(value: Formula) -> Formula:
     return either(op.Max(value, const("least")), op.Clip(value, const("least"), _as="clip"), value)
 
 
@@ -44,7 +44,7 @@ def _part(value: Formula) -> Formula:
 
 def _quantization(x: Formula) -> Formula:
     largest = op.ReduceMax(op.Abs(x), rest("reduced"), _as="largest")
-    scale = either(_at_least(_part(largest)), _part(_at_least(largest)))
+    scale = either(_lower_bounded(_part(largest)), _part(_lower_bounded(largest)))
     rounded = op.Round(op.Div(x, keep(scale), _as="quotient"))
     return op.Cast(
         either(op.Clip(rounded, const("low"), const("high")), rounded), to=TensorProto.INT8
@@ -65,7 +65,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
              other bounds; a lower bound for s that is not one number; other targets
     never    the sum and its normalization: AddRmsNormFusionPass joins these
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
-             |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, of which Cast makes 0.
+             |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.
              The result differs for rows whose elements are all below 2.3e-41: there s lacks
              precision, and Cast leaves the range of int8, which ONNX does not define. If Clip
              bounds s, it also differs for rows with an infinity and a number above 1e36: Clip cuts

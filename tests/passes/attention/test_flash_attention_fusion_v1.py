@@ -68,7 +68,7 @@ STAYS = [
     Stays("a batch of nothing", graph(WHERE).replace("[B,", "[0,"), "tensors known to be empty, which the operator rejects", opset=23),
     Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
     Stays("another batch", graph(WHERE, inputs="bool[C,1,3,5] b").replace("float[B,2,3,4] y", "float[?,2,3,4] y"), FIT, opset=23),
-    Stays("rank 1", graph(WHERE, inputs="bool[5] b"), "the rank of the mask is unknown, or not 2 to 4", opset=23),
+    Stays("rank 1", graph(WHERE, inputs="bool[5] b"), "the rank of the mask is not 2, 3 or 4", opset=23),
     Stays("Softmax over the heads", graph(WHERE, "p = Softmax <axis = 1> (a) y = MatMul (p, v)"), "Softmax is not over the keys", opset=23),
     Stays("the sum is used elsewhere", graph(WHERE, "p = Softmax <axis = -1> (a) y = MatMul (p, v) o = Neg (a)", y=", float[B,2,3,5] o"), "an interior value is used elsewhere", opset=23),
 ]  # fmt: skip

@@ -62,7 +62,7 @@ STAYS = [
     Stays(
         "rank 3",
         graph(PLAIN.replace("[0, 1, 3, 2]", "[0, 2, 1]"), *("float[2,3,4]", "float[2,5,4]", "float[2,5,4]", "float[2,3,4]")),
-        "the rank is unknown or not 4",
+        "the rank is not 4",
         opset=23,
     ),
     Stays("other heads of the query", graph(PLAIN, q="float[B,1,3,4]"), "the heads are not known to be the same", opset=23),

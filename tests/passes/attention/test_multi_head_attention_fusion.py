@@ -187,7 +187,7 @@ STAYS = [
     Stays("a lower bound that scores may reach", masked(WHERE, WHOLE, f"{LOWEST}, float bound = {{-10000}}").replace("z = Add (t, m)", "f = Add (t, m) z = Max (f, bound)"), "visible scores may reach the lower bound of the scores"),
     Stays("filled in with one number of five axes", graph(split=SINGLE, scores="s = MatMul (a, b) t = Mul (s, c) z = Where (g, t, far)", softmax="p = Softmax <axis = 3> (z)", merge="y = Reshape (o, merged)", inputs=", bool[B,1,1,L] g", constants=", float[1,1,1,1,1] far = {-inf}", q="float[1,1,8]", k="float[1,L,8]", v="float[1,L,8]", y="float[1,1,8]", heads=ONCE), "the numbers that are filled in may not hide the scores"),
     Stays("two queries become one for each head", graph(split=SINGLE, merge="y = Reshape (o, merged)", heads=ONCE, q="float[B,2,4]", y="float[B,1,8]"), "the heads are not split by a Reshape"),
-    Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
+    Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is not 2, 3 or 4"),
 ]  # fmt: skip
 
 ONE = ["MultiHeadAttention"]
