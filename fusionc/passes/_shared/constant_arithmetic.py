@@ -147,15 +147,15 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
         refuse("the constants together would become larger")
     if would_double(largest, exact.size):
         refuse("a large constant is used elsewhere")
-    made = new.const(exact, dtype=array_of(largest).dtype, like=largest)
+    constant = new.const(exact, dtype=array_of(largest).dtype, like=largest)
     if is_integer(exact):
-        return made
+        return constant
     if not np.isfinite(exact).all():
         refuse("a constant would not be finite")
-    smallest = float(float_info(made.values.dtype).smallest_normal)
+    smallest = float(float_info(constant.values.dtype).smallest_normal)
     if ((np.abs(exact) < smallest) & (exact != 0)).any():
         refuse(_TOO_SMALL)
-    return made
+    return constant
 
 
 def negated(new: Tape, constant: Edge) -> Constant:

@@ -108,10 +108,10 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if array is not None:
         exact = array.astype(np.float64)
         exact *= factor
-    made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
-    if _is_coarse(made.values, exact):
+    product = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
+    if _is_coarse(product.values, exact):
         refuse("the scaled weights are too small for their type")
-    return made if array is not None else new.Mul(weight, made)
+    return product if array is not None else new.Mul(weight, product)
 
 
 def require_range(weights: Array) -> None:

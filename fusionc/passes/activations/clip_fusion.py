@@ -50,7 +50,7 @@ class ClipFusionPass(Pass):
 
 
 def _limits(m: Match) -> Interval:
-    """What both operators do together."""
+    """The interval of both operators together."""
     limits = Interval()
     for name in ("first", "second"):
         node = getattr(m, name)

@@ -92,5 +92,5 @@ class SoftmaxReshapePass(UBFusionPass):
         )
         shape_of_x = new.Shape(m.x) if separate is None else new.const(np.array(separate, np.int64))
         rows = new.Reshape(m.x, rows_shape, **_zero_options(rows_shape))
-        made = new.node(m.softmax.op, [rows], like=m.softmax, axis=axis)
-        return new.Reshape(made, shape_of_x, **_zero_options(shape_of_x))
+        softmax = new.node(m.softmax.op, [rows], like=m.softmax, axis=axis)
+        return new.Reshape(softmax, shape_of_x, **_zero_options(shape_of_x))

@@ -245,8 +245,8 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
     is_lowest = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
     hidden = new_unsqueeze(new, is_lowest, [rank - len(axes)])
-    made = new.Where(hidden, new.const(np.array(0, np.float32)), merged_result)
-    return made if merges else reshaped(m, made, new)
+    zeroed = new.Where(hidden, new.const(np.array(0, np.float32)), merged_result)
+    return zeroed if merges else reshaped(m, zeroed, new)
 
 
 def _merge(m: Match, result: Edge, heads: int | None, new: Tape) -> Edge:

@@ -34,7 +34,7 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
 
 
 def _earlier_values(value: Edge) -> Iterator[Edge]:
-    """What nodes before the producer of a value make, in the order of the graph."""
+    """The outputs of all nodes before the producer of a value, in the order of the graph."""
     for node in [] if value.producer is None else value.graph.ordered():
         if node is value.producer:
             return

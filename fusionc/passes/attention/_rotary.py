@@ -48,7 +48,7 @@ _PAIRS = op.Concat(
 
 
 def _size(m: Match) -> int:
-    """How many elements of each head are turned. Refuses what the operator cannot turn."""
+    """The number of elements of each head. Refuses a value that the operator cannot turn."""
     for value in (m.x, m.cos, m.sin):
         value.require_type(np.float32)
     m.x.require_rank(4)
@@ -206,7 +206,7 @@ def _half(value: Edge, new: Tape) -> Edge:
 
 
 def _twin(value: Edge) -> Edge | None:
-    """What a Concat joins to itself along the last axis to make the value."""
+    """The value that a Concat joins with itself along the last axis to make this one."""
     node = producer_of(value, "Concat")
     if node is None or not _is_last(node, value) or len(node.inputs) != 2:
         return None
@@ -245,7 +245,7 @@ def _is_scalar(factor: Edge | None, rank: int) -> bool:
 
 
 def _axes_cut(node: Node) -> list[int] | None:
-    """The axes that a Slice cuts, also if only the model's run tells where it cuts them."""
+    """The axes that a Slice cuts, even if the bounds are known only when the model runs."""
     cuts = cuts_of(node)
     if cuts is not None:
         return [cut.axis for cut in cuts]

@@ -1,4 +1,4 @@
-"""The Attention operator: what becomes one, and what around it the operator can do itself."""
+"""The Attention operator: patterns that become one, and neighbours that it can absorb."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fusionc.rewrite.pattern import Formula
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
-    """The formula, and what makes the resulting operator read less."""
+    """The formula of attention, and those by which the resulting operator reads less."""
     operator = op.Attention(q, k, v, *inputs, _as="attention")
     return (
         Pattern("Attention", attention(scores), rewrite),
@@ -62,5 +62,7 @@ def _move_split_inside(m: Match, new: Tape) -> Result:
     if parts is None:
         refuse(unknown("the sizes of the heads"))
     more = list(m.attention.inputs)[3:]
-    made = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
-    return made if is_merged(m, heads, m.q, m.v) else reshaped(m, made, new)
+    result = new.Attention(
+        *parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads
+    )
+    return result if is_merged(m, heads, m.q, m.v) else reshaped(m, result, new)

@@ -1,4 +1,4 @@
-"""Attention that is written out: its formula, and what it captured."""
+"""Attention that is written out: its formula, and questions to what that captures."""
 
 from __future__ import annotations
 
@@ -82,18 +82,19 @@ def is_half(m: Match, *three: Edge) -> bool:
 def operands(
     m: Match,
     new: Tape,
-    given: Edge | None = None,
+    raw_key: Edge | None = None,
     value: Edge | None = None,
     takes_half: bool = False,
 ) -> tuple[Edge, Edge, float]:
     """Query, key and scale. Refuses what the operator cannot do.
 
-    Key and value are `m.k` and `m.v` if not given. `takes_half`: elements may be float16.
+    `raw_key` is the key before it is transposed for the product; key and value are `m.k` and `m.v`
+    if not given. `takes_half`: elements may be float16.
     """
-    given = given or m.k
+    raw_key = raw_key or m.k
     value = value or m.v
-    _require_operands(m, given, value, takes_half)
-    key = _key(m, given, new)
+    _require_operands(m, raw_key, value, takes_half)
+    key = _key(m, raw_key, new)
     heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
         refuse("the heads are not known to be the same")
@@ -105,16 +106,16 @@ def operands(
     return m.q, key, _scale(m)
 
 
-def _require_operands(m: Match, given: Edge, value: Edge, takes_half: bool) -> None:
+def _require_operands(m: Match, raw_key: Edge, value: Edge, takes_half: bool) -> None:
     """Refuses types, ranks and sizes that the operator does not take, and a Softmax that differs
     from the operator's.
     """
-    three = (m.q, given, value)
+    three = (m.q, raw_key, value)
     if not _are_plain(m, *three) and not (takes_half and is_half(m, *three)):
         refuse("the elements are not float32")
     m.q.require_rank(4)
     value.require_rank(4)
-    given.require_rank(4, 5)
+    raw_key.require_rank(4, 5)
     if any(0 in (one.shape or ()) for one in three):
         refuse("tensors known to be empty, which the operator rejects")
     _require_softmax(m)
@@ -147,45 +148,47 @@ def _scale(m: Match) -> float:
     return scale
 
 
-def _key(m: Match, given: Edge, new: Tape) -> Edge:
+def _key(m: Match, raw_key: Edge, new: Tape) -> Edge:
     """The key with its last two axes in the order of the query's."""
     if m.swap is None:
-        return _restored_key(m, given, new)
+        return _restored_key(m, raw_key, new)
     order = m.swap.attr("perm") or [3, 2, 1, 0]
-    given.require_rank(4)
+    raw_key.require_rank(4)
     if len(order) != 4:
         refuse("the rank is not 4")
-    return transposed(new, given, [*order[:2], order[3], order[2]])
+    return transposed(new, raw_key, [*order[:2], order[3], order[2]])
 
 
-def _restored_key(m: Match, given: Edge, new: Tape) -> Edge:
+def _restored_key(m: Match, raw_key: Edge, new: Tape) -> Edge:
     """The key that is transposed between two Reshapes."""
     flat = dimensions(m.flatten.outputs[0], 3)
     swapped = dimensions(m.restore.outputs[0], 4)
-    if flat is None or swapped is None or given.shape is None or flat[1:] != swapped[:1:-1]:
+    if flat is None or swapped is None or raw_key.shape is None or flat[1:] != swapped[:1:-1]:
         refuse(_NOT_TRANSPOSED)
-    if given.rank == 5:
-        return _key_of_rank_five(given, flat, swapped, new)
-    batch, heads, length, size = given.shape
+    if raw_key.rank == 5:
+        return _key_of_rank_five(raw_key, flat, swapped, new)
+    batch, heads, length, size = raw_key.shape
     is_swapped = same_after_reshape(swapped, (batch, heads, size, length))
     if None in (heads, length, size) or flat[1:] != (length, size) or not is_swapped:
         refuse(_NOT_TRANSPOSED)
-    return given
+    return raw_key
 
 
-def _key_of_rank_five(given: Edge, flat: Shape, swapped: Shape, new: Tape) -> Edge:
+def _key_of_rank_five(raw_key: Edge, flat: Shape, swapped: Shape, new: Tape) -> Edge:
     """The key, if the Reshape that split or repeated it has been joined with the one to
     [batch · heads, length, size].
     """
     batch, heads, size, length = swapped
-    if None in flat or given.shape is None:
+    if None in flat or raw_key.shape is None:
         refuse(_NOT_TRANSPOSED)
-    if given.shape[0] == 1 and same_after_reshape(given.shape[1:], (batch, heads, length, size)):
-        return new_unsqueeze(new, given, [0], "Squeeze")
+    if raw_key.shape[0] == 1 and same_after_reshape(
+        raw_key.shape[1:], (batch, heads, length, size)
+    ):
+        return new_unsqueeze(new, raw_key, [0], "Squeeze")
     target = [d if isinstance(d, int) else -1 for d in (batch, heads, length, size)]
     if target.count(-1) > 1 or 0 in target:
         refuse(unknown("the shape of the key"))
-    return new.Reshape(given, new.const(np.array(target, np.int64)))
+    return new.Reshape(raw_key, new.const(np.array(target, np.int64)))
 
 
 def _may_hold_nan(mask: Edge | None) -> bool:

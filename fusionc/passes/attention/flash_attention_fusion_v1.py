@@ -29,24 +29,24 @@ def _replace_lowest(m: Match, new: Tape) -> Edge:
     If a row holds only the lowest number, or only −∞, onnxruntime makes zeros of it, and Softmax
     equal weights, or NaN.
     """
-    given: Edge = m.mask
-    if shows_all(given):
-        return given
-    numbers = hiding_numbers(given)
+    original: Edge = m.mask
+    if shows_all(original):
+        return original
+    numbers = hiding_numbers(original)
     if numbers is None or -math.inf in numbers:
         return _move_rows(m, numbers, new)
     if LOWEST not in numbers:
-        return given
-    array = given.constant()
+        return original
+    array = original.constant()
     if array is not None and numbers == {LOWEST}:
-        return new.const(np.maximum(array, np.float32(_LOW)), like=given)
-    raised = _raise_operand(given, new)
+        return new.const(np.maximum(array, np.float32(_LOW)), like=original)
+    raised = _raise_operand(original, new)
     return _move_rows(m, numbers, new) if raised is None else raised
 
 
 def _raise_operand(mask: Edge, new: Tape) -> Edge | None:
     """The mask with a higher number in place of the lowest one that its Where or Mul reads; None
-    if that does not do.
+    if it would still hide by another number.
     """
     node = producer_of(mask, "Where", "Mul")
     if node is None:
@@ -70,19 +70,19 @@ def _move_rows(m: Match, numbers: set[float] | None, new: Tape) -> Edge:
     It moves the lowest number by a few of the next ones, and turns −∞ into NaN, as Softmax does.
     With the guard that makes zeros of such rows, −∞ stays.
     """
-    given: Edge = m.mask
-    shape = given.shape
+    original: Edge = m.mask
+    shape = original.shape
     is_guarded = m.guard is not None
     if is_guarded and not new.graph.model.is_for_onnxruntime:
         refuse("not every runtime makes zeros of a hidden row")
     if is_guarded and numbers is not None and LOWEST not in numbers:
-        return given
+        return original
     if shape is not None and len(shape) > 2 and shape[-3] != 1:
         refuse("one mask for each head, and what it hides is unknown")
-    largest = new_reduce(new, "ReduceMax", given, [-1])
+    largest = new_reduce(new, "ReduceMax", original, [-1])
     if is_guarded:
         largest = new.Max(largest, new.const(np.array(LOWEST, np.float32)))
-    return new.Sub(given, new.Mul(largest, new.const(np.array(_SHARE, np.float32))))
+    return new.Sub(original, new.Mul(largest, new.const(np.array(_SHARE, np.float32))))
 
 
 class FlashAttentionFusionV1(Pass):

@@ -40,9 +40,11 @@ def _is_grouped(m: Match) -> bool:
 
 
 def _group_query(m: Match, new: Tape) -> Made:
-    given, repeated, scale = operands(m, new, key_of(m), value_of(m))
+    grouped_query, repeated, scale = operands(m, new, key_of(m), value_of(m))
     query = query_of(m)
-    key, value = (unrepeated(one) if query is given else one for one in (repeated, value_of(m)))
+    key, value = (
+        unrepeated(one) if query is grouped_query else one for one in (repeated, value_of(m))
+    )
     heads = number_of_heads(m)
     key_heads = None if key is None else heads_of(key)
     if key is None or value is None or not isinstance(key_heads, int):
@@ -53,7 +55,7 @@ def _group_query(m: Match, new: Tape) -> Made:
     pasts, three = _separate_pasts(query, key, value)
     parts = merged_operands(three, (heads, key_heads, key_heads), new)
     if parts is None:
-        refuse("query, key and value are not made of heads side by side")
+        refuse("query, key and value are not result of heads side by side")
     bias = added_mask(m, query, key, new)
     lengths = _lengths_after(pasts[0], query, new) if pasts else _lengths(query, new)
     inputs: list[Edge | None] = [*parts, *(pasts or (None, None)), *lengths, None, None, None, bias]
@@ -65,10 +67,10 @@ def _group_query(m: Match, new: Tape) -> Made:
     }
     if not pasts:
         return new.node("GroupQueryAttention", inputs, domain=MICROSOFT, **attributes), None, None
-    made, keys, values = new.node(
+    result, keys, values = new.node(
         "GroupQueryAttention", inputs, domain=MICROSOFT, outputs=3, **attributes
     )
-    return made, keys, values
+    return result, keys, values
 
 
 def _require_size(query: Edge, key: Edge, value: Edge) -> None:

@@ -48,10 +48,10 @@ def _multi_head(m: Match, new: Tape) -> Made:
         refuse("query, key and value are not made of heads side by side")
     require_same_past(pasts)
     inputs = [*merged, None, None, added_mask(m, query, key, new), *pasts]
-    made, keys, values = new.node(
+    result, keys, values = new.node(
         "MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes
     )
-    return made, keys, values
+    return result, keys, values
 
 
 def _operator_inputs(
@@ -79,8 +79,8 @@ def _multi_head_of_halves(
     parts = _operator_inputs(query, key, value, heads, new, moves_query=True)
     wide = [new.Cast(part, to=TensorProto.FLOAT) for part in parts]
     inputs = [*wide, None, None, added_mask(m, query, key, new)]
-    made = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, num_heads=heads, scale=scale)
-    return new.Cast(made, to=TensorProto.FLOAT16), None, None
+    result = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, num_heads=heads, scale=scale)
+    return new.Cast(result, to=TensorProto.FLOAT16), None, None
 
 
 def _whole_keys(

@@ -25,10 +25,10 @@ def _move_split_after(m: Match, new: Tape) -> Result:
     reshape = splitting_reshape(m.x)
     last = m.x.producer
     assert reshape is not None
-    made = new.RotaryEmbedding(
+    turned = new.RotaryEmbedding(
         unsplit_heads(m.x), m.cos, m.sin, like=m.rotary, num_heads=heads_of(m.x)
     )
-    split = new.Reshape(made, reshape.inputs[1], like=reshape)
+    split = new.Reshape(turned, reshape.inputs[1], like=reshape)
     return split if last is reshape else new.Transpose(split, like=last)
 
 

@@ -1,4 +1,4 @@
-"""How a product is computed, apart from what it multiplies."""
+"""The settings of a product: everything except its operands."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _OF_GEMM = ("transA", "transB", "alpha", "beta")
 
 
 def product_settings(node: Node) -> tuple[object, ...]:
-    """The operator of a MatMul or Gemm and its attributes; equal for products alike."""
+    """The operator of a MatMul or Gemm, and the attributes of a Gemm."""
     return (node.op, *(node.attr(name) for name in _OF_GEMM if node.op == "Gemm"))

@@ -79,10 +79,10 @@ def _exchanged(m: Match, new: Tape) -> Result:
         value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)
     ):
         refuse("a Transpose of a Transpose becomes one or none first")
-    made = new.MatMul(m.b, m.a)
+    product = new.MatMul(m.b, m.a)
     if m.third is not None:
-        return made
-    return new.Transpose(made, like=m.first, perm=m.first.attr("perm") or [1, 0])
+        return product
+    return new.Transpose(product, like=m.first, perm=m.first.attr("perm") or [1, 0])
 
 
 def _all_swap(m: Match) -> bool:

@@ -111,7 +111,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         depth, columns = dims_of(weight)
         if (shape[-1], result[-1]) != (depth, columns) or not _keeps_leading(shape, result):
             refuse("the Reshapes do not only flatten leading axes")
-        made = new.MatMul(m.x, weight)
+        product = new.MatMul(m.x, weight)
         if m.B is None or beta == 0:
-            return made
-        return new.Add(made, _addend(m, columns, beta, new))
+            return product
+        return new.Add(product, _addend(m, columns, beta, new))

@@ -39,7 +39,7 @@ class _Plan:
     inner: str  # labels that are summed
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
-        """Elements that Transposes move; infinite if the product cannot be made like this."""
+        """Elements that Transposes move; infinite if the product cannot be product like this."""
         joins_unknown = len(self.second) > 1 and not all(
             isinstance(sizes[label], int) for label in self.second
         )
@@ -57,7 +57,7 @@ class _Plan:
 
 
 def _move_cost(old: str, new: str, sizes: IndexSizes) -> int:
-    """What it costs to bring axes into a new order."""
+    """The cost of bringing axes into a new order."""
     elements = math.prod(_number(sizes[label]) for label in old)
     return _weight(old, new) * elements + _NODE * (old != new)
 
@@ -124,9 +124,9 @@ def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, st
     # Without a batch, the axes of the first value need not be joined, and one without axes is a
     # vector.
     rows = [*plan.both, plan.first] if plan.both else [*plan.first]
-    made = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
+    product = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
     result = plan.both + plan.first + plan.second
-    return _separate_axes(new, made, [*rows, plan.second], sizes), result
+    return _separate_axes(new, product, [*rows, plan.second], sizes), result
 
 
 def _equation_of(node: Node) -> tuple[list[str], str]:
@@ -134,12 +134,14 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
     letter for each axis.
     """
     text = node.attr("equation").replace(" ", "")
-    left, arrow, result = text.partition("->")
-    terms = left.split(",")
+    operands, arrow, result = text.partition("->")
+    terms = operands.split(",")
     if not all(term.isalpha() or not term for term in (*terms, result)):
         refuse("an ellipsis")
     if not arrow:
-        result = "".join(sorted(label for label in set(left) - {","} if left.count(label) == 1))
+        result = "".join(
+            sorted(label for label in set(operands) - {","} if operands.count(label) == 1)
+        )
     if len(terms) != len(node.inputs) or any(
         len(set(term)) < len(term) for term in (*terms, result)
     ):

@@ -59,17 +59,17 @@ def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = No
     is_gemm = m.linear.op == "Gemm"
     along = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
     weight = scaled(new, m.W, along)
-    made = None
+    new_bias = None
     if bias is not None or addend is not None:
         array = np.zeros(1) if bias is None else bias.constant().astype(np.float64)
         sum_ = array * factor + (0 if addend is None else addend / _beta(m))
         if sum_.size > max(array.size, count):
             refuse("the bias would become larger")
-        made = new.const(sum_, dtype=m.W.dtype, like=bias)
+        new_bias = new.const(sum_, dtype=m.W.dtype, like=bias)
     if is_gemm:
-        return new.Gemm(m.x, weight, made, like=m.linear)
+        return new.Gemm(m.x, weight, new_bias, like=m.linear)
     product = new.MatMul(m.x, weight)
-    return product if made is None else new.Add(product, made)
+    return product if new_bias is None else new.Add(product, new_bias)
 
 
 def _beta(m: Match) -> float:

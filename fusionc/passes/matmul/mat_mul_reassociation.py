@@ -14,8 +14,8 @@ class MatMulReassociationPass(Pass):
              weights are written in two parts on purpose; large weights that are used
              elsewhere; integers
     algebra  (x·V)·W = x·(V·W); the sum over the inner axis is taken before the model runs
-    source   the distributive law; off by default, since rounding differs by as much as one of the
-             products is wide
+    source   the associative law; off by default, since the difference in rounding grows with the
+             width of the products
     """
 
     numerics = "rounding"

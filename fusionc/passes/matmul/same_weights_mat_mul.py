@@ -141,8 +141,8 @@ def _product(m: Match, new: Tape) -> Edge:
         return new.Gemm(m.x, first.inputs[1], bias, like=first)
     if first.attr("alpha") != 1 or first.attr("beta") != 1:
         refuse("the products are scaled")
-    made = new.MatMul(m.x, _weights(m, new, bool(first.attr("transB"))))
-    return made if bias is None else new.Add(made, bias)
+    product = new.MatMul(m.x, _weights(m, new, bool(first.attr("transB"))))
+    return product if bias is None else new.Add(product, bias)
 
 
 class SameWeightsMatMulPass(Pass):
@@ -170,21 +170,21 @@ class SameWeightsMatMulPass(Pass):
         require_floats(m.x)
         _require_gain(m)
         whole = _product(m, new)
-        made: dict[Edge | None, Edge] = {m.x: whole}
+        replacements: dict[Edge | None, Edge] = {m.x: whole}
         for piece in m.pieces:
             for node in piece.nodes:
-                self._take(node, made, new)
-        return [made[node.inputs[0]] for node in m.products]
+                self._take(node, replacements, new)
+        return [replacements[node.inputs[0]] for node in m.products]
 
     @staticmethod
-    def _take(node: Node, made: dict[Edge | None, Edge], new: Tape) -> None:
+    def _take(node: Node, replacements: dict[Edge | None, Edge], new: Tape) -> None:
         """Take the piece out of the product that was taken out of the multiplied value."""
-        if node.outputs[0] in made:
+        if node.outputs[0] in replacements:
             return
         wanted = [value is not None for value in node.outputs]
-        inputs = [made[node.inputs[0]], *node.inputs[1:]]
+        inputs = [replacements[node.inputs[0]], *node.inputs[1:]]
         results = new.node(node.op, inputs, like=node, outputs=wanted)
-        made.update(
+        replacements.update(
             (old, value)
             for old, value in zip(node.outputs, results, strict=True)
             if value is not None

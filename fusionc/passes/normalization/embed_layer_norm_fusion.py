@@ -72,14 +72,14 @@ class EmbedLayerNormFusionPass(UBFusionPass):
         tables = [None if part is None else part.table for part in (words, positions, segments)]
         inputs = [numbers[0], numbers[1], *tables, m.gamma, beta, None, numbers[2]]
         is_shared = len(m.outputs) == 2
-        made = new.node(
+        results = new.node(
             "EmbedLayerNormalization",
             inputs,
             domain=MICROSOFT,
             outputs=(True, True, is_shared),
             epsilon=m.norm.attr("epsilon"),
         )
-        return [made[0], made[2]] if is_shared else made[0]
+        return [results[0], results[2]] if is_shared else results[0]
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,10 @@ def move_scale(m: Match, new: Tape) -> tuple[Edge, Edge, Edge | None]:
     if (mantissa != 0.5).any() or (np.abs(exponent) > _WIDEST).any():
         refuse("the scale of the quantization is not a power of two")
     divided = gamma.astype(np.float64) / (factor if factor.size > 1 else factor.item())
-    made = new.const(divided, like=m.gamma)
-    if not np.array_equal(made.values, divided):
+    new_scale = new.const(divided, like=m.gamma)
+    if not np.array_equal(new_scale.values, divided):
         refuse("the scale of the normalization would be rounded")
-    return made, new.const(np.ones((), np.float32)), _one_zero_point(m, new)
+    return new_scale, new.const(np.ones((), np.float32)), _one_zero_point(m, new)
 
 
 def _require_last_axis(m: Match, gamma: Array, factor: Array) -> None:

@@ -32,7 +32,7 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
         zero = m.zero
         with suppress(Refused):  # then the scale stays in QuantizeLinear
             gamma, scale, zero = move_scale(m, new)
-        made = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))
-        first, *others = made if isinstance(made, list) else [made]
+        results = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))
+        first, *others = results if isinstance(results, list) else [results]
         axis = {} if scale is m.scale else {"axis": None}
         return [new.QuantizeLinear(first, scale, zero, like=m.quantize, **axis), *others]
