@@ -6,19 +6,19 @@ from fusionc.passes._shared.cast_types import casts_nothing
 from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
+    drop_one,
     is_everywhere,
     is_zero,
     negated,
     square,
-    drop_one,
     zeros,
 )
 from fusionc.passes._shared.reduce_axes import (
+    drop_reduce,
     join_reduces,
     reduce_once,
     reduce_twice,
     reduces_nothing,
-    drop_reduce,
 )
 from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose

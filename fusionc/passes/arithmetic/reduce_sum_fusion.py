@@ -2,12 +2,12 @@ from fusionc.exactness.signs import is_never_negative
 from fusionc.model.graph import Node
 from fusionc.passes._shared.constant_arithmetic import check_zeros
 from fusionc.passes._shared.reduce_axes import (
+    drop_reduce,
     join_reduces,
     reduce_once,
     reduce_twice,
     reduced_axes,
     reduces_nothing,
-    drop_reduce,
 )
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var

@@ -55,7 +55,7 @@ def _group_query(m: Match, new: Tape) -> Made:
     pasts, three = _separate_pasts(query, key, value)
     parts = merged_operands(three, (heads, key_heads, key_heads), new)
     if parts is None:
-        refuse("query, key and value are not result of heads side by side")
+        refuse("query, key and value are not made of heads side by side")
     bias = added_mask(m, query, key, new)
     lengths = _lengths_after(pasts[0], query, new) if pasts else _lengths(query, new)
     inputs: list[Edge | None] = [*parts, *(pasts or (None, None)), *lengths, None, None, None, bias]

@@ -4,8 +4,8 @@ from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
     check_zeros,
-    is_zero,
     drop_one,
+    is_zero,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into

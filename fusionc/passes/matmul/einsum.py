@@ -39,7 +39,7 @@ class _Plan:
     inner: str  # labels that are summed
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
-        """Elements that Transposes move; infinite if the product cannot be product like this."""
+        """Elements that Transposes move; infinite if the product cannot be made like this."""
         joins_unknown = len(self.second) > 1 and not all(
             isinstance(sizes[label], int) for label in self.second
         )
