@@ -111,9 +111,8 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     def fits_with_guard(m: Match) -> bool:
         return is_single(m) and _needs_guard(m)
 
-    single = (
-        f"{(where.__doc__ or '').rstrip('.')}; a Transpose merges the heads, or there is one query"
-    )
+    condition = " ".join((where.__doc__ or "").split()).rstrip(".")
+    single = f"{condition}; a Transpose merges the heads, or there is one query"
     fits.__doc__ = f"{single}; and nothing guards against hidden rows."
     fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
