@@ -9,7 +9,8 @@ explicit values.
     test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
 
 A pass that takes no effect by itself has the first table only: test_stays =
-stays_table("MatMulAllReduce", STAYS).
+stays_table("MatMulAllReduce", STAYS). Each case that fires runs inside a model-local function, too,
+which has no types, ranks and shapes: `in_functions` says how often the pass takes effect there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from in_functions import times_inside
 from onnx import ModelProto, helper, numpy_helper
 from variants import can_have_constant_nodes, inside_function, wrap_in_if
 
@@ -44,6 +44,9 @@ from fusionc.shapes.inference import typed_model
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
 # operators of which a run may depend on those before it
 _REMEMBERING = {*RANDOM_OR_STATEFUL, "Dropout"}
+
+
+InFunctions = Literal["as often", "less often", "never", "once more"]
 
 
 @dataclass(frozen=True, eq=False)  # by identity, so that what is made of a case can be kept
@@ -81,13 +84,24 @@ def pass_of(name: str) -> Pass:
     return next(p for p in PASSES if p.name == name)
 
 
-def tables(name: str, stays: Sequence[Stays], fires: Sequence[Fires]) -> tuple[Any, Any]:
-    """The two tests of a pass."""
+def tables(
+    name: str,
+    stays: Sequence[Stays],
+    fires: Sequence[Fires],
+    in_functions: InFunctions = "as often",
+) -> tuple[Any, Any]:
+    """The two tests of a pass.
+
+    `in_functions` compares the same graph inside a model-local function with the main graph:
+    "never" if the pass always needs types or shapes, "less often" if it does in some cases.
+    """
+    assert in_functions in get_args(InFunctions)
 
     @pytest.mark.parametrize("case", fires, ids=[case.name for case in fires])
     def test_fires(case: Fires) -> None:
-        assert_fires(pass_of(name), case)
+        assert_fires(pass_of(name), case, in_functions)
 
+    vars(test_fires)["in_functions"] = in_functions  # for test_inside_functions
     return stays_table(name, stays), test_fires
 
 
@@ -112,23 +126,47 @@ def assert_stays(pass_: Pass, case: Stays) -> None:
     assert result == model
 
 
-def assert_fires(pass_: Pass, case: Fires) -> None:
+def assert_fires(pass_: Pass, case: Fires, in_functions: InFunctions) -> None:
     model = parse(case.graph, case.opset, case.ir_version)
     result = _assert_sound(
-        pass_, model, model, case, (case.effected,), examine=RewriteChecker({}).examine
+        pass_,
+        model,
+        model,
+        case,
+        Expected((case.effected,), "the pass, or `effected` of the case"),
+        examine=RewriteChecker({}).examine,
     )
-    assert [node.op_type for node in result.graph.node] == list(case.operators)
+    found = [node.op_type for node in result.graph.node]
+    assert found == list(case.operators), "mend the pass, or `operators` of the case"
     if case.inside_if:
-        _assert_sound(pass_, wrap_in_if(model), model, case, (2 * case.effected,))
+        twice = Expected((2 * case.effected,), "the pass, or `inside_if` of the case")
+        _assert_sound(pass_, wrap_in_if(model), model, case, twice)
     if can_have_constant_nodes(model):
-        _assert_sound(
-            pass_,
-            inside_function(model),
-            model,
-            case,
-            times_inside(pass_.name, case.effected),
-            seeds=1,
-        )
+        times = times_inside(in_functions, case.effected)
+        inside = Expected(times, f"the pass, or `in_functions` of tables({pass_.name!r}, …)")
+        _assert_sound(pass_, inside_function(model), model, case, inside, seeds=1)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """How often a pass may take effect on a model."""
+
+    times: Collection[int]
+    source: str  # what to mend if it takes effect another number of times
+
+
+def times_inside(in_functions: InFunctions, times: int) -> Collection[int]:
+    """How often a pass may take effect in a function if it does so `times` times in the main
+    graph.
+    """
+    match in_functions:
+        case "never":
+            return (0,)
+        case "less often":
+            return range(times + 1)
+        case "once more":
+            return (times + 1,)
+    return (times,)
 
 
 def _assert_sound(
@@ -136,7 +174,7 @@ def _assert_sound(
     model: ModelProto,
     reference: ModelProto,
     case: Fires,
-    times: Collection[int],
+    expected: Expected,
     seeds: int = 3,
     examine: Callable[..., None] | None = None,
 ) -> ModelProto:
@@ -146,7 +184,8 @@ def _assert_sound(
     onnx.checker.check_model(model, full_check=True)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
     result, counts = optimize(model, [pass_], case.target, examine)
-    assert effected(counts) in times
+    times = effected(counts)
+    assert times in expected.times, f"took effect {times} times: mend {expected.source}"
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)

@@ -37,10 +37,10 @@ SPLIT_HEADS = "i = Reshape (q, heads) x = Transpose <perm = [0, 2, 1, 3]> (i)"
 PARTS = ", int64[2] parts = {4, 3}"
 
 STAYS_OF_BOTH = [
-    Stays("a vector for all positions", graph(f"{SPLIT} {TURN}", "float[1,2,1,4]", constants=", float[4] c = {1, 2, 1, 2}, float[4] s = {1, 2, 1, 2}"), "the shape of cosine or sine is unknown"),
+    Stays("a vector for all positions", graph(f"{SPLIT} {TURN}", "float[1,2,1,4]", constants=", float[4] c = {1, 2, 1, 2}, float[4] s = {1, 2, 1, 2}"), "the rank of cosine or sine is not 2, 3 or 4"),
     Stays("double", graph(f"{ANGLES} {SPLIT} {TURN}", "double[B,2,S,4]", "double[1,S,2] f"), "the elements are not float32"),
-    Stays("rank 3", graph(f"{ANGLES} {SPLIT} {TURN}".replace("axis = 3", "axis = 2"), "float[B,S,4]", out="float[?,?,?,4]"), "x is not known to have four axes, the last one even"),
-    Stays("unknown size", graph(f"{ANGLES} {SPLIT} {TURN}", "float[B,2,S,D]"), "x is not known to have four axes, the last one even"),
+    Stays("rank 3", graph(f"{ANGLES} {SPLIT} {TURN}".replace("axis = 3", "axis = 2"), "float[B,S,4]", out="float[?,?,?,4]"), "the rank is not 4"),
+    Stays("unknown size", graph(f"{ANGLES} {SPLIT} {TURN}", "float[B,2,S,D]"), "the size of the heads is unknown"),
     Stays("not halves", graph(f"{ANGLES} {SPLIT} {TURN}").replace("two = {2, 2}", "two = {1, 3}"), "not the two halves of the last axis are turned"),
     Stays("not halves, cut", graph(f"{ANGLES} {SLICES} {TURN}").replace("middle = {2}", "middle = {1}"), "not the two halves of the last axis are turned"),
     Stays("another axis", graph(f"{ANGLES} {SPLIT} {TURN}", "float[B,2,4,4]", "float[1,4,2] f").replace("axis = 3", "axis = 2").replace("r = Concat <axis = -1>", "r = Concat <axis = 2>"), "not the two halves of the last axis are turned"),

@@ -1,4 +1,4 @@
-"""The registry of passes, and the order in which they run: one line a pass.
+"""The registry of passes, and the order in which they run: one line for each pass.
 
 A pass is a module named after its class; the switch file, the command line, the documentation, the
 templates and the tests all read it from here.
@@ -9,7 +9,7 @@ from importlib import import_module
 from fusionc.rewrite import Pass
 
 _ORDER = (
-    # cleanup: what is left for the others is what the model really computes
+    # cleanup: the later passes see only what the model really computes
     "cleanup.rank_question",
     "cleanup.switch_dead_branch_elimination",
     "cleanup.function_inline",
@@ -24,18 +24,18 @@ _ORDER = (
     "cleanup.idempotent_op",
     "cleanup.where_not",
     "cleanup.dimension_compute",
-    "cleanup.shape_of_input",  # after the one that makes constants: it takes what is none
+    "cleanup.shape_of_input",  # after the one that makes constants: it takes the rest
     "cleanup.constant_folding",  # after the removals, which make more values constant
     # after folding: equal constants have been folded away
     "cleanup.common_subexpression_elimination",
     "cleanup.subnormal_to_zero",  # after folding, which makes weights
     "cleanup.remove_same_const",
     "cleanup.prune",
-    # activations: what is written out, while it still is as the exporter wrote it
+    # activations: written-out forms, while they are as the exporter wrote them
     "activations.softmax_small_op_fusion",
     "activations.stable_softmax_fusion",
     "activations.gelu_fusion",
-    # normalization: as well
+    # normalization: written-out forms, too
     # before LayerNorm, which would take the same over two trailing axes
     "normalization.instance_norm_fusion",
     "normalization.layer_norm_fusion",
@@ -44,7 +44,7 @@ _ORDER = (
     "normalization.group_norm_fusion",
     # activations
     "activations.clip_fusion",
-    "activations.hard_sigmoid_fusion",  # what ClipFusion has made one Clip
+    "activations.hard_sigmoid_fusion",  # after ClipFusion, which makes one Clip
     "activations.hard_swish_fusion",
     "activations.softplus_fusion",
     "activations.mish_fusion",
@@ -58,10 +58,10 @@ _ORDER = (
     # signal: transforms, which become products and convolutions
     "signal.stft_to_conv",
     "signal.dft_to_mat_mul",
-    # convolution: what hides a Conv or its padding first; then what is behind a Conv goes into it,
-    # before what is in front of the next one, which would have to be exact at its borders; then
-    # what joins Convs.
-    # before Pad: it leaves one in front of the Conv
+    # convolution: first the passes that uncover a Conv or its padding; then those that move later
+    # operators into a Conv, before those that move earlier ones into the next Conv, because these
+    # have to be exact at its borders; then those that join Convs.
+    # before Pad: it leaves a Pad before the Conv
     "convolution.space_to_batch_conv2d_batch_to_space",
     "convolution.pad_conv2d_fusion",
     "convolution.pooling_fusion",
@@ -72,20 +72,20 @@ _ORDER = (
     "convolution.biasadd_conv_fusion",  # after those that make a bias
     "convolution.conv2d_mul_fusion",
     "convolution.batchnorm_conv_fusion",
-    "convolution.batch_norm_to_scale",  # only for a BatchNormalization that no Conv takes
+    "convolution.batch_norm_to_scale",  # for a BatchNormalization that no Conv takes
     "convolution.conv1x1_reassociation",  # after the biases: it wants nothing between two Convs
     "convolution.conv_to_fully_connection_fusion",
     "convolution.split_conv2d_concat",
     "convolution.conv_concat_fusion",
     "convolution.same_input_conv2d",  # after ConvConcat, which needs no Split
-    # matmul: what moves a bias or a scale to its product first, then what joins them
+    # matmul: first the passes that move a bias or a scale to its product, then those that join them
     "matmul.mat_mul_reshape_bias_add_fusion",
     "matmul.batch_mat_mul_v2_reshape_fusion",
     "matmul.mat_mul_bias_add_fusion",
     "matmul.batch_mat_mul_fusion",
     "matmul.gemm_scale_fusion",
     "matmul.mat_mul_reassociation",
-    "matmul.same_weights_mat_mul",  # before those of one input: products of all of it have one
+    "matmul.same_weights_mat_mul",  # before the one for equal inputs
     "matmul.same_input_mat_mul",
     # data_movement
     "data_movement.cast_relu_cast_fusion",
@@ -106,8 +106,8 @@ _ORDER = (
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",
     "data_movement.flat_batch_elimination",  # before attention, which wants batch and heads apart
-    # attention: when the shapes of heads are constants, repeated transpositions are one, and Slices
-    # are Splits
+    # attention: once the shapes of heads are constants, repeated transpositions are joined, and
+    # Slices are Splits
     "attention.rotary_embedding_fusion",
     "attention.flash_attention_fusion_v2",
     "attention.flash_attention_fusion_v1",  # the one with a mask
@@ -120,55 +120,55 @@ _ORDER = (
     "arithmetic.pow_to_mul",
     "arithmetic.sub_fusion",
     "arithmetic.arithmetic_inexact",
-    # convolution: of what the constants have left
+    # convolution: after the constants have been joined
     "convolution.squeeze_excite_residual",
-    # The operators of onnxruntime come behind all portable passes, which do not know them.
+    # The operators of onnxruntime come after all portable passes, which do not know them.
     # attention
     "attention.rotary_embedding_ub_fusion",
     "attention.group_query_attention_fusion",  # before the one that takes repeated keys
     "attention.multi_head_attention_fusion",
-    "attention.repeated_mat_mul_ub_fusion",  # of the attentions that are left as they are
-    # data_movement: of the attentions that are left as they are
+    "attention.repeated_mat_mul_ub_fusion",  # for the attentions that remain
+    # data_movement: for the attentions that remain
     "data_movement.unpack_transpose",
-    # data_movement: of what no attention has taken
+    # data_movement: for what no attention has taken
     "data_movement.image_transpose",
-    # quantization: of normalizations
+    # quantization: normalizations
     "quantization.add_rms_norm_dynamic_quant_fusion",
     "quantization.add_rms_norm_quant_fusion",  # those of a longer chain first
     "quantization.rms_norm_quant_fusion",
-    # normalization: with the sum in front
+    # normalization: together with the sum before it
     "normalization.add_cast_rms_norm_cast_fusion",
     "normalization.add_rms_norm_fusion",
     "normalization.embed_layer_norm_fusion",  # before the one that takes every sum
     "normalization.add_layer_norm_fusion",
-    "normalization.residual_sum",  # of the sums that no operator has taken
-    "normalization.rms_norm_ub_fusion",  # of those that no operator has taken
+    "normalization.residual_sum",  # for the sums that no operator has taken
+    "normalization.rms_norm_ub_fusion",  # for those that no operator has taken
     # convolution
     "convolution.pad_channels",
-    "convolution.scale_shift_to_conv",  # of the constants that no Conv has taken
+    "convolution.scale_shift_to_conv",  # for the constants that no Conv has taken
     "convolution.conv_split",
     "convolution.squeeze_excite_scale",  # before the activations become operators of onnxruntime
     "convolution.conv_double_in_fusion",
     "convolution.conv_elemwise_fusion",
-    "convolution.conv1d_to_conv2d",  # with the activations that it has by then
-    "convolution.few_channels_conv",  # as well
-    # quantization: of products
+    "convolution.conv1d_to_conv2d",  # with the activations that the Conv has by now
+    "convolution.few_channels_conv",  # likewise
+    # quantization: products
     "quantization.inference_qbmm_add_fusion",
     # matmul
     "matmul.inference_matmul_split_fusion",
     "matmul.mat_mul_elemwise_fusion",
     # activations
-    "activations.fast_gelu_fusion",  # before BiasGelu, where it is switched on
+    "activations.fast_gelu_fusion",  # before BiasGelu; it is off by default
     "activations.bias_gelu_fusion",
-    "activations.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
+    "activations.inference_swiglu_fusion",  # before QuickGelu, which would take two of its factors
     "activations.quick_gelu_fusion",
-    "activations.softmax_reshape",  # behind those that look for a Softmax
+    "activations.softmax_reshape",  # after those that look for a Softmax
     # matmul
-    "matmul.transpose_scale_mat_mul_fusion",  # behind those that look for plain products
-    "matmul.mat_mul_all_reduce",  # never: it is there for its name, as is the next one
+    "matmul.transpose_scale_mat_mul_fusion",  # after those that look for plain products
+    "matmul.mat_mul_all_reduce",  # never matches: it has a name only, as the next one
     # quantization
     "quantization.inference_qbmm_allreduce_add_fusion",
-    # areas: what no other pass wanted
+    # areas: what no other pass has taken
     "areas.blocked_convolution_fusion",
     "areas.blocked_mat_mul_fusion",
     "areas.winograd_convolution",
@@ -183,10 +183,10 @@ _ORDER = (
 
 def _load(name: str) -> Pass:
     module = import_module(f"{__name__}.{name}")
-    found = [
+    classes = [
         c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__
     ]
-    (only,) = (c for c in found if issubclass(c, Pass))
+    (only,) = (c for c in classes if issubclass(c, Pass))
     return only()
 
 

@@ -1,4 +1,4 @@
-"""Which passes look for an operator, so that nobody writes one twice."""
+"""The passes that look for an operator."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fusionc.runtime.cpu_kernels import has_operator
 
 
 def operators_of(pattern: Pattern) -> set[str]:
-    """What the pattern looks for, `Slice` or `com.microsoft.Gelu`; nothing where that may be any
-    operator.
+    """The operators that a pattern looks for, `Slice` or `com.microsoft.Gelu`; empty if it looks
+    for any.
     """
     parts = [part for formula in pattern.formulas for part in walk(formula)]
     named = [pair for part in parts if isinstance(part, OpFormula) for pair in part.operators]
@@ -25,18 +25,18 @@ def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, lis
     """The passes that look for an operator, each with the patterns that do, in the order of
     `passes`.
 
-    Without a domain in front, it is the operator of that name in any domain.
+    An operator without a domain is the one of that name in any domain.
     """
     wanted = _plain(operator)
-    found = [
+    pairs = [
         (p, [pattern for pattern in p.patterns if wanted in _spellings(operators_of(pattern))])
         for p in passes
     ]
-    return [(p, patterns) for p, patterns in found if patterns]
+    return [(p, patterns) for p, patterns in pairs if patterns]
 
 
 def operator_names(passes: Iterable[Pass]) -> set[str]:
-    """The operators of ONNX, and what else these passes look for."""
+    """The operators of ONNX, and any others that these passes look for."""
     standard = {qualified(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
     return _spellings(
         standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns))
@@ -44,8 +44,8 @@ def operator_names(passes: Iterable[Pass]) -> set[str]:
 
 
 def is_operator(name: str, passes: Iterable[Pass]) -> bool:
-    """Whether there is such an operator: one of these names, or one that the installed onnxruntime
-    has beside them.
+    """Whether an operator exists: in ONNX, in the patterns of these passes, or in the installed
+    onnxruntime.
     """
     plain = _plain(name)
     return plain in operator_names(passes) or has_operator(

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 import onnx
 import pytest
-from harness import Fires, assert_same_numbers, effected, optimize, parse, pass_of
-from in_functions import LESS_OFTEN, NEVER, ONCE_MORE
+from harness import Fires, assert_same_numbers, effected, optimize, parse
 from onnx import AttributeProto, ModelProto
-from test_variations import load_fires
+from test_variations import load_fires, load_tests
 from variants import copy_of, inside_function
 
 from fusionc.passes import PASSES
@@ -23,19 +22,17 @@ def model_of(case: Fires) -> ModelProto:
     return parse(case.graph, case.opset, case.ir_version)
 
 
-@pytest.mark.parametrize("name", LESS_OFTEN)
-def test_a_pass_that_takes_effect_less_often(name: str) -> None:
-    cases = load_fires(pass_of(name))
+def says_less_often(pass_: Pass) -> bool:
+    test = getattr(load_tests(pass_), "test_fires", None)
+    return getattr(test, "in_functions", "") == "less often"
+
+
+@pytest.mark.parametrize("pass_", list(filter(says_less_often, PASSES)), ids=lambda p: p.name)
+def test_a_pass_that_takes_effect_less_often(pass_: Pass) -> None:
     assert any(
-        effected(optimize(inside_function(model_of(case)), [pass_of(name)], case.target)[1])
-        < case.effected
-        for case in cases
-    ), "it does the same inside a function: it needs no entry in the table"
-
-
-def test_the_tables_name_passes_once() -> None:
-    named = [*NEVER, *LESS_OFTEN, *ONCE_MORE]
-    assert len(set(named)) == len(named) and set(named) <= {p.name for p in PASSES}
+        effected(optimize(inside_function(model_of(case)), [pass_], case.target)[1]) < case.effected
+        for case in load_fires(pass_)
+    ), 'it does the same inside a function: in_functions="less often" is wrong'
 
 
 @pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)

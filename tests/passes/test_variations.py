@@ -9,6 +9,7 @@ import importlib.util
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import onnx
@@ -38,14 +39,19 @@ from fusionc.rewrite.log import PatternCount
 ABOUT_CONSTANTS = {"ConstantFoldingPass", "PrunePass", "RemoveSameConstPass"}
 
 
-def load_fires(pass_: Pass) -> list[Fires]:
+def load_tests(pass_: Pass) -> ModuleType:
+    """The test file of a pass."""
     module = type(pass_).__module__.split(".")
     path = Path(__file__).parent / module[-2] / f"test_{module[-1]}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
-    return list(getattr(loaded, "FIRES", []))
+    return loaded
+
+
+def load_fires(pass_: Pass) -> list[Fires]:
+    return list(getattr(load_tests(pass_), "FIRES", []))
 
 
 CASES = [

@@ -373,9 +373,8 @@ MISSES = [
         "j2 = Expand",
         "j2 = Mul",
         f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one "
-        "query has the heads of "
-        "a key in groups; a Transpose merges the heads, or there is one query; and nothing "
-        "guards against hidden rows",
+        "query has its heads in groups that share a key; a Transpose merges the heads, or there "
+        "is one query; and nothing guards against hidden rows",
     ),
     # of patterns that get equally far, the one that lacks less
     Miss(

@@ -187,7 +187,7 @@ def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
 def _seconds(area: Area, is_kernel: bool = False) -> float:
     """The seconds of an area whose sizes are numbers: computing or moving memory, the longer one.
 
-    With `is_kernel`, the cost of conversions and distant elements in a kernel is added.
+    `is_kernel` adds what conversions and distant elements cost in a kernel.
     """
     info = AreaInfo(area)
     infer_sizes(info)

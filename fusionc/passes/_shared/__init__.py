@@ -1,1 +1,1 @@
-"""What the passes of several topics have in common."""
+"""What passes of several topics share."""

@@ -1,27 +1,26 @@
-"""Casts: which element types hold all numbers of which others."""
+"""Casts: whether one element type holds all numbers of another."""
 
 from onnx import TensorProto
 
 from fusionc.rewrite import Match
 
-# of the mantissa and of the exponent; integers: of the number, and none
-_BITS: dict[int, tuple[int, int]] = {
+# the bits of mantissa and exponent
+_FLOATS: dict[int, tuple[int, int]] = {
     TensorProto.FLOAT16: (10, 5),
     TensorProto.BFLOAT16: (7, 8),
     TensorProto.FLOAT: (23, 8),
     TensorProto.DOUBLE: (52, 11),
 }
-_SIGNED: dict[int, int] = {
-    TensorProto.INT8: 8,
-    TensorProto.INT16: 16,
-    TensorProto.INT32: 32,
-    TensorProto.INT64: 64,
-}
-_UNSIGNED: dict[int, int] = {
-    TensorProto.UINT8: 8,
-    TensorProto.UINT16: 16,
-    TensorProto.UINT32: 32,
-    TensorProto.UINT64: 64,
+# the bits of the number, and whether it has a sign
+_INTEGERS: dict[int, tuple[int, bool]] = {
+    TensorProto.INT8: (8, True),
+    TensorProto.INT16: (16, True),
+    TensorProto.INT32: (32, True),
+    TensorProto.INT64: (64, True),
+    TensorProto.UINT8: (8, False),
+    TensorProto.UINT16: (16, False),
+    TensorProto.UINT32: (32, False),
+    TensorProto.UINT64: (64, False),
 }
 
 
@@ -32,19 +31,22 @@ def casts_nothing(m: Match) -> bool:
 
 def holds(wide: int, narrow: int) -> bool:
     """Whether every number of the type `narrow` is one of the type `wide`."""
-    if wide == narrow or narrow == TensorProto.BOOL:
-        return wide == narrow or wide in (*_BITS, *_SIGNED, *_UNSIGNED)
-    if narrow in _BITS:
-        return wide in _BITS and all(
-            a >= b for a, b in zip(_BITS[wide], _BITS[narrow], strict=True)
-        )
-    size = _SIGNED.get(narrow) or _UNSIGNED.get(narrow)
-    if size is None:
+    if wide == narrow:
+        return True
+    if narrow == TensorProto.BOOL:
+        return wide in _FLOATS or wide in _INTEGERS
+    if narrow in _INTEGERS:
+        return _holds_integers(wide, *_INTEGERS[narrow])
+    if wide not in _FLOATS or narrow not in _FLOATS:
         return False
-    if wide in _BITS:  # the largest number needs size − 1 bits after the leading one
-        return size - (narrow in _SIGNED) <= _BITS[wide][0] + 1 and size <= 2 ** (
-            _BITS[wide][1] - 1
-        )
-    if narrow in _UNSIGNED and wide in _SIGNED:
-        return _SIGNED[wide] > size
-    return (_SIGNED if narrow in _SIGNED else _UNSIGNED).get(wide, 0) >= size
+    return all(a >= b for a, b in zip(_FLOATS[wide], _FLOATS[narrow], strict=True))
+
+
+def _holds_integers(wide: int, bits: int, is_signed: bool) -> bool:
+    if wide in _FLOATS:  # the largest number needs size − 1 bits after the leading one
+        mantissa, exponent = _FLOATS[wide]
+        return bits - is_signed <= mantissa + 1 and bits <= 2 ** (exponent - 1)
+    wide_bits, is_wide_signed = _INTEGERS.get(wide, (0, False))
+    if is_signed == is_wide_signed:
+        return wide_bits >= bits
+    return is_wide_signed and wide_bits > bits

@@ -1,7 +1,7 @@
 """Arithmetic with constants.
 
-Constants are combined in float64 and rounded once; integers are combined in their own type, where
-they wrap around as they do when the model runs.
+Constants are combined in float64 and rounded once. Integers are combined in their own type, in
+which they wrap around as they do when the model runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOO_SMALL = "a constant would be too small for its type"
 
 
 def is_everywhere(value: Edge, number: float) -> bool:
-    """Whether a constant is this number in all of its elements, of which it has some."""
+    """Whether a constant has elements, and all of them are this number."""
     array = value.constant()
     if array is None or not array.size or array.dtype.kind in "OSU":
         return False
@@ -42,8 +42,8 @@ def c_is(number: float) -> Callable[[Match], bool]:
 
 
 def is_zero(value: Edge, sign: float) -> bool:
-    """Whether a constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0,
-    not −0.
+    """Whether a constant is a zero of this sign everywhere. Integers have one zero only; −0 + 0 is
+    0, not −0.
     """
     array = value.constant()
     if array is None or not is_everywhere(value, 0):
@@ -57,9 +57,9 @@ def check_fits(constant: Edge, x: Edge) -> None:
         refuse("the constant may enlarge the result")
 
 
-def without_one(m: Match, new: Tape) -> Result:
-    """x of x · c, where c is one everywhere. Refuses where c may enlarge the result, or is the
-    scale of a norm.
+def drop_one(m: Match, new: Tape) -> Result:
+    """x in place of x · c with a c that is 1 everywhere. Refuses a c that may enlarge the result,
+    or is the scale of a norm.
     """
     check_fits(m.c, m.x)
     keep_scale(m.x, m.c)
@@ -67,9 +67,7 @@ def without_one(m: Match, new: Tape) -> Result:
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
-    """The only element of a constant that leaves x as large as it is; `default` where there is no
-    constant.
-    """
+    """The only element of a constant that does not enlarge x; `default` if that is None."""
     if constant is None:
         return default
     array = array_of(constant)
@@ -79,12 +77,13 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def require_attribute(number: float | None, x: Edge) -> None:
-    """Refuse a number that becomes an attribute, which is a float32, and would change: beside
-    doubles that is much. In the body of a function the type is unknown.
+    """Refuse a number that would change in an attribute, which is a float32, if x is of doubles.
+
+    In the body of a function the type is unknown, so x may be of doubles.
     """
     may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
     if number is not None and may_be_double and float(np.float32(number)) != number:
-        refuse("a number of more digits than an attribute has")
+        refuse("a number has more digits than an attribute")
 
 
 def is_integer(array: Array) -> bool:
@@ -99,7 +98,7 @@ def numbers(constant: Edge) -> Array:
 
 
 def product(a: Array, b: Array) -> Array:
-    """The products of the elements. Refuses where two numbers that are not 0 become 0."""
+    """The products of the elements. Refuses if a product of two numbers other than 0 is 0."""
     result = np.asarray(a * b)
     if not is_integer(result) and ((result == 0) & (a != 0) & (b != 0)).any():
         refuse(_TOO_SMALL)
@@ -107,12 +106,12 @@ def product(a: Array, b: Array) -> Array:
 
 
 def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
-    """The products of two factors by which x is multiplied one after the other, constants of the
-    types of `like`.
+    """The products of two factors by which x is multiplied one after the other; the constants have
+    the types of `like`.
 
-    Refuses where x times the first one overflows, or loses digits that the second one makes large,
-    at elements for which the result is an ordinary number: 1e30 and then 1e-30 make infinity of all
-    that is above 3e8.
+    Refuses if x times the first factor may overflow, or lose digits that the second one makes
+    large, although the result is an ordinary number: 1e30 and then 1e-30 make infinity of
+    everything above 3e8.
     """
     result = product(first, second)
     if is_integer(result):
@@ -129,9 +128,7 @@ def joined_scale(first: Array, second: Array, *like: Edge) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """One over each element. Refuses integers, and infinities: x/∞ is NaN where x is infinite as
-    well.
-    """
+    """One over each element. Refuses integers, and infinities: x/∞ is NaN if x is infinite, too."""
     if is_integer(a):
         refuse("the elements are not floating-point numbers")
     if np.isinf(a).any():
@@ -140,28 +137,29 @@ def inverse(a: Array) -> Array:
 
 
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
-    """A new constant that stands for those of `like`, in their element type.
+    """A new constant that replaces those of `like`, in their element type.
 
     Refuses infinities, numbers below the smallest normal one, more elements than the largest of
-    `like` has, and a second large constant beside one that stays.
+    `like` has, and a second large constant if the first one stays.
     """
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
         refuse("the constants together would become larger")
     if would_double(largest, exact.size):
         refuse("a large constant is used elsewhere")
-    made = new.const(exact, dtype=array_of(largest).dtype, like=largest)
-    if not is_integer(exact):
-        if not np.isfinite(exact).all():
-            refuse("a constant would not be finite")
-        smallest = float(float_info(made.values.dtype).smallest_normal)
-        if ((np.abs(exact) < smallest) & (exact != 0)).any():
-            refuse(_TOO_SMALL)
-    return made
+    constant = new.const(exact, dtype=array_of(largest).dtype, like=largest)
+    if is_integer(exact):
+        return constant
+    if not np.isfinite(exact).all():
+        refuse("a constant would not be finite")
+    smallest = float(float_info(constant.values.dtype).smallest_normal)
+    if ((np.abs(exact) < smallest) & (exact != 0)).any():
+        refuse(_TOO_SMALL)
+    return constant
 
 
 def negated(new: Tape, constant: Edge) -> Constant:
-    """The same constant with other signs; of integers, modulo their range."""
+    """The same constant with other signs; integers wrap around."""
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
@@ -171,36 +169,35 @@ def negated(new: Tape, constant: Edge) -> Constant:
 
 
 def zeros(new: Tape, x: Edge) -> Edge:
-    """Zeros in the type and the shape of x, and without x where the shape is known."""
-    if x.dtype is None:
-        refuse("the element type is unknown")
+    """Zeros in the type and the shape of x. They do not read x if the shape is known."""
+    dtype = x.require_type()
     shape = x.shape
     size = new.const(np.array(shape, np.int64)) if is_static(shape) else new.Shape(x)
-    zero = to_proto(np.zeros(1, x.dtype), "value")
+    zero = to_proto(np.zeros(1, dtype), "value")
     return new.ConstantOfShape(size, value=zero)
 
 
 def check_zeros(m: Match) -> None:
-    """Refuses another sign of a zero where something is divided by what is made of it."""
+    """Refuses to change the sign of a zero if a division by something made of it follows."""
     if any(decider_of(value, SIGN) for value in m.outputs):
-        refuse("what is divided by a zero depends on its sign")
+        refuse("a division by a zero follows, which depends on its sign")
 
 
 def check_power(m: Match) -> None:
-    """Refuses where m.x ^ m.c is no product of the elements of x: where c may enlarge x, and
-    integers of which onnxruntime computes the power in double, one number or one with several
-    exponents.
+    """Refuses if m.x ^ m.c is not a product of the elements of x.
+
+    That is if c may enlarge x, and for integers whose power onnxruntime computes in double: a
+    single number, or several exponents.
     """
     check_fits(m.c, m.x)
-    if m.x.dtype is None:
-        refuse("the element type is unknown")
+    dtype = m.x.require_type()
     is_several = any(isinstance(dim, int) and dim > 1 for dim in m.x.shape or ())
-    if m.x.dtype.kind in "iu" and not (is_several and m.c.constant().size == 1):
-        refuse("a power that onnxruntime may compute in double")
+    if dtype.kind in "iu" and not (is_several and m.c.constant().size == 1):
+        refuse("onnxruntime may compute this power in double")
 
 
 def square(m: Match, new: Tape) -> Result:
-    """m.x ^ m.c as a product, for a constant that is 2."""
+    """m.x ^ m.c as a product, for a constant c of 2."""
     check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):

@@ -1,4 +1,4 @@
-"""Constants: what they hold, whether others need them as they are, and a factor put into them."""
+"""Constants: their elements, whether other nodes need them, and factors that move into them."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from fusionc.model.tensors import Array, byte_size, float_info, numpy_type, to_a
 from fusionc.rewrite import Match, Tape, refuse
 
 _WIDEST = 40  # powers of two
-COPIED = 1024  # elements; a constant of so many may be stored once more
-LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
+COPIED = 1024  # elements; a constant up to this size may be stored once more
+LARGE = 1 << 20  # bytes; smaller weights may be shared because equal ones have become one
 SHARED = "large weights are used elsewhere: the model would grow"
 
 
 def array_of(constant: Edge) -> Array:
-    """The elements of a value that a pattern has found to be a constant."""
+    """The elements of a value that is known to be a constant."""
     array = constant.constant()
     assert array is not None
     return array
 
 
 def dims_of(constant: Edge) -> tuple[int, ...]:
-    """The dimensions of a constant, of which no element is read."""
+    """The dimensions of a constant, without reading its elements."""
     data = constant.data if isinstance(constant, Constant) else array_of(constant)
     return tuple(data.dims) if isinstance(data, TensorProto) else data.shape
 
 
 def bits_of(constant: Edge) -> Array:
-    """The elements of a constant, to look at their bits: those in a file are not read into memory,
-    wherever they begin.
+    """The elements of a constant, to look at their bits. Those in a file are mapped, not read into
+    memory.
 
-    numpy would compute with those that begin at an odd address in another order than with others.
+    Do not compute with them: they may begin at an odd address, from which numpy sums in another
+    order.
     """
     data = constant.data if isinstance(constant, Constant) else None
     if not isinstance(data, TensorProto) or data.data_location != TensorProto.EXTERNAL:
@@ -54,7 +55,7 @@ def bits_of(constant: Edge) -> Array:
 
 
 def shape_of(value: Edge | None) -> Shape | None:
-    """The shape of a value; that of a constant also in a function body, where types are unknown."""
+    """The shape of a value; of a constant also in a function body, whose types are unknown."""
     if value is None:
         return None
     shape = value.shape
@@ -63,14 +64,14 @@ def shape_of(value: Edge | None) -> Shape | None:
 
 
 def would_double(constant: Edge, size: int) -> bool:
-    """Whether a constant of that many elements, made of this one, would stand beside it: others
-    need the original.
+    """Whether a constant of that many elements, made from this one, would be stored in addition to
+    it: other nodes need the original.
     """
     return size > COPIED and constant.use_count > 1
 
 
 def require_own(m: Match, *weights: Edge | None) -> None:
-    """Refuse to put something in the place of large weights that stay, because others use them."""
+    """Refuse to replace large weights that stay because other nodes use them."""
     nodes = set(m.nodes)
     for weight in weights:
         if weight is None or array_of(weight).nbytes <= LARGE:
@@ -87,16 +88,15 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot
     take.
 
-    Weights that are computed from constants (`known`) get a Mul beside them: the model stays as
-    small as it was.
+    Weights that are computed from constants (`known`) are multiplied by a new Mul, so that the
+    model stays small.
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
-    largest = np.abs(factor).max(initial=0)  # beside it, what is small is that of dead channels
+    largest = np.abs(factor).max(initial=0)  # the small ones are those of dead channels
     if largest and abs(np.log2(largest)) > _WIDEST:
         refuse(
-            "the factor is so large or so small that intermediate results may leave the "
-            "range of "
+            "the factor is so large or so small that intermediate results may leave the range of "
             "their type"
         )
     array = weight.constant()
@@ -108,15 +108,15 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if array is not None:
         exact = array.astype(np.float64)
         exact *= factor
-    made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
-    if _is_coarse(made.values, exact):
+    product = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
+    if _is_coarse(product.values, exact):
         refuse("the scaled weights are too small for their type")
-    return made if array is not None else new.Mul(weight, made)
+    return product if array is not None else new.Mul(weight, product)
 
 
 def require_range(weights: Array) -> None:
-    """Refuses weights that are so large that a sum of products may overflow before a change of them
-    and not after.
+    """Refuses weights that are so large that a sum of products may overflow before they change, but
+    not after.
     """
     sizes = np.abs(weights)
     if sizes.max(where=_where(np.isfinite(sizes)), initial=0) > 2.0**_WIDEST:
@@ -127,7 +127,9 @@ def require_range(weights: Array) -> None:
 
 def _is_coarse(rounded: Array, exact: Array) -> bool:
     """Whether rounding cost more than the type's precision, as it does below its smallest normal
-    number. Judged by the largest element: beside it, what happens to small ones does not matter.
+    number.
+
+    Only an error that is large compared with the largest element counts.
     """
     where = _where(np.isfinite(exact))
     error = rounded.astype(np.float64)
@@ -138,5 +140,5 @@ def _is_coarse(rounded: Array, exact: Array) -> bool:
 
 
 def _where(mask: Array) -> Array | bool:
-    """The mask, or that all is meant, which takes numpy a fifth of the time."""
+    """The mask, or True if it is true everywhere, with which numpy takes a fifth of the time."""
     return True if mask.all() else mask

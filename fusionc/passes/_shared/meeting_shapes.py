@@ -1,4 +1,4 @@
-"""Shapes that are not written alike, and yet equal wherever what has them can be combined."""
+"""Shapes that are written differently, but are equal whenever their values can be combined."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from fusionc.shapes.expressions import Element, limited
 
 
 def all_meet(a: Shape, b: Shape) -> bool:
-    """Whether two shapes of what is added are equal, wherever the model runs."""
+    """Whether the shapes of two addends are equal in every run of the model."""
     if len(a) != len(b):
         return False
     return all(x is not None and y is not None and meets(x, y) for x, y in zip(a, b, strict=True))
 
 
 def meets(a: Element, b: Element) -> bool:
-    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one
-    counts for nothing.
+    """Whether two dimensions are equal whenever they broadcast: one may be the other with a limit
+    above 1.
     """
     limits = (limited(a), limited(b))
     return a == b or any(

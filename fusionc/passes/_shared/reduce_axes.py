@@ -9,17 +9,15 @@ import numpy as np
 from fusionc.model.graph import Edge, Node
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
-from fusionc.rewrite import Match, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import Match, Result, Tape, not_constant, op, refuse, require_known, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
-# is that number
+# Reduce operators that leave a single number as it is.
 _OF_ONE_NUMBER = tuple(sorted(names_with(Trait.KEEPS_ONE)))
 
 
 def known_axes(node: Node, rank: int) -> list[int] | None:
-    """The axes that a Reduce operator reduces, counted from the front, in order; None where they
-    are not known.
-    """
+    """The axes that a Reduce operator reduces, not negative, in order; None if they are unknown."""
     axes = axes_of(node)
     if axes is None and any(node.inputs[1:]):
         return None
@@ -29,33 +27,29 @@ def known_axes(node: Node, rank: int) -> list[int] | None:
 
 
 def reduced_axes(node: Node, rank: int | None) -> list[int]:
-    """What `known_axes` tells of a Reduce operator. Refuses where that is not known before the
-    model runs.
-    """
-    if rank is None:
-        refuse("the rank is unknown")
-    axes = known_axes(node, rank)
-    return refuse("the axes are not known before the model runs") if axes is None else axes
+    """The `known_axes` of a Reduce operator. Refuses unknown ones."""
+    axes = known_axes(node, require_known(rank, "the rank"))
+    return refuse(not_constant("the axes")) if axes is None else axes
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
-    """The first axis of a Reduce operator that keeps its dimensions and reduces all axes from there
-    to the last.
+    """The first of the axes of a Reduce operator, which reduces all from there to the last and
+    keeps them.
 
     Refuses other Reduce operators.
     """
-    axes = reduced_axes(node, x.rank)
-    rank = x.rank or 0
+    rank = x.require_rank()
+    axes = reduced_axes(node, rank)
     if not axes or axes != list(range(axes[0], rank)):
-        refuse("not the last axes are reduced")
+        refuse("other axes than the last ones are reduced")
     if not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
 
 
 def one_axis(node: Node, x: Edge) -> int:
-    """The only axis of a Reduce operator that keeps its dimensions, as written where the rank of x
-    is unknown.
+    """The only axis of a Reduce operator that keeps it; as it is written if the rank of x is
+    unknown.
 
     Refuses other Reduce operators.
     """
@@ -68,22 +62,20 @@ def one_axis(node: Node, x: Edge) -> int:
 
 
 def reduce_twice(name: str) -> OpFormula:
-    """The formula of a Reduce of a Reduce of the same kind, as `join_reduces` wants it."""
+    """The formula of a Reduce of a Reduce of the same kind, captured as `join_reduces` needs it."""
     return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
 
 
 def join_reduces(m: Match, new: Tape) -> Result:
-    """Reduce(Reduce(x)) as one Reduce. Refuses where the order of the operations matters."""
-    if m.x.dtype is None:
-        refuse("the element type is unknown")
-    # integers wrap around, in whichever order; runtimes lose a NaN in some orders
-    if m.x.dtype.kind not in "iu":
-        refuse("floating-point numbers may come out in another way")
-    rank = m.x.rank
+    """Reduce(Reduce(x)) as one Reduce. Refuses if the order of the operations matters."""
+    # Integers wrap around in any order; runtimes lose a NaN in some orders.
+    if m.x.require_type().kind not in "iu":
+        refuse("the order of the operations matters for floating-point numbers")
+    rank = m.x.require_rank()
     first = reduced_axes(m.inner, rank)
     is_kept = bool(m.inner.attr("keepdims"))
-    left = [axis for axis in range(rank) if is_kept or axis not in first]
-    second = [left[axis] for axis in reduced_axes(m.outer, len(left))]
+    remaining = [axis for axis in range(rank) if is_kept or axis not in first]
+    second = [remaining[axis] for axis in reduced_axes(m.outer, len(remaining))]
     keeps = bool(m.outer.attr("keepdims"))
     if is_kept != keeps and not (is_kept and set(first) <= set(second)):
         refuse("only one of them keeps its dimensions")
@@ -94,19 +86,19 @@ def join_reduces(m: Match, new: Tape) -> Result:
 
 
 def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
-    """The formula of a Reduce, as `reduces_nothing` and `without_reduce` want it."""
+    """The formula of a Reduce, captured as `reduces_nothing` and `drop_reduce` need it."""
     return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
 
 
 def reduces_nothing(m: Match) -> bool:
     """Whether all axes that a Reduce reduces are known to have one element."""
-    shape = m.x.shape  # once: asked again, after a new inference, it may be unknown
+    shape = m.x.shape  # once: after a new inference it may be unknown
     axes = None if shape is None else known_axes(m.reduce, len(shape))
     return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
-def without_reduce(m: Match, new: Tape) -> Result:
-    """What a Reduce that reduces nothing leaves to do: at most a Squeeze."""
+def drop_reduce(m: Match, new: Tape) -> Result:
+    """x in place of a Reduce that reduces nothing, squeezed if the Reduce drops axes."""
     axes = reduced_axes(m.reduce, m.x.rank)
     if m.reduce.attr("keepdims") or not axes:
         return m.x

@@ -1,4 +1,4 @@
-"""Since when Shape can take some axes."""
+"""Shape of some axes only."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
 
 
 def can_take_some_axes(graph: Graph) -> bool:
-    """Whether Shape has a start and an end there."""
+    """Whether Shape has a start and an end at the graph's opset."""
     return graph.opset >= _OF_SOME_AXES

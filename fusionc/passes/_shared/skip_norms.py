@@ -12,7 +12,18 @@ from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.meeting_shapes import all_meet
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import epsilon_of, root_mean_square
-from fusionc.rewrite import Match, Pattern, Result, Tape, either, maybe, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    either,
+    maybe,
+    op,
+    refuse,
+    require_known,
+    var,
+)
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
 
@@ -22,20 +33,20 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """The root mean square normalization of a value as an operator, or written out as it must be
-    below opset 23.
+    """The root mean square normalization of a value, as an operator or written out, as needed below
+    opset 23.
     """
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
 
 
 def layer_norm(value: Formula) -> OpFormula:
-    """The layer normalization of a value, as `joined` wants it."""
+    """The layer normalization of a value, captured as `joined` needs it."""
     return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
 def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:
-    """One pattern where the sum is used elsewhere as well, and is a result, too, and one where it
-    is not.
+    """One pattern for a sum that is used elsewhere, too, and so is a second result; and one for any
+    other sum.
     """
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
@@ -44,12 +55,12 @@ def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pat
 
 
 def _is_private(m: Match) -> bool:
-    """Whether nobody else uses the sum."""
+    """Whether the sum has no other users."""
     return not _is_shared(m)
 
 
 def _is_shared(m: Match) -> bool:
-    """Whether somebody else uses the sum, too."""
+    """Whether the sum has other users, too."""
     value = m.sum.outputs[0]
     inside = set(m.nodes)
     return value.is_output or any(user not in inside for user in value.outputs)
@@ -58,20 +69,19 @@ def _is_shared(m: Match) -> bool:
 def epsilon_of_last(m: Match) -> float:
     """The epsilon of the captured normalization. Refuses one of more than the last axis."""
     value: Edge = m.sum.outputs[0]
-    if value.rank is None:
-        refuse("the rank is unknown")
+    rank = value.require_rank()
     norm = m.norm
     if norm is None:
         axis = trailing_axis(m.mean, value)
         epsilon = epsilon_of(m)
         is_wide = m.mean.outputs[0].elem_type == TensorProto.FLOAT
     else:
-        axis = norm.attr("axis") % max(value.rank, 1)
+        axis = norm.attr("axis") % max(rank, 1)
         epsilon = norm.attr("epsilon")
         is_wide = norm.attr("stash_type") == TensorProto.FLOAT
     if not is_wide:
         refuse("the normalization does not compute in float32")
-    if axis != value.rank - 1:
+    if axis != rank - 1:
         refuse("more than the last axis is normalized")
     if not epsilon >= 0:
         refuse("epsilon is negative")
@@ -81,19 +91,18 @@ def epsilon_of_last(m: Match) -> float:
 def joined(
     m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], epsilon: float
 ) -> Result:
-    """The sum and its normalization as one operator; the sum is its fourth output where it is
-    needed.
+    """The sum and its normalization as one operator; if the sum is needed, it is the fourth output.
 
-    `vectors` are its inputs along the last axis: the scale, and what is added.
+    `vectors` are its inputs along the last axis: the scale and the addends.
     """
     whole, other = _operands(m)
-    given = [value for value in vectors if value is not None]
-    if {value.elem_type for value in (whole, other, *given)} not in _TYPES:
-        refuse("the elements are neither float32 nor float16")
-    last = None if whole.shape is None else whole.shape[-1]
-    if not isinstance(last, int) or last < 1:  # the kernel divides by it
-        refuse("the size of what is normalized is unknown")
-    if not all(same_shape(shape_of(value), (last,)) for value in given):
+    present = [value for value in vectors if value is not None]
+    if {value.elem_type for value in (whole, other, *present)} not in _TYPES:
+        refuse("the elements are not all float32 or all float16")
+    last = whole.require_size(-1, "the length of the last axis")
+    if last < 1:  # the kernel divides by it
+        refuse("the last axis is empty")
+    if not all(same_shape(shape_of(value), (last,)) for value in present):
         refuse("the scale or an addend is not one number for each element of the last axis")
     inputs = [whole, other, *vectors]
     if len(m.outputs) == 1:
@@ -106,20 +115,22 @@ def joined(
 
 
 def _operands(m: Match) -> tuple[Edge, Edge]:
-    """What is added: first what is as large as the sum, then what the kernel can repeat for each
-    batch.
+    """The addends: first the one that is as large as the sum, then the other one, which may be
+    smaller.
     """
+    total: Shape | None = m.sum.outputs[0].shape
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
-        shape = shape_of(whole)
-        small = shape_of(other)
-        if shape is None or small is None:
-            refuse("the rank is unknown")
+        shape = require_known(shape_of(whole), "the rank")
+        small = require_known(shape_of(other), "the rank")
         if len(shape) not in (2, 3) and len(shape) >= len(small):
-            refuse("the rank is neither 2 nor 3")
-        total: Shape | None = m.sum.outputs[0].shape
-        repeats = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
-        if (all_meet(small, shape) or repeats) and (
-            small == shape or total is None or all_meet(shape, total)
-        ):
+            refuse("the rank is not 2 or 3")
+        is_total = small == shape or total is None or all_meet(shape, total)
+        if is_total and _can_add(small, shape):
             return whole, other
     refuse("the shapes are not known to be equal")
+
+
+def _can_add(small: Shape, shape: Shape) -> bool:
+    """Whether the kernel adds a value of the shape `small`, which it can repeat for each batch."""
+    is_row = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
+    return is_row or all_meet(small, shape)

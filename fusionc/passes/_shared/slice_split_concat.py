@@ -1,4 +1,4 @@
-"""Slice, Split and Concat: what they take or join along an axis, and making them anew."""
+"""Slice, Split and Concat: what they cut or join along an axis, and how to make them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fusionc.rewrite import Match, Tape
 from fusionc.shapes.elements import FAR
 from fusionc.shapes.equality import same_shape
 
-_LAST = 1 << 62  # what is written for it here, as for any bound beyond
+_LAST = 1 << 62  # written for it, and for any larger bound
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a Slice does along one axis; `axis` may count from the end."""
+    """What a Slice does along one axis."""
 
-    axis: int
+    axis: int  # may count from the end
     start: int
     end: int
     step: int = 1
@@ -39,36 +39,39 @@ class Cut:
 
 
 def cuts_of(node: Node) -> list[Cut] | None:
-    """What a Slice does, attributes or inputs by opset; None where it is not known before the model
-    runs.
-    """
-    if node.graph.opset < 10:
-        starts = node.attr("starts")
-        ends = node.attr("ends")
-        axes = node.attr("axes")
-        steps = None
-    else:
-        given = [None if v is None else v.constant() for v in node.inputs[1:]]
-        if any(v is not None and g is None for v, g in zip(node.inputs[1:], given, strict=True)):
-            return None
-        starts, ends, axes, steps = (
-            None if g is None else [int(i) for i in g.reshape(-1)] for g in [*given, None, None][:4]
-        )
+    """What a Slice does, by attributes or inputs; None if it is not known before the model runs."""
+    starts, ends, axes, steps = (
+        _sliced_by_attributes(node) if node.graph.opset < 10 else _sliced_by_inputs(node)
+    )
     if starts is None or ends is None:
         return None
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
-    # no runtime takes it; it may lie where none gets to
+    # No runtime takes another Slice, but it may lie in a part of the model that never runs.
     if not len(axes) == len(starts) == len(ends) == len(steps):
         return None
     return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
+
+
+def _sliced_by_attributes(node: Node) -> list[list[int] | None]:
+    """Starts, ends, axes and steps."""
+    return [*map(node.attr, ("starts", "ends", "axes")), None]
+
+
+def _sliced_by_inputs(node: Node) -> list[list[int] | None]:
+    """Starts, ends, axes and steps; all None if one of them is not constant."""
+    vectors = [*node.inputs[1:], None, None, None][:4]
+    arrays = [None if vector is None else vector.constant() for vector in vectors]
+    if any(v is not None and a is None for v, a in zip(vectors, arrays, strict=True)):
+        return [None] * 4
+    return [None if a is None else [int(i) for i in a.reshape(-1)] for a in arrays]
 
 
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     """A Slice as the opset writes it."""
     axes = [c.axis for c in cuts]
     starts = [min(c.start, _LAST) for c in cuts]
-    # Backwards, onnxruntime takes the largest end for the front, and no other one.
+    # If the step is negative, onnxruntime takes only the largest end for the front.
     ends = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts]
     steps = [c.step for c in cuts]
     if new.graph.opset < 10:
@@ -90,8 +93,8 @@ def slices_nothing_off(m: Match) -> bool:
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
-    """For a Slice of one axis with step one and known bounds: what is cut, the axis, start and end
-    from the front.
+    """What a Slice of one axis with step 1 and known bounds cuts, the axis, and start and end
+    counted from the front; None for another Slice.
     """
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
@@ -108,21 +111,19 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
 
 
 def axis_of(node: Node, rank: int | None) -> int | None:
-    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank,
-    or there is none.
+    """The axis of a Split or Concat, counted from the front; None if that needs an unknown rank, or
+    the axis does not exist.
 
-    onnx cuts an axis to 32 bits before it checks it: what loads may have one of -2⁶³.
+    onnx cuts an axis to 32 bits before it checks it, so a model that loads may have one of -2⁶³.
     """
-    axis = int(node.attr("axis", node.op == "Concat"))  # which has one from opset 4 on
+    axis = int(node.attr("axis", node.op == "Concat"))  # 1 for a Concat before opset 4
     if rank is None:
         return axis if axis >= 0 else None
     return axis % rank if -rank <= axis < rank else None
 
 
 def joins_all_inputs(concat: Node) -> bool:
-    """Whether each input of a Concat counts along its axis: onnxruntime overlooks those without
-    elements.
-    """
+    """Whether each input of a Concat counts along its axis: onnxruntime overlooks empty ones."""
     shapes = [
         value.shape for value in concat.inputs if value is not None and value.shape is not None
     ]
@@ -132,23 +133,28 @@ def joins_all_inputs(concat: Node) -> bool:
 
 
 def sizes_of(split: Node) -> list[int] | None:
-    """The sizes of the pieces, or None where they are not known before the model runs."""
+    """The sizes of the pieces; None if they are not known before the model runs."""
     written = split.attr("split")
-    if written:
-        return [int(size) for size in written] if len(written) == len(split.outputs) else None
-    if len(split.inputs) > 1 and split.inputs[1] is not None:
-        given = split.inputs[1].constant()
-        if given is None or given.shape != (len(split.outputs),):
-            return None
-        return [int(size) for size in given]
+    vector = split.inputs[1] if len(split.inputs) > 1 else None
+    if not written and vector is None:
+        return _equal_sizes(split)
+    if not written and vector is not None:
+        array = vector.constant()
+        written = None if array is None or array.ndim != 1 else array
+    sizes = None if written is None else [int(size) for size in written]
+    return sizes if sizes is not None and len(sizes) == len(split.outputs) else None
+
+
+def _equal_sizes(split: Node) -> list[int] | None:
+    """The sizes of the pieces of a Split that names none."""
     whole = split.inputs[0]
     shape = None if whole is None else whole.shape
-    axis = axis_of(split, None if shape is None else len(shape))
-    count = len(split.outputs)
+    axis = None if shape is None else axis_of(split, len(shape))
     total = None if shape is None or axis is None else shape[axis]
     if not isinstance(total, int):
         return None
-    piece = -(-total // count)  # opset 18: the last piece is smaller where it does not divide
+    count = len(split.outputs)
+    piece = -(-total // count)  # the last piece is smaller if it does not divide (opset 18)
     last = total - piece * (count - 1)
     return None if last < 0 else [piece] * (count - 1) + [last]
 

@@ -1,5 +1,5 @@
-"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and making them
-anew.
+"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and how to make
+them.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.tensors import Array
-from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.rewrite import Match, Result, Tape, refuse, unknown
 from fusionc.shapes.elements import dimension, elements
 
 _MAY_COPY = "the second shape may copy dimensions of the first"
 
 
 def order_of(node: Node) -> list[int]:
-    """The order of axes of a Transpose; empty where it is not known."""
+    """The order of axes of a Transpose; empty if it is unknown."""
     perm = node.attr("perm")
     if perm:
         return [int(axis) for axis in perm]
@@ -33,21 +33,20 @@ def swaps_last_axes(transpose: Node) -> bool:
 
 
 def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
-    """x with its axes in this order; x itself where they are."""
+    """x with its axes in this order; x itself if they are so already."""
     return x if list(order) == sorted(order) else new.Transpose(x, perm=list(order))
 
 
 def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze, Unsqueeze or Reduce as written, attribute or input by opset; None
-    where not known.
+    """The axes of a Squeeze, Unsqueeze or Reduce as written, by attribute or input; None if
+    unknown.
     """
     written = node.attr("axes")
     if written is not None:
         return [int(axis) for axis in written]
-    given = (
-        node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
-    )
-    return None if given is None else [int(axis) for axis in given.reshape(-1)]
+    vector = node.inputs[1] if len(node.inputs) > 1 else None
+    array = None if vector is None else vector.constant()
+    return None if array is None else [int(axis) for axis in array.reshape(-1)]
 
 
 def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
@@ -66,7 +65,7 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
     second = m.second.attr("perm")
     rank = len(first or second or ()) or m.x.rank
     if not rank:
-        refuse("the rank is unknown")
+        refuse(unknown("the rank"))
     first = first or range(rank)[::-1]
     second = second or range(rank)[::-1]
     order = [first[axis] for axis in second]
@@ -74,8 +73,8 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Reshape of Reshape as one. Refuses a second shape that copies what x is not known to have at
-    that place.
+    """Reshape of Reshape as one. Refuses a second shape that copies a dimension which x may not
+    have at that place.
     """
     middle = m.second.inputs[0]
     target = m.shape.constant()
@@ -90,7 +89,7 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
 
 
 def _may_be_copied(m: Match) -> list[int]:
-    """The places where the second shape may have a zero that stands for what the first made."""
+    """The places where the second shape may have a zero, which copies what the first one made."""
     sizes = elements(m.shape)
     rank = m.second.outputs[0].rank
     if m.second.attr("allowzero"):
@@ -106,8 +105,8 @@ def _may_be_copied(m: Match) -> list[int]:
 
 
 def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
-    """The target with what it copies of a shape in numbers; −1 for one that is unknown, where no
-    zeros are left.
+    """The target with numbers in place of the dimensions that it copies; −1 for an unknown one, if
+    no zeros remain.
     """
     known = dict(enumerate(shape or ()))
     sizes = {

@@ -1,4 +1,4 @@
-"""GELU that is written out: its formula, and its factor ½, which is not to be taken away."""
+"""GELU that is written out: its formula, and its factor ½, which must stay."""
 
 from __future__ import annotations
 
@@ -42,22 +42,18 @@ def any_gelu(x: Formula) -> Formula:
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:
-    """Of the addends m.x and m.b, first the one that has rows, then the one number for each column
-    of them.
-    """
+    """The addends m.x and m.b, in this order: the rows, then one number for each column."""
     for x, bias in ((m.x, m.b), (m.b, m.x)):
         columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
         if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
             return x, bias
-    refuse("no addend is known to be one number for each column")
+    refuse("neither addend is known to be one number for each column")
 
 
 def keep_gelu(x: Edge) -> None:
-    """Refuse to take a factor away from y·(1 + erf(…)) or y·(1 + tanh(…)), half of which is
-    Gelu.
-    """
-    sums = [term for factor in _comes_from(x, "Mul") for term in _comes_from(factor, "Add")]
-    if any(_comes_from(term, "Erf") or _comes_from(term, "Tanh") for term in sums):
+    """Refuse to take the factor ½ away from Gelu: from y·(1 + erf(…)) or y·(1 + tanh(…))."""
+    sums = [term for factor in _operands(x, "Mul") for term in _operands(factor, "Add")]
+    if any(_operands(term, "Erf") or _operands(term, "Tanh") for term in sums):
         refuse("runtimes recognize Gelu by its factor")
 
 
@@ -69,7 +65,7 @@ def _half_product(x: Formula, value: Formula) -> Formula:
     return either(_half(x) * value, _half(x * value), x * _half(value))
 
 
-def _comes_from(value: Edge, name: str) -> list[Edge]:
-    """The inputs of the operator that makes a value, where it is this one."""
+def _operands(value: Edge, name: str) -> list[Edge]:
+    """The inputs of the operator that makes a value, if it has this name."""
     node = value.producer
     return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

@@ -1,4 +1,4 @@
-"""Normalizations that are written out: their formulas, and what these captured."""
+"""Normalizations that are written out: their formulas, and questions to what these capture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.constants import array_of
@@ -21,7 +20,7 @@ _epsilon = const("epsilon")
 
 
 def _centred(name: str) -> OpFormula:
-    """x − mean(x): exporters write it once, or once for each of its uses."""
+    """x − mean(x), which exporters write once, or again for each use."""
     return op.Sub(_x, op.ReduceMean(_x, rest(f"{name}_axes"), _as=name))
 
 
@@ -38,7 +37,8 @@ _variance = op.ReduceMean(
 )
 # (x − mean(x)) / √(variance(x) + epsilon)
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))
-_MAX_ONES = 1 << 16  # elements of a scale that has to be made
+_MAX_ONES = 1 << 16  # elements of a scale that a pass may add
+_SECOND = slice(1, 2)
 
 
 def root_mean_square(value: Formula) -> Formula:
@@ -48,7 +48,7 @@ def root_mean_square(value: Formula) -> Formula:
 
 
 def is_plain(m: Match) -> bool:
-    """Whether no constant scales what the formula makes: where one does, it belongs to the
+    """Whether no constant scales the result of the formula: it would belong to the
     normalization.
     """
     users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]
@@ -58,64 +58,40 @@ def is_plain(m: Match) -> bool:
 
 
 def keep_scale(x: Edge, scale: Edge) -> None:
-    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), written in
-    whatever way.
+    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), in whatever
+    form.
 
-    Layer normalization is another matter where the opset has it: it is found without its scale,
-    too, and may be InstanceNormalization then.
+    Layer normalization may lose it at opsets that have the operator: it is recognized without its
+    scale, too, and may be InstanceNormalization then.
     """
-    quotients = [x, *_inputs_of(x, "Cast")]
+    quotients = [x, *_operands([x], "Cast")]
+    factors = _operands(quotients, "Mul")
     divisors = [
-        value
-        for quotient in quotients
-        for value in (*_inputs_of(quotient, "Div")[1:], *_inverted(_inputs_of(quotient, "Mul")))
+        *_operands(quotients, "Div", _SECOND),
+        *_operands(factors, "Div", _SECOND),
+        *_operands(factors, "Reciprocal"),
     ]
-    terms = [
-        term
-        for root in divisors
-        for total in _inputs_of(root, "Sqrt")
-        for term in _inputs_of(total, "Add")
-    ]
-    squares = [square for term in terms for square in _inputs_of(term, "ReduceMean")[:1]]
-    roots = [
-        root for square in squares for name in ("Pow", "Mul") for root in _inputs_of(square, name)
-    ]
-    has_own_operator = (
-        any(_inputs_of(root, "Sub") for root in roots) and x.graph.opset >= LAYER_NORMALIZATION
-    )
+    squares = _operands(_operands(_operands(divisors, "Sqrt"), "Add"), "ReduceMean", slice(1))
+    roots = [*_operands(squares, "Pow"), *_operands(squares, "Mul")]
+    has_own_operator = x.graph.opset >= LAYER_NORMALIZATION and bool(_operands(roots, "Sub"))
     if scale.rank == 1 and squares and not has_own_operator:
         refuse("runtimes recognize normalizations by their scale")
 
 
-def _inverted(factors: list[Edge]) -> list[Edge]:
-    """Of what factors are one over something."""
-    return [
-        value
-        for f in factors
-        for value in (*_inputs_of(f, "Div")[1:], *_inputs_of(f, "Reciprocal"))
+def _operands(values: list[Edge], name: str, which: slice = slice(None)) -> list[Edge]:
+    """The inputs, or `which` of them, of those operators of this name that make the values."""
+    nodes = [value.producer for value in values]
+    inputs = [
+        [edge for edge in node.inputs if edge is not None][which]
+        for node in nodes
+        if node is not None and node.is_op(name)
     ]
-
-
-def _inputs_of(value: Edge, name: str) -> list[Edge]:
-    """The inputs of the operator that makes a value, where it is this one."""
-    node = value.producer
-    return (
-        [v for v in node.inputs if v is not None] if node is not None and node.is_op(name) else []
-    )
-
-
-def require_narrow(m: Match) -> None:
-    """Refuses elements that the operators, which compute in float32, would round."""
-    if m.x.elem_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):
-        refuse("the elements are neither float32 nor float16")
+    return [edge for edges in inputs for edge in edges]
 
 
 def epsilon_of(m: Match) -> float:
-    """The captured epsilon. Refuses what is not one number."""
-    array = m.epsilon.constant()
-    if array.size != 1:
-        refuse("epsilon is not one number")
-    return float(array.item())
+    """The captured epsilon."""
+    return float(m.epsilon.require_number("epsilon"))
 
 
 def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any]:
@@ -128,10 +104,10 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 
 
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
-    """The captured scale of everything from `axis` on, or ones where the formula has none."""
+    """The captured scale of everything from `axis` on, or ones if the formula has no scale."""
     normalized = m.x.shape[axis:]
     factor = m.scale
-    # the formula does not want anything to normalize
+    # Of an empty tensor the formula makes an empty one; the operator may not.
     if not all(isinstance(d, int) and d > 0 for d in normalized):
         refuse("there may be nothing to normalize")
     if factor is None:

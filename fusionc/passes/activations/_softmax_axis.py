@@ -1,4 +1,4 @@
-"""Softmax that is written out: along which axis."""
+"""The axis of a Softmax that is written out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fusionc.rewrite import refuse
 
 
 def softmax_axis(x: Edge, *reductions: Node) -> int:
-    """The axis along which all of these reduce x, for a Softmax of x. Refuses what Softmax cannot
-    do.
+    """The axis of x along which all these nodes reduce, and a Softmax of x will. Refuses what
+    Softmax cannot do.
     """
     axes = {one_axis(node, x) for node in reductions}
     if len(axes) != 1:
@@ -18,5 +18,5 @@ def softmax_axis(x: Edge, *reductions: Node) -> int:
     opset = reductions[0].graph.opset
     rank = x.rank
     if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
-        refuse("Softmax of an opset below 13 takes all axes from the given one on", opset=13)
+        refuse("before opset 13 Softmax takes all axes from the given one on", opset=13)
     return axis

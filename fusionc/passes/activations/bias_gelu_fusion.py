@@ -21,17 +21,17 @@ def _tanh(m: Match, new: Tape) -> Result:
 
 
 class BiasGeluFusionPass(UBFusionPass):
-    """A bias and the GELU behind it become onnxruntime's BiasGelu, or FastGelu where it is the one
+    """A bias and the GELU after it become onnxruntime's BiasGelu, or FastGelu if GELU is computed
     with Tanh.
 
     before   Gelu(x + b), as an operator or written out with Erf; the same with Tanh; GELU written
              out, without a bias
-    after    com.microsoft.BiasGelu(x, b); FastGelu(x, b); com.microsoft.Gelu(x), as below opset 20
-             there is no other; FastGelu(x)
-    refuses  addends of which none is known to be one number for each column; elements other than
-             float32 (there is no kernel); with Erf, a MatMul by a matrix of rank 2 as x, where the
-             rows are of rank 2, or all their sizes are known: onnxruntime adds the bias in a Gemm
-             then, and Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
+    after    com.microsoft.BiasGelu(x, b); FastGelu(x, b); com.microsoft.Gelu(x), because ONNX lacks
+             it below opset 20; FastGelu(x)
+    refuses  two addends if neither is known to be one number for each column; elements other than
+             float32 (no kernel takes them); with Erf, a MatMul by a matrix as x, if the rows are of
+             rank 2, or all their sizes are known: onnxruntime adds the bias in a Gemm then, and
+             Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
     algebra  the definitions: FastGelu computes the formula with Tanh
     source   CANN's MatMulGelu passes; onnxruntime's BiasGeluFusion; with Erf it takes 0.44 to 0.71
              of the time, with Tanh 0.30 to 0.45
@@ -58,9 +58,7 @@ class BiasGeluFusionPass(UBFusionPass):
 
 
 def _becomes_gemm(x: Edge) -> bool:
-    """Whether onnxruntime, when it loads the model, makes a Gemm of what gives x and of the bias
-    that is added.
-    """
+    """Whether onnxruntime, when it loads the model, makes a Gemm of the product x and its bias."""
     product = x.producer
     if product is None or not product.is_op("MatMul") or x.use_count > 1 or x.is_output:
         return False

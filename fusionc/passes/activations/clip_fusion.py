@@ -1,5 +1,6 @@
 import numpy as np
 
+from fusionc.model.graph import Edge
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
 from fusionc.passes._shared.constant_arithmetic import check_zeros, require_attribute
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
@@ -8,7 +9,7 @@ from fusionc.shapes.equality import broadcasts_into
 
 
 def _limited(value: Formula, name: str) -> Formula:
-    """One limit or two, as any operator that sets them."""
+    """One limit or two, set by any operator that can."""
     return either(
         op.Relu(value, _as=name),
         op.Clip(value, rest(f"{name}_limits"), _as=name),
@@ -23,11 +24,11 @@ class ClipFusionPass(Pass):
     after    Clip(x, low, high), or Relu(x)
     refuses  limits that are not single known numbers, are NaN, or whose lower one is above the
              upper one; a constant that may enlarge the result by broadcasting; types that Clip or
-             Relu of the model's opset do not take; limits of 0 of what is divided by; a Clip before
-             opset 6, and before opset 11 beside doubles numbers that a float32 does not hold
+             Relu of the model's opset do not take; limits of 0 for a divisor; a Clip before opset
+             6, and before opset 11, for doubles, limits that float32 cannot hold
     algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the
-             largest finite number; of 0 and −0 Max and Min take their constant, Relu and Clip the
-             other
+             largest finite number; of 0 and −0, Max and Min return their constant, Relu and Clip
+             the other
     source   onnxscript's min_max_to_clip and fuse_relus_clips
     """
 
@@ -38,27 +39,37 @@ class ClipFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        limits = Interval()
-        for name in ("first", "second"):
-            node = getattr(m, name)
-            limit = getattr(m, f"{name}_limit")
-            if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
-                refuse("the constant may enlarge the result")
-            if node is not None:
-                limits = limits.then(interval_of(node, limit))
+        limits = _limits(m)
         if 0 in (limits.low, limits.high) and (m.x.dtype is None or m.x.dtype.kind not in "iu"):
             check_zeros(m)
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:
-            refuse("opset below 6")
-        largest = largest_of(m.x)
-        low = None if limits.low == -largest else limits.low
-        high = None if limits.high == largest else limits.high
-        if m.opset < 11:
-            for number in (low, high):
-                require_attribute(number, m.x)
-            return new.Clip(m.x, min=low, max=high)
-        return new.Clip(
-            m.x, *(None if b is None else new.const(np.array(b, m.x.dtype)) for b in (low, high))
-        )
+            refuse("before opset 6 Clip has another form")
+        return _new_clip(m.x, limits, new)
+
+
+def _limits(m: Match) -> Interval:
+    """The interval of both operators together."""
+    limits = Interval()
+    for name in ("first", "second"):
+        node = getattr(m, name)
+        limit = getattr(m, f"{name}_limit")
+        if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
+            refuse("the constant may enlarge the result")
+        if node is not None:
+            limits = limits.then(interval_of(node, limit))
+    return limits
+
+
+def _new_clip(x: Edge, limits: Interval, new: Tape) -> Edge:
+    """A Clip as the opset writes it."""
+    largest = largest_of(x)
+    low = None if limits.low == -largest else limits.low
+    high = None if limits.high == largest else limits.high
+    if new.graph.opset >= 11:
+        bounds = (None if b is None else new.const(np.array(b, x.dtype)) for b in (low, high))
+        return new.Clip(x, *bounds)
+    for number in (low, high):
+        require_attribute(number, x)
+    return new.Clip(x, min=low, max=high)

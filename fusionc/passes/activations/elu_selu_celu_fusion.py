@@ -6,13 +6,13 @@ x = var("x")
 alpha = const("alpha")
 
 
-def _below(power: Formula) -> Formula:
-    """alpha · (Exp − 1), without alpha where it is 1."""
+def _exp_minus_one(power: Formula) -> Formula:
+    """alpha · (Exp − 1), without alpha if it is 1."""
     less_one = either(power - 1.0, power + -1.0)
     return either(less_one * alpha, less_one)
 
 
-_ELU = _below(op.Exp(x))
+_ELU = _exp_minus_one(op.Exp(x))
 _CELU = op.Mul(
     either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divisor")) + -1.0), alpha
 )
@@ -25,14 +25,14 @@ def _number(m: Match, name: str) -> float:
 
 
 def _elu_min(m: Match, new: Tape) -> Result:
-    if not _number(m, "alpha") > 0:  # min(0, …) would not be what is above 0
+    if not _number(m, "alpha") > 0:  # min(0, …) would not give the part above 0
         refuse("alpha is not positive")
     return new.Elu(m.x, alpha=_number(m, "alpha"))
 
 
 def _selu(m: Match, new: Tape) -> Result:
     gamma = _number(m, "gamma")
-    # onnxruntime's Selu takes the lesser of 0 and what alpha multiplies
+    # onnxruntime's Selu takes the smaller one of 0 and the product with alpha.
     if not m.elu.attr("alpha") > 0:
         refuse("alpha is not positive")
     return new.Selu(m.x, alpha=m.elu.attr("alpha"), gamma=gamma)
@@ -52,8 +52,8 @@ class EluSeluCeluFusionPass(Pass):
              ≤; Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) −
              1))
     after    Elu(x), alpha = a; Selu(x), gamma = c; Celu(x), alpha = a
-    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive
-             beside Min and of Selu; beside doubles, numbers that a float32 does not hold
+    refuses  constants that are not single numbers, or may enlarge x; with Min and for Selu, an
+             alpha that is not positive; for doubles, numbers that float32 cannot hold
     algebra  the definitions; at 0 both branches are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """

@@ -6,7 +6,7 @@ from fusionc.rewrite.pattern import ms
 x = var("x")
 
 
-def _with_bias(m: Match, new: Tape) -> Result:
+def _biased(m: Match, new: Tape) -> Result:
     return new.node("FastGelu", bias_of(m), domain=MICROSOFT)
 
 
@@ -15,18 +15,18 @@ class FastGeluFusionPass(UBFusionPass):
 
     before   Gelu(x), Gelu(x + b), as operators or written out with Erf; BiasGelu(x, b)
     after    com.microsoft.FastGelu(x), FastGelu(x, b)
-    refuses  elements other than float32 (there is no kernel); with a bias: addends of which none is
-             known to be one number for each column
-    never    by default: it is no rounding
+    refuses  elements other than float32 (no kernel takes them); with a bias, two addends if neither
+             is known to be one number for each column
+    never    by default: the difference is larger than rounding
     algebra  Erf(x / √2) is about Tanh(√(2/π) · (x + 0.044715 x³)): the results differ by up to 5e-4
-    source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, which is off there, too
+    source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, also off by default
     """
 
     numerics = "approximate"
     default = "off"
     patterns = (
         Pattern(
-            "FastGeluOfBias", either(any_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias
+            "FastGeluOfBias", either(any_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _biased
         ),
         Pattern("FastGelu", any_gelu(x)),
     )

@@ -17,7 +17,7 @@ class GeluFusionPass(Pass):
     after    Gelu(x); Gelu(x), approximate tanh
     refuses  opset below 20
     algebra  the definition of Gelu
-    source   CANN's GeluFusionPass; onnxruntime finds the first at load, of the second none
+    source   CANN's GeluFusionPass; onnxruntime finds the first at load, but not the second
     """
 
     numerics = "rounding"

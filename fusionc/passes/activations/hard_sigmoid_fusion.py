@@ -13,8 +13,8 @@ def _number(m: Match, name: str, default: float) -> float:
 
 
 def _slope(m: Match) -> tuple[float, float]:
-    """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that
-    divides.
+    """alpha and beta of max(0, min(1, alpha · x + beta)). Refuses limits other than 0 and the
+    divisor.
     """
     limits = interval_of(m.clip)
     size = 1.0
@@ -42,12 +42,11 @@ class HardSigmoidFusionPass(Pass):
 
     before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
     after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
-    refuses  other limits than 0 and the number that divides; division by zero; constants that are
-             not single numbers or may enlarge x; beside doubles, numbers that a float32 does not
-             hold
+    refuses  other limits than 0 and the divisor; division by zero; constants that are not single
+             numbers or may enlarge x; for doubles, numbers that float32 cannot hold
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
     source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it,
-             Add and Clip never
+             but never Add and Clip
     """
 
     numerics = "rounding"

@@ -12,7 +12,7 @@ class InferenceSwigluFusionPass(UBFusionPass):
     before   gate · Sigmoid(gate) · up, associated in any way; gate and up may be the halves of a
              Split, or two products
     after    com.microsoft.QuickGelu(gate) · up, with alpha 1
-    refuses  elements other than float32 (there is no kernel)
+    refuses  elements other than float32 (no kernel takes them)
     algebra  a product may be associated in any way; what gate and up come from does not matter
     source   MindSpore's inference_swiglu_fusion
     """

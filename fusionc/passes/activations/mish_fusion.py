@@ -8,7 +8,7 @@ class MishFusionPass(Pass):
 
     before   x · Tanh(Softplus(x))
     after    Mish(x)
-    refuses  opset below 18; a target that has no kernel (onnxruntime takes the operator apart
+    refuses  opset below 18; a target without a kernel (onnxruntime takes the operator apart
              again)
     algebra  the definition of Mish
     source   CANN's MishFusionPass

@@ -2,8 +2,6 @@ from fusionc.passes.activations._softmax_axis import softmax_axis
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, rest, var
 
 x = var("x")
-
-
 _BELOW = op.Sub(x, op.ReduceMax(x, rest("largest_axes"), _as="largest"))
 _EXP = op.Exp(_BELOW)
 _SUM = op.ReduceSum(_EXP, rest("sum_axes"), _as="sum")
@@ -19,12 +17,12 @@ class SoftmaxSmallOpFusionPass(Pass):
     before   e / ReduceSum(e) or e · Reciprocal(ReduceSum(e)) with e = Exp(x − ReduceMax(x));
              (x − ReduceMax(x)) − Log(ReduceSum(e))
     after    Softmax(x); LogSoftmax(x)
-    refuses  reductions of several or different axes, or that drop theirs; below opset 13 another
-             axis than the last
-    never    forms that overflow, which are those of StableSoftmaxFusionPass
+    refuses  reductions of several or different axes, or that drop their axis; below opset 13
+             another axis than the last
+    never    forms that overflow: StableSoftmaxFusionPass takes them
     algebra  the definitions of Softmax and LogSoftmax
-    source   CANN's SoftmaxFusionPass, MindSpore's softmax_small_op_fusion; tf2onnx writes it like
-             this
+    source   CANN's SoftmaxFusionPass, MindSpore's softmax_small_op_fusion; tf2onnx writes it
+             this way
     """
 
     numerics = "rounding"

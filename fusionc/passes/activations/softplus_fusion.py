@@ -7,7 +7,7 @@ class SoftplusFusionPass(Pass):
     before   Log(Exp(x) + 1)
     after    Softplus(x)
     refuses  nothing of its own
-    never    by default: where Exp(x) overflows the original gives infinity, the result x
+    never    by default: if Exp(x) overflows, the original gives infinity, the result x
     algebra  the definition of Softplus
     source   CANN's SoftplusFusionPass
     """

@@ -17,8 +17,8 @@ class StableSoftmaxFusionPass(Pass):
     after    Softmax(x); LogSoftmax(x)
     refuses  a reduction of several axes, or that drops its axis; below opset 13 another axis than
              the last
-    never    by default: where Exp overflows the original gives NaN, and where Softmax underflows
-             −∞; the result gives the right number
+    never    by default: if Exp overflows, the original gives NaN, and if Softmax underflows, −∞;
+             the result gives the right number
     algebra  exp(x) / Σ exp(x) = exp(x − c) / Σ exp(x − c) for every c
     source   CANN's SoftmaxFusionPass without the maximum; onnx-optimizer's
              fuse_consecutive_log_softmax

@@ -6,9 +6,11 @@ x = var("x")
 _POWER = op.Exp(op.Neg(x)) + 1.0
 
 
-def _check_tail(m: Match) -> None:
-    """onnxruntime's Sigmoid is 0 below −18, has few digits above, and becomes 1 later; what is
-    written out has all.
+def _require_coarse(m: Match) -> None:
+    """Refuses if a later operator needs digits that onnxruntime's Sigmoid lacks.
+
+    It is 0 below −18, has few digits just above, and becomes 1 later; the written-out formula keeps
+    all digits.
     """
     if decider := decider_of(m.outputs[0]):
         refuse(f"{decider} follows, which decides by the last bit")
@@ -17,12 +19,12 @@ def _check_tail(m: Match) -> None:
 
 
 def _sigmoid(m: Match, new: Tape) -> Result:
-    _check_tail(m)
+    _require_coarse(m)
     return new.Sigmoid(m.x)
 
 
 def _product(m: Match, new: Tape) -> Result:
-    _check_tail(m)
+    _require_coarse(m)
     return new.Mul(m.x, new.Sigmoid(m.x))
 
 
@@ -32,11 +34,11 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x ·
              Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
-    refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator
-             apart again); an alpha that may enlarge x; beside doubles, one that a float32 does not
-             hold; a formula of which the logarithm follows, the inverse or the root: below −18
-             onnxruntime's Sigmoid is 0; one that is rounded: it reaches 1 elsewhere
-    algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
+    refuses  Swish: opset below 24; a target without a kernel (onnxruntime takes the operator apart
+             again); an alpha that may enlarge x; for doubles, one that float32 cannot hold; a
+             formula whose logarithm, inverse or root follows: below −18 onnxruntime's Sigmoid is
+             0; one that is rounded: Sigmoid reaches 1 elsewhere
+    algebra  the definitions of Sigmoid and Swish; if Exp overflows, both sides are 0
     source   CANN's SwishFusionPass
     """
 

@@ -6,19 +6,19 @@ from fusionc.passes._shared.cast_types import casts_nothing
 from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
+    drop_one,
     is_everywhere,
     is_zero,
     negated,
     square,
-    without_one,
     zeros,
 )
 from fusionc.passes._shared.reduce_axes import (
+    drop_reduce,
     join_reduces,
     reduce_once,
     reduce_twice,
     reduces_nothing,
-    without_reduce,
 )
 from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
@@ -149,7 +149,7 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.5", x**c, _exact_square, where=c_is(2)),
         Pattern("1.7", op.Where(var("c"), x, x), _select),
         Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
-        Pattern("1.9", x * c, without_one, where=c_is(1)),
+        Pattern("1.9", x * c, drop_one, where=c_is(1)),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
         Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
@@ -173,7 +173,7 @@ class ArithmeticSimplifyPass(Pass):
             for i, (name, opposite) in enumerate(_OPPOSITE)
         ),
         *(
-            Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=where)
+            Pattern(f"1.{32 + i}", reduce_once([name]), drop_reduce, where=where)
             for i, (name, where) in enumerate(_OF_ONE_ELEMENT)
         ),
         Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=casts_nothing),

@@ -3,12 +3,12 @@ from fusionc.model.graph import Node
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constant_arithmetic import check_zeros
 from fusionc.passes._shared.reduce_axes import (
+    drop_reduce,
     join_reduces,
     reduce_once,
     reduce_twice,
     reduced_axes,
     reduces_nothing,
-    without_reduce,
 )
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -44,7 +44,7 @@ def _without_reduce(m: Match, new: Tape) -> Result:
     adds = m.reduce.op in ("ReduceSum", "ReduceMean")
     if adds and (m.x.dtype is None or m.x.dtype.kind not in "iu") and not is_never_negative(m.x):
         check_zeros(m)
-    return without_reduce(m, new)
+    return drop_reduce(m, new)
 
 
 class AReduceSumFusionPass(Pass):

@@ -4,8 +4,8 @@ from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
     check_zeros,
+    drop_one,
     is_zero,
-    without_one,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
@@ -72,7 +72,7 @@ class UselessBinaryOpRemovePass(Pass):
     patterns = (
         Pattern("AddZero", x + c, where=_is_negative_zero, is_exact=True),
         Pattern("SubZero", x - c, where=_is_positive_zero, is_exact=True),
-        Pattern("MulOne", x * c, without_one, where=c_is(1), is_exact=True),
+        Pattern("MulOne", x * c, drop_one, where=c_is(1), is_exact=True),
         Pattern("DivOne", x / c, where=c_is(1), is_exact=True),
         Pattern("PowOne", x**c, where=c_is(1), is_exact=True),
         Pattern("AndTrue", op.And(x, c), where=c_is(1), is_exact=True),

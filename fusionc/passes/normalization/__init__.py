@@ -1,1 +1,1 @@
-"""Normalizations that exporters write out, and the sums in front of them."""
+"""Normalizations that exporters write out, and the sums before them."""

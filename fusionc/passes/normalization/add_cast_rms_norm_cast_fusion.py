@@ -35,14 +35,14 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     """A sum in float16 and its normalization in float32 become onnxruntime's
     SkipSimplifiedLayerNormalization.
 
-    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or behind the
+    before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or after the
              last Cast; below opset 23 the normalization written out
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes
-             in float32; where the sum has other users, it is the fourth output
-    refuses  what AddRmsNormFusionPass refuses, apart from the type; other types; a scale that
-             float16 does not hold
+             in float32; if the sum has other users, it is the fourth output
+    refuses  what AddRmsNormFusionPass refuses, except for the type; other types; a scale that
+             float16 cannot hold
     never    by default: as AddRmsNormFusionPass
-    algebra  the definition of the operator; it normalizes the sum before that is rounded
+    algebra  the definition of the operator; it normalizes the sum before rounding it
     source   MindSpore's add_cast_rms_norm_cast_fusion
     """
 

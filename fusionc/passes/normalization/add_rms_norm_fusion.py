@@ -8,14 +8,14 @@ class AddRmsNormFusionPass(UBFusionPass):
 
     before   RMSNormalization(x + y, scale) over the last axis; below opset 23 written out, in the
              forms of RmsNormFusionPass
-    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale); where the sum has other
+    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale); if the sum has other
              users, it is the fourth output
     refuses  ranks other than 2 and 3; shapes that are not known to be equal (y may have one batch,
              or none); a scale that is not one number for each element of the last axis; elements
-             other than float32 and float16; what computes in float16
+             other than float32 and float16; a normalization in float16
     never    by default: the operator takes 1.05 to 2.5 times as long as the two, and more
     algebra  the definition of SkipSimplifiedLayerNormalization
-    source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, and no pass that makes
+    source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, but no pass that makes
              it
     """
 

@@ -1,21 +1,26 @@
+from dataclasses import dataclass
+
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.graph import Edge, Shape
 from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.meeting_shapes import all_meet
 from fusionc.passes._shared.skip_norms import layer_norm, patterns_of
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, either, op, refuse, var
 from fusionc.rewrite.pattern import OpFormula
 
 
-def _looked_up(name: str) -> OpFormula:
+def _lookup(name: str) -> OpFormula:
     return op.Gather(const(f"{name}_table"), var(f"{name}_index"), axis=0, _as=f"{name}_look")
 
 
-_FIRST = _looked_up("a")
-_SECOND = _looked_up("b")
-_THIRD = either(_looked_up("c"), const("rows"))
+_UNFIT = "the numbers of rows do not fit each other"
+_NOT_ROWS = "the constant is not one row for each position"
+_FIRST = _lookup("a")
+_SECOND = _lookup("b")
+_THIRD = either(_lookup("c"), const("rows"))
 _THREE = op.Add(op.Add(_FIRST, _SECOND), _THIRD, _as="sum")
 _TWO = op.Add(_FIRST, either(_SECOND, const("rows")), _as="sum")
 
@@ -25,13 +30,13 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     EmbedLayerNormalization.
 
     before   LayerNormalization(Gather(W, ids) + Gather(P, positions) [+ Gather(T, segments)],
-             scale, offset?), the sum in any order; a constant of one row for each position in place
-             of one Gather
+             scale, offset?), the sum in any order; in place of one Gather, a constant with one row
+             for each position
     after    com.microsoft.EmbedLayerNormalization(ids, segments, W, P, T, scale, offset,
-             positions), the numbers cast to int32; where the sum has other users, it is the third
+             positions), the numbers cast to int32; if the sum has other users, it is the third
              output
-    refuses  elements other than float32; tables and numbers of which the shapes do not fit; more
-             than the last axis normalized
+    refuses  elements other than float32; tables and numbers whose shapes do not fit; more than the
+             last axis normalized
     never    by default: it takes 1.2 to 1.5 times as long as its parts; kept: a number below zero,
              which Gather counts from the end of the table and the operator rejects
     algebra  the definition of EmbedLayerNormalization; onnxruntime 1.31.1, three tables of 768
@@ -49,83 +54,92 @@ class EmbedLayerNormFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         total: Edge = m.sum.outputs[0]
-        shape = total.shape
-        if total.elem_type != TensorProto.FLOAT:
-            refuse("the elements are not float32")
-        if shape is None or len(shape) != 3 or not isinstance(shape[2], int) or shape[2] < 1:
-            refuse("what is added is not known to be [batch, length, size]")
+        total.require_type(np.float32)
+        shape = total.require_shape(3)
+        size = total.require_size(2, "the length of the last axis")
+        if size < 1:
+            refuse("the last axis is empty")
         if m.norm.attr("axis") % 3 != 2 or m.norm.attr("stash_type") != TensorProto.FLOAT:
             refuse("more than the last axis is normalized, or not in float32")
-        beta = m.beta or new.const(np.zeros(shape[2], np.float32))
-        if any(value.shape != (shape[2],) for value in (m.gamma, beta)):
+        beta = m.beta or new.const(np.zeros(size, np.float32))
+        if any(value.shape != (size,) for value in (m.gamma, beta)):
             refuse("the scale or the offset is not one number for each element of the last axis")
-        words, positions, segments = _tables(m, shape, new)
+        words, positions, segments = _embeddings(m, shape, new)
         numbers = [
-            None if pair is None else _narrow(pair[1], new) for pair in (words, segments, positions)
+            None if part is None else _narrow(part.index, new)
+            for part in (words, segments, positions)
         ]
-        tables = [None if pair is None else pair[0] for pair in (words, positions, segments)]
+        tables = [None if part is None else part.table for part in (words, positions, segments)]
         inputs = [numbers[0], numbers[1], *tables, m.gamma, beta, None, numbers[2]]
         is_shared = len(m.outputs) == 2
-        made = new.node(
+        results = new.node(
             "EmbedLayerNormalization",
             inputs,
             domain=MICROSOFT,
             outputs=(True, True, is_shared),
             epsilon=m.norm.attr("epsilon"),
         )
-        return [made[0], made[2]] if is_shared else made[0]
+        return [results[0], results[2]] if is_shared else results[0]
 
 
-Pair = tuple[Edge, Edge]  # a table, and the numbers of its rows
+@dataclass(frozen=True)
+class _Embedding:
+    """Rows that are looked up in a table."""
+
+    table: Edge
+    index: Edge  # the numbers of the rows
 
 
-def _tables(m: Match, shape: Shape, new: Tape) -> tuple[Pair, Pair, Pair | None]:
-    """Words, positions and segments. Positions may be the same for all of a batch, the others are
-    not.
-    """
-    looks: list[Node] = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
-    pairs: list[Pair] = [
-        (look.inputs[0], look.inputs[1]) for look in looks if look.inputs[0] and look.inputs[1]
-    ]
-    if any(
-        table.shape is None or len(table.shape) != 2 or table.shape[1] != shape[2]
-        for table, _ in pairs
-    ):
-        refuse("a table does not have one row for each number")
-    whole = [pair for pair in pairs if _fits(pair[1], shape[:2])]
-    others = [pair for pair in pairs if pair not in whole]
+def _embeddings(
+    m: Match, shape: Shape, new: Tape
+) -> tuple[_Embedding, _Embedding, _Embedding | None]:
+    """Words, positions and segments. A whole batch may share its positions only."""
+    looks = _lookups(m, shape)
+    whole = [look for look in looks if _fits(look.index, shape[:2])]
+    shared = [look for look in looks if look not in whole]
     if m.rows is not None:
-        others.append(_rows(m.rows, shape, new))
-    if not whole or len(others) > 1 or len(whole) + len(others) < 2:
-        refuse("the numbers of rows do not fit each other")
-    if others and others[0][1].shape is not None and not _fits(others[0][1], (1, shape[1])):
-        refuse("the numbers of rows do not fit each other")
-    positions = others[0] if others else whole.pop()
-    return whole[0], positions, whole[1] if len(whole) > 1 else None
+        shared.append(_table_of_rows(m.rows, shape, new))
+    if not whole or len(shared) > 1 or len(whole) + len(shared) < 2:
+        refuse(_UNFIT)
+    positions = shared[0] if shared else whole.pop()
+    if shared and not _may_fit(positions.index, (1, shape[1])):
+        refuse(_UNFIT)
+    return whole[0], positions, next(iter(whole[1:]), None)
+
+
+def _lookups(m: Match, shape: Shape) -> list[_Embedding]:
+    """The tables that the Gathers read, each with the numbers of its rows."""
+    nodes = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
+    looks = [_Embedding(*node.inputs) for node in nodes]
+    for look in looks:
+        table = look.table.shape
+        if table is None or len(table) != 2 or table[1] != shape[2]:
+            refuse("a table does not have one row for each number")
+    return looks
 
 
 def _fits(index: Edge, shape: Shape) -> bool:
     return index.shape is not None and all_meet(index.shape, shape)
 
 
-def _rows(rows: Edge, shape: Shape, new: Tape) -> Pair:
-    """A constant of one row for each position as a table."""
-    array = rows.constant()
+def _may_fit(index: Edge, shape: Shape) -> bool:
+    return index.shape is None or _fits(index, shape)
+
+
+def _table_of_rows(rows: Edge, shape: Shape, new: Tape) -> _Embedding:
+    """A constant with one row for each position, as a table."""
+    array = array_of(rows)
     length, size = shape[1:]
-    if (
-        array is None
-        or not isinstance(length, int)
-        or not array.size
-        or array.size != length * int(size or 0)
-        or array.shape[-2:] not in ((length, size), (size,))
-    ):
-        refuse("the constant is not one row for each position")
-    return new.const(array.reshape(length, -1), like=rows), new.const(
-        np.arange(length, dtype=np.int32)[None]
-    )
+    if not isinstance(length, int) or not isinstance(size, int) or not array.size:
+        refuse(_NOT_ROWS)
+    if array.size != length * size or array.shape[-2:] not in ((length, size), (size,)):
+        refuse(_NOT_ROWS)
+    table = new.const(array.reshape(length, -1), like=rows)
+    return _Embedding(table, new.const(np.arange(length, dtype=np.int32)[None]))
 
 
 def _narrow(index: Edge, new: Tape) -> Edge:
+    """The numbers in int32."""
     array = index.constant()
     if array is not None:
         if array.size and (array.min() < 0 or array.max() > np.iinfo(np.int32).max):

@@ -15,12 +15,12 @@ class GroupNormFusionPass(Pass):
     before   Reshape(InstanceNormalization(Reshape(x, [N, G, −1]), 1, 0), shape of x) · scale +
              offset
     after    GroupNormalization(x, scale, offset), num_groups G
-    refuses  opset below 21, in which scale and offset count for groups; scale and offset that are
-             not one number for each channel; an InstanceNormalization that scales; shapes that are
-             not known; a target that has no kernel (onnxruntime takes the operator apart again)
-    never    by default: what onnx writes for a runtime without a kernel subtracts two squares to
-             get the variance, and is off by 0.01 % where the mean is 100 times the deviation, by 8
-             % where it is 1000 times
+    refuses  opset below 21, whose operator has a scale and an offset for each group; scale and
+             offset that are not one number for each channel; an InstanceNormalization that scales;
+             unknown shapes; a target without a kernel (onnxruntime takes the operator apart again)
+    never    by default: without a kernel, onnx's definition subtracts two squares to get the
+             variance, and is off by 0.01 % if the mean is 100 times the deviation, by 8 % if it is
+             1000 times
     algebra  the definition of GroupNormalization
     source   CANN's GroupNormFusionPass; how torch exports group_norm
     """
@@ -31,29 +31,20 @@ class GroupNormFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 21:
-            refuse("opset below 21: its GroupNormalization scales groups")
+            refuse("before opset 21 GroupNormalization scales groups")
         if (m.ones.constant() != 1).any() or (m.zeros.constant() != 0).any():
             refuse("the InstanceNormalization scales")
-        shape = m.x.shape
-        inner = m.norm.inputs[0].shape
-        if (
-            shape is None
-            or inner is None
-            or len(shape) < 2
-            or len(inner) != 3
-            or not isinstance(shape[1], int)
-        ):
-            refuse("the shapes are not known")
+        shape = m.x.require_shape(least=2)
+        inner = m.norm.inputs[0].require_shape(3)
+        channels = m.x.require_size(1, "the number of channels")
         groups = m.ones.constant().size
-        rest_is_one_group = (
-            inner[0] == shape[0] is not None and groups > 0 and shape[1] % groups == 0
-        )
-        if not rest_is_one_group or not same_after_reshape(m.back.outputs[0].shape, shape):
+        has_batch = inner[0] == shape[0] is not None
+        are_groups = has_batch and groups > 0 and channels % groups == 0
+        if not are_groups or not same_after_reshape(m.back.outputs[0].shape, shape):
             refuse("these are not groups of channels")
-        constants = (m.scale, m.offset)
         vectors = [
-            new.const(channel_vector(value, shape[1], len(shape)), like=value)
-            for value in constants
+            new.const(channel_vector(value, channels, len(shape)), like=value)
+            for value in (m.scale, m.offset)
         ]
         return new.GroupNormalization(
             m.x, *vectors, num_groups=groups, epsilon=m.norm.attr("epsilon")

@@ -1,9 +1,10 @@
+import numpy as np
+
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
     NORMALIZED,
     epsilon_of,
     is_plain,
-    require_narrow,
     scale,
     scale_or_ones,
 )
@@ -16,14 +17,14 @@ class LayerNormFusionPass(Pass):
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also ·
              Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or
-             twice, without the offset, without both where nothing scales the result
+             twice, without the offset, without both if nothing scales the result
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale or an offset that has another shape than
-             what is normalized
+             (the operator computes in float32); a scale or an offset whose shape is not that of
+             the normalized axes
     algebra  the definition of LayerNormalization
-    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not of every
-             form
+    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not from
+             every form
     """
 
     numerics = "rounding"
@@ -34,7 +35,7 @@ class LayerNormFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        require_narrow(m)
+        m.x.require_type(np.float32, np.float16)  # others would be rounded: it computes in float32
         axes = {trailing_axis(node, m.x) for node in (m.mean, m.mean_of_square, m.variance)}
         if len(axes) > 1:
             refuse("not the same axes are reduced")

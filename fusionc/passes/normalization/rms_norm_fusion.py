@@ -1,10 +1,10 @@
+import numpy as np
 from onnx import TensorProto
 
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import (
     epsilon_of,
     is_plain,
-    require_narrow,
     root_mean_square,
     scale,
     scale_or_ones,
@@ -12,7 +12,7 @@ from fusionc.passes._shared.written_norms import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 x = var("x")
-# A float16 model computes this in float32: the operator does so by itself.
+# A float16 model casts to float32 for this; the operator computes in float32 anyway.
 _CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
 
 
@@ -24,8 +24,8 @@ class RmsNormFusionPass(Pass):
              scale
     after    RMSNormalization(x, scale)
     refuses  opset below 23; other axes than the last ones; elements other than float32 and float16
-             (the operator computes in float32); a scale that has another shape than what is
-             normalized
+             (the operator computes in float32); a scale whose shape is not that of the
+             normalized axes
     algebra  the definition of RMSNormalization
     source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
     """
@@ -39,7 +39,7 @@ class RmsNormFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        require_narrow(m)
+        m.x.require_type(np.float32, np.float16)  # others would be rounded: it computes in float32
         axis = trailing_axis(m.mean, m.x)
         return new.RMSNormalization(
             m.x, scale_or_ones(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m)

@@ -1,5 +1,4 @@
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.passes._shared.reduce_axes import new_reduce, trailing_axis
 from fusionc.passes._shared.target import require_onnxruntime
@@ -33,20 +32,22 @@ _inverse = either(
 
 
 def _is_unlike(m: Match) -> bool:
-    """Whether it is not written as onnxruntime recognizes it, with the fewest operators."""
+    """Whether it is written in a way that onnxruntime does not recognize, or with more operators
+    than needed.
+    """
     return m.opset < _STANDARD and any(
         node is not None for node in (m.product, m.inverse, m.scaled)
     )
 
 
 class RmsNormUbFusionPass(UBFusionPass):
-    """Root mean square normalization is written as onnxruntime recognizes it, below the opset that
-    has an operator.
+    """Root mean square normalization, at opsets without an operator for it, is written as
+    onnxruntime recognizes it.
 
-    before   x · scale / √(mean(x²) + epsilon) in an order or with operators that it does not know:
-             · Reciprocal(√…), · (…)^−0.5, the scale on x, the square as a product; · 1 / √…, which
-             it knows
-    after    x / √(mean(x²) + epsilon) · scale with Pow and Div, of which onnxruntime makes
+    before   x · scale / √(mean(x²) + epsilon) in an order or with operators that onnxruntime does
+             not know: · Reciprocal(√…), · (…)^−0.5, the scale on x, the square as a product; also
+             · 1 / √…, which it knows
+    after    x / √(mean(x²) + epsilon) · scale with Pow and Div, which onnxruntime turns into
              SimplifiedLayerNormalization at load
     refuses  more than the last axis; a scale that is not one number for each of its elements;
              elements other than float32; other targets
@@ -54,7 +55,7 @@ class RmsNormUbFusionPass(UBFusionPass):
     algebra  x · (1 / r) = x / r and (x · s) / r = (x / r) · s; the one operator takes 0.28 to 0.52
              of the time of six
     source   measured: onnxruntime's SimplifiedLayerNormFusion knows Pow, ReduceMean, Add, Sqrt, Div
-             and Mul in this order alone, and the operator that it makes is none of ONNX before
+             and Mul in this order only, and ONNX does not have the operator that it makes before
              opset 23
     """
 
@@ -73,8 +74,7 @@ class RmsNormUbFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        if m.x.elem_type != TensorProto.FLOAT:
-            refuse("the elements are not float32")
+        m.x.require_type(np.float32)
         if trailing_axis(m.mean, m.x) != m.x.rank - 1:
             refuse("more than the last axis is normalized")
         if not same_shape(m.scale.shape, m.x.shape[-1:]):

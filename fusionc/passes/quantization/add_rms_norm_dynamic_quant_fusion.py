@@ -23,7 +23,7 @@ from fusionc.rewrite import (
 )
 from fusionc.rewrite.pattern import Formula
 
-# what QuantizeLinear makes of NaN, and of nothing else: the largest element of a row becomes ±127
+# QuantizeLinear makes it of NaN only: the largest element of a row becomes ±127.
 _NONE = -128
 _HALF_NORM = either(
     op.Cast(rms_norm(op.Cast(SUM, to=TensorProto.FLOAT))),
@@ -34,7 +34,7 @@ _SMOOTH = either(_NORM, _NORM * var("smooth"))
 _FLAT = op["Reshape", "Flatten"](_SMOOTH, rest("shape"))
 
 
-def _at_least(value: Formula) -> Formula:
+def _lower_bounded(value: Formula) -> Formula:
     return either(op.Max(value, const("least")), op.Clip(value, const("least"), _as="clip"), value)
 
 
@@ -44,7 +44,7 @@ def _part(value: Formula) -> Formula:
 
 def _quantization(x: Formula) -> Formula:
     largest = op.ReduceMax(op.Abs(x), rest("reduced"), _as="largest")
-    scale = either(_at_least(_part(largest)), _part(_at_least(largest)))
+    scale = either(_lower_bounded(_part(largest)), _part(_lower_bounded(largest)))
     rounded = op.Round(op.Div(x, keep(scale), _as="quotient"))
     return op.Cast(
         either(op.Clip(rounded, const("low"), const("high")), rounded), to=TensorProto.INT8
@@ -55,23 +55,23 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     """The quantization of each row by its largest element becomes QuantizeLinear.
 
     before   s = ReduceMax(Abs(x)) / 127 over the last axis; Cast(Round(x / s)) to int8; also with a
-             Clip to the numbers of int8, and with s kept from zero. x is TorchAir's root mean
+             Clip to the numbers of int8, and with a lower bound for s. x is TorchAir's root mean
              square normalization of a sum, also scaled, flattened or cast to float32 in between, or
              anything else
-    after    q = QuantizeLinear(x, s): of blocks as long as the last axis where all dimensions are
+    after    q = QuantizeLinear(x, s): of blocks as long as the last axis if all dimensions are
              known (onnxruntime wants at least one block), else of the rows, which become one axis
-             for it; then Where(q = −128, 0, q)
+             first; then Where(q = −128, 0, q)
     refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32;
-             other bounds; a least s that is not one number; other targets
+             other bounds; a lower bound for s that is not one number; other targets
     never    the sum and its normalization: AddRmsNormFusionPass joins these
     algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit;
-             |x / s| ≤ 127, so that −128 stands for NaN alone, as in rows of zeros, for which Cast
-             makes 0. Rows without an element of at least 2.3e-41 are not the same: there s has no
-             precision, and Cast leaves the range of int8, which ONNX does not define; nor, where
-             Clip keeps s from zero, rows with an infinity beside a number above 1e36: Clip cuts s
-             off, and Max, which is used instead, does not
+             |x / s| ≤ 127, so −128 can only mean NaN, as in rows of zeros, which Cast turns into 0.
+             The result differs for rows whose elements are all below 2.3e-41: there s lacks
+             precision, and Cast leaves the range of int8, which ONNX does not define. If Clip
+             bounds s, it also differs for rows with an infinity and a number above 1e36: Clip cuts
+             s off, and Max, which is used instead, does not
     source   TorchAir's npu_add_rms_norm_dynamic_quant; measured: it takes 0.85 to 1.0 of the time
-             where all dimensions are known, else 0.92, and 1.1 for a single row
+             if all dimensions are known, else 0.92, and 1.1 for a single row
     """
 
     numerics = "rounding"
@@ -93,38 +93,35 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        x = m.quotient.inputs[0]
+        x: Edge = m.quotient.inputs[0]
         scale = _scale(m, new)
         if m.largest.inputs[0].producer.inputs[0] is not x:
             refuse("the scale is that of another value")
-        if m.opset < 14:
-            refuse("opset below 14: no shape with zeros for Reshape", opset=14)
-        if x.elem_type != TensorProto.FLOAT:
-            refuse("the elements are not float32")
-        if x.rank is None or x.rank < 2:
-            refuse("the rank is unknown or less than 2")
-        if trailing_axis(m.largest, x) != x.rank - 1:
+        m.require_opset(14, "Reshape cannot make an axis of length 0")
+        x.require_type(np.float32)
+        shape = x.require_shape(least=2)
+        if trailing_axis(m.largest, x) != len(shape) - 1:
             refuse("more than the last axis is reduced")
-        size = x.shape[-1]
-        if not isinstance(size, int) or size < 1:
-            refuse("the length of the last axis is unknown")
-        if m.low is not None and not (_number(m.low) <= -127 and _number(m.high) >= 127):
-            refuse("the result is clipped to less than int8 holds")
-        if m.opset >= 21 and all(isinstance(d, int) and d > 0 for d in x.shape):
-            return _without_nan(
-                new,
-                new.QuantizeLinear(
-                    x, scale, axis=-1, block_size=size, output_dtype=TensorProto.INT8
-                ),
-            )
-        scales = new.Reshape(scale, new.const(np.array([-1], np.int64)))
-        rows = x if x.rank == 2 else new.Reshape(x, new.const(np.array([-1, size], np.int64)))
-        numbers = _without_nan(new, _quantized(new, rows, scales))
-        return numbers if x.rank == 2 else new.Reshape(numbers, new.Shape(x), allowzero=1)
+        size = x.require_size(-1, "the length of the last axis")
+        if size < 1:
+            refuse("the last axis is empty")
+        if m.low is not None:
+            _require_all_of_int8(m)
+        if m.opset >= 21 and all(isinstance(d, int) and d > 0 for d in shape):
+            options = {"axis": -1, "block_size": size, "output_dtype": TensorProto.INT8}
+            return _zero_for_nan(new, new.QuantizeLinear(x, scale, **options))
+        return _quantize_rows(x, scale, size, new)
+
+
+def _require_all_of_int8(m: Match) -> None:
+    """Refuses bounds that cut numbers of int8 off."""
+    low, high = (bound.require_number("a bound of the result") for bound in (m.low, m.high))
+    if not (low <= -127 and high >= 127):
+        refuse("the result is clipped to less than int8 holds")
 
 
 def _scale(m: Match, new: Tape) -> Edge:
-    """What x is divided by; of an infinite row infinite, too, so that nothing but NaN leaves the
+    """The divisor of x. For an infinite row it is infinite, too, so that only NaN leaves the
     range.
     """
     scale: Edge = m.quotient.inputs[1]
@@ -142,23 +139,24 @@ def _scale(m: Match, new: Tape) -> Edge:
     )
 
 
-def _quantized(new: Tape, rows: Edge, scales: Edge) -> Edge:
+def _quantize_rows(x: Edge, scale: Edge, size: int, new: Tape) -> Edge:
+    """x, quantized as rows of this size with one scale each."""
+    is_matrix = x.rank == 2
+    scales = new.Reshape(scale, new.const(np.array([-1], np.int64)))
+    rows = x if is_matrix else new.Reshape(x, new.const(np.array([-1, size], np.int64)))
     if new.graph.opset >= 21:
-        return new.QuantizeLinear(rows, scales, axis=0, output_dtype=TensorProto.INT8)
-    zero = TensorProto(data_type=TensorProto.INT8, dims=[1], raw_data=b"\0")
-    return new.QuantizeLinear(
-        rows, scales, new.ConstantOfShape(new.Shape(scales), value=zero), axis=0
-    )
+        quantized = new.QuantizeLinear(rows, scales, axis=0, output_dtype=TensorProto.INT8)
+    else:
+        zero = TensorProto(data_type=TensorProto.INT8, dims=[1], raw_data=b"\0")
+        zeros = new.ConstantOfShape(new.Shape(scales), value=zero)
+        quantized = new.QuantizeLinear(rows, scales, zeros, axis=0)
+    numbers = _zero_for_nan(new, quantized)
+    return numbers if is_matrix else new.Reshape(numbers, new.Shape(x), allowzero=1)
 
 
-def _without_nan(new: Tape, numbers: Edge) -> Edge:
+def _zero_for_nan(new: Tape, numbers: Edge) -> Edge:
     return new.Where(
         new.Equal(numbers, new.const(np.array(_NONE, np.int8))),
         new.const(np.array(0, np.int8)),
         numbers,
     )
-
-
-def _number(bound: Edge) -> float:
-    array = array_of(bound)
-    return float(array.item()) if array.size == 1 else refuse("a bound is not one number")

@@ -1,24 +1,23 @@
 from contextlib import suppress
 
 from fusionc.passes._shared.skip_norms import SUM, epsilon_of_last, joined, patterns_of, rms_norm
-from fusionc.passes.quantization._quantized_norms import quantized, without_scale
+from fusionc.passes.quantization._quantized_norms import move_scale, quantized
 from fusionc.rewrite import Match, Refused, Result, Tape, UBFusionPass
 
 
 class AddRmsNormQuantFusionPass(UBFusionPass):
-    """A sum and its root mean square normalization, which is quantized, become one operator and
-    QuantizeLinear.
+    """A sum and its root mean square normalization become one operator before a QuantizeLinear.
 
     before   QuantizeLinear(RMSNormalization(x + y, scale), s, z?); below opset 23 the normalization
              written out
     after    QuantizeLinear(com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale), s, z?);
-             where s is a power of two, or powers of two along the last axis, and all zero points
-             are the same, it goes into the scale
+             if s is a power of two, or powers of two along the last axis, and all zero points are
+             the same, s goes into the scale
     refuses  what AddRmsNormFusionPass refuses; a normalization that is used without the
              quantization as well
     never    by default: as AddRmsNormFusionPass
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and takes the first zero point
+    source   MindSpore's add_rms_norm_quant_fusion, which rounds s and uses the first zero point
              for all
     """
 
@@ -31,9 +30,9 @@ class AddRmsNormQuantFusionPass(UBFusionPass):
         gamma = m.gamma
         scale = m.scale
         zero = m.zero
-        with suppress(Refused):  # then it stays where it is
-            gamma, scale, zero = without_scale(m, new)
-        made = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))
-        first, *others = made if isinstance(made, list) else [made]
+        with suppress(Refused):  # then the scale stays in QuantizeLinear
+            gamma, scale, zero = move_scale(m, new)
+        results = joined(m, new, "SkipSimplifiedLayerNormalization", [gamma], epsilon_of_last(m))
+        first, *others = results if isinstance(results, list) else [results]
         axis = {} if scale is m.scale else {"axis": None}
         return [new.QuantizeLinear(first, scale, zero, like=m.quantize, **axis), *others]

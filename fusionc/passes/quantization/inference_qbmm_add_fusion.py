@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import TensorProto
 
@@ -17,15 +15,16 @@ from fusionc.rewrite import (
     either,
     keep,
     maybe,
+    not_constant,
     op,
     refuse,
     var,
 )
 from fusionc.rewrite.pattern import Formula, Out
+from fusionc.shapes.expressions import is_static
 
-# between an element and its zero point; of the sum of products
-_LARGEST = 255
-_INT32 = (1 << 31) - 1
+_LARGEST = 255  # difference between an element and its zero point
+_INT32 = (1 << 31) - 1  # the largest sum of products
 x = var("x")
 a = var("a")
 W = var("W")
@@ -54,19 +53,17 @@ _PRODUCT = _integers(a, a_zero) * (a_scale * W_scale)
 
 
 def _dynamic(m: Match, new: Tape) -> Result:
-    columns = _columns_of(m.W)
-    _check_row(m.bias, columns)
+    columns = _columns(m)
     for value in (m.W_scale, m.W_zero):
-        _check_columns(value, columns)
+        _require_columns(value, columns)
     inputs = [m.x, m.W, m.W_scale, m.W_zero, m.bias]
     return new.node("DynamicQuantizeMatMul", inputs, domain=MICROSOFT)
 
 
 def _integer(m: Match, new: Tape) -> Result:
-    columns = _columns_of(m.W)
-    _check_row(m.bias, columns)
+    columns = _columns(m)
     left, right = _scales_of(m.a_scale, m.W_scale, columns)
-    _check_columns(m.W_zero, columns)
+    _require_columns(m.W_zero, columns)
     if not _is_single(m.a_zero):
         refuse("a zero point of the left operand has several elements")
     if m.a.elem_type != TensorProto.UINT8 and m.W.elem_type != TensorProto.INT8:
@@ -75,25 +72,25 @@ def _integer(m: Match, new: Tape) -> Result:
     return new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
 
 
-def _scale(value: Edge) -> None:
-    array = value.constant()
-    if value.elem_type != TensorProto.FLOAT or array is None or not np.isfinite(array).all():
-        refuse("the scales are not constants of float32")
+def _require_finite(scale: Edge) -> None:
+    scale.require_type(np.float32, of="a scale")
+    if not np.isfinite(scale.require_constant("the scales")).all():
+        refuse("a scale is not finite")
 
 
-def _columns_of(value: Edge) -> int:
-    """The columns of a matrix. Refuses one that may have no rows, or that is no matrix of known
-    shape.
+def _columns(m: Match) -> int:
+    """The columns of the second operand.
+
+    Refuses one that is not a matrix of known shape, or may have no rows; and an addend that is not
+    one number for each column.
     """
-    shape = shape_of(value) or ()
-    if (
-        len(shape) != 2
-        or not isinstance(shape[0], int)
-        or not isinstance(shape[1], int)
-        or not shape[0]
-    ):
+    shape = shape_of(m.W)
+    if shape is None or len(shape) != 2 or not is_static(shape) or not shape[0]:
         refuse("the second operand is not a matrix of a known shape")
-    return shape[1]
+    columns = shape[1]
+    if m.bias is not None and m.bias.shape != (columns,):
+        refuse("the addend is not one number for each column")
+    return columns
 
 
 def _is_single(value: Edge | None) -> bool:
@@ -101,47 +98,58 @@ def _is_single(value: Edge | None) -> bool:
     return value is None or value.shape in ((), (1,))
 
 
-def _check_columns(value: Edge | None, columns: int) -> None:
-    """Refuse what is not left out, a single number, or one number for each column."""
+def _require_columns(value: Edge | None, columns: int) -> None:
+    """Refuses a scale or zero point that is neither one number nor one for each column."""
     if value is not None and not _is_single(value) and value.shape != (columns,):
         refuse("a scale or zero point is not one number for each column")
 
 
-def _check_row(bias: Edge | None, columns: int) -> None:
-    """Refuse an addend that is there and not one number for each column."""
-    if bias is not None and bias.shape != (columns,):
-        refuse("the addend is not one number for each column")
-
-
 def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
-    """Of two scales, first the one of all of the left operand, then the one of the weights."""
+    """The scale of the whole left operand, and the scale of the weights."""
     left, right = (first, second) if _is_single(first) else (second, first)
     if not _is_single(left):
         refuse("both scales have several elements")
-    _check_columns(right, columns)
+    _require_columns(right, columns)
     return left, right
 
 
-def _unsigned(array: Any) -> Any:
-    """The same numbers in uint8, 128 larger. The product of signed weights overflows on many
-    processors: pairs of them are added in 16 bits.
+def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
+    """The weights and their zero point in uint8.
+
+    Numbers of int8 become 128 larger: products of signed weights overflow on many processors, which
+    add pairs of them in 16 bits.
     """
-    return (array.astype("int16") + 128).astype("uint8")
+    weight: Edge = m.W
+    zero: Edge | None = m.W_zero
+    weight.require_type(np.uint8, np.int8, of="the weights")
+    if weight.elem_type == TensorProto.UINT8:
+        return weight, zero
+    array = array_of(weight)
+    point = np.zeros(m.W_scale.shape, np.int8)
+    if zero is not None:
+        point = zero.require_constant("the zero point of signed weights")
+    if would_double(weight, array.size):
+        refuse("large signed weights are used elsewhere")
+    moved, moved_point = (
+        new.const((values.astype("int16") + 128).astype("uint8"), dtype=np.uint8)
+        for values in (array, point)
+    )
+    return moved, moved_point
 
 
 class InferenceQbmmAddFusionPass(UBFusionPass):
     """A product of quantized operands, scaled, and its bias become one operator of onnxruntime.
 
     before   DequantizeLinear(a) · DequantizeLinear(W) + bias; MatMulInteger of a
-             DynamicQuantizeLinear, or of anything, with Cast, the product of both scales and a bias
-             or none
+             DynamicQuantizeLinear, or of anything, with Cast, the product of both scales, and with
+             or without a bias
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias);
              DynamicQuantizeMatMul(x, W, …)
-    refuses  weights that are no matrix of known shape, or have no rows (the kernel forgets to clear
-             the result); scales, zero points and a bias that are not one number, or one for each
-             column; for the first form: weights and scales that the model computes, elements other
-             than uint8, for which there is no fast kernel, a QuantizeLinear behind it, large signed
-             weights that are used elsewhere
+    refuses  weights that are not a matrix of known shape, or may have no rows (the kernel forgets
+             to clear the result); scales, zero points and a bias that are not one number, or one
+             for each column; for the first form: weights and scales that the model computes,
+             elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, large
+             signed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w
              + 128, y + 128): products of signed weights overflow on processors without VNNI; more
              rows than 33,025 may need more than 32 bits
@@ -162,34 +170,20 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if not m.W.is_constant:
-            refuse("the weights are not constant")
-        columns = _columns_of(m.W)
-        _check_row(m.bias, columns)
-        if m.a.elem_type != TensorProto.UINT8:
-            refuse("the elements are not uint8")
+            refuse(not_constant("the weights"))
+        columns = _columns(m)
+        m.a.require_type(np.uint8)
         if any(user.is_op("QuantizeLinear") for user in m.outputs[0].outputs):
             refuse("the result is quantized")
         for value in (m.a_scale, m.W_scale):
-            _scale(value)
+            _require_finite(value)
         if dims_of(m.W)[0] * _LARGEST**2 > _INT32:
             refuse("the sum may need more than 32 bits")
         if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
             refuse("the left operand has several scales")
-        _check_columns(m.W_scale, columns)
+        _require_columns(m.W_scale, columns)
         if not _is_single(m.W_scale) and m.right.attr("axis") not in (1, -1):
             refuse("a scale or zero point is not one number for each column")
-        weight = m.W
-        zero = m.W_zero
-        if weight.elem_type == TensorProto.INT8:
-            if zero is not None and not zero.is_constant:
-                refuse("the zero point of signed weights is not constant")
-            if would_double(weight, array_of(weight).size):
-                refuse("large signed weights are used elsewhere")
-            point = np.zeros(m.W_scale.shape, np.int8) if zero is None else array_of(zero)
-            weight, zero = (
-                new.const(_unsigned(v), dtype=np.uint8) for v in (array_of(weight), point)
-            )
-        elif weight.elem_type != TensorProto.UINT8:
-            refuse("the elements are not uint8")
+        weight, zero = _unsigned(m, new)
         inputs = [m.a, weight, m.a_scale, m.W_scale, m.a_zero, zero, m.bias]
         return new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)

@@ -1,7 +1,7 @@
 from fusionc.passes._shared.skip_norms import gamma
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.written_norms import root_mean_square
-from fusionc.passes.quantization._quantized_norms import quantized, without_scale
+from fusionc.passes.quantization._quantized_norms import move_scale, quantized
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, keep, op, var
 
 x = var("x")
@@ -16,9 +16,9 @@ class RmsNormQuantFusionPass(UBFusionPass):
     refuses  s that is not a power of two, or powers of two along the last axis; different zero
              points; a normalization that is used without the quantization as well; elements other
              than float32; other targets
-    never    by default: with one s there is nothing to gain
+    never    by default: a single s gains nothing
     algebra  n·scale / s = n·(scale / s), bit by bit for powers of two
-    source   MindSpore's rms_norm_quant_fusion, which rounds s and takes the first zero point for
+    source   MindSpore's rms_norm_quant_fusion, which rounds s and uses the first zero point for
              all
     """
 
@@ -34,7 +34,7 @@ class RmsNormQuantFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        scale, one, zero = without_scale(m, new)
+        scale, one, zero = move_scale(m, new)
         if m.product is not None:
             (normalized,) = [value for value in m.product.inputs if value is not m.gamma]
             result = new.Mul(normalized, scale)

@@ -1,1 +1,1 @@
-"""Fourier transforms: as the sums that they are, where these are faster."""
+"""Fourier transforms, computed as sums if that is faster."""

@@ -1,4 +1,4 @@
-"""The Fourier transform as a matrix, and where a product with it is faster than the transform."""
+"""The Fourier transform as a matrix, and when a product with it is faster than the transform."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
 
 _BYTES = 4 << 20  # of the matrix, by which the model may grow
-_POWER_OF_TWO = 1 << 17  # elements of the matrix: of these lengths onnxruntime has a fast transform
+_POWER_OF_TWO = 1 << 17  # elements of the matrix: for these lengths onnxruntime is fast
 
 
 def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = False) -> Array:
-    """What a signal of `length` numbers of `parts` parts (1: real, 2: complex) is multiplied by, in
+    """The factor of a signal of `length` numbers with `parts` parts (1: real, 2: complex), in
     float64.
 
-    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that the others tell.
-    Refuses where the product would be slower, or the model much larger.
+    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that follow from the
+    others. Refuses if the product would be slower, or the model much larger.
     """
     bins = length // 2 + 1 if onesided else length
     elements = length * parts * bins * 2
@@ -34,8 +34,8 @@ def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = F
 
 
 def parts_of(size: object) -> int:
-    """The numbers that one element of a signal has, by the last dimension. Refuses where it is not
-    known.
+    """The parts of one element of a signal: 1 if it is real, 2 if complex. Refuses if the last
+    dimension does not tell.
     """
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")
@@ -43,8 +43,8 @@ def parts_of(size: object) -> int:
 
 
 def require_continuous(spectrum: Edge) -> None:
-    """Refuse a spectrum of which signs decide. The matrix makes imaginary parts of 0 where the
-    transform has noise.
+    """Refuse a spectrum whose signs decide something: if the transform has noise, the matrix makes
+    imaginary parts of 0.
     """
     if decider := decider_of(spectrum, JUMP) or decider_of(spectrum, TURN):
         refuse(f"{decider} follows, which decides by the last bit of parts that are nearly 0")

@@ -1,5 +1,7 @@
 import numpy as np
 
+from fusionc.model.tensors import Array
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.signal._fourier_matrix import fourier_matrix, parts_of, require_continuous
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, var
@@ -10,20 +12,20 @@ class StftToConvPass(Pass):
 
     before   STFT(signal, frame_step, window?, frame_length?)
     after    Reshape(Transpose(Conv(Transpose(signal), waves · window, strides = frame_step)));
-             Unsqueeze of a signal of rank 2, which onnxruntime takes and exporters write, for one
-             without its last axis of length 1
-    refuses  a complex signal; a window of another length; where the transform is faster: a length
-             that is a power of two, beyond 256 or so, or a matrix of more than 4 MiB; where Atan,
-             Sign, a comparison or a quantization follows, whose result the last bit of a number
-             near 0 decides
-    algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), which is a correlation for each real and
-             imaginary part; of lengths that are no power of two onnxruntime's STFT is off by 3e-5
-             of the largest, the sum by 4e-7
+             Unsqueeze instead of the first Transpose for a signal of rank 2, without the last axis
+             of length 1, which onnxruntime takes and exporters write
+    refuses  a complex signal; a window of another length; lengths for which the transform is
+             faster: a power of two beyond about 256, or a matrix of more than 4 MiB; if Atan, Sign,
+             a comparison or a quantization follows, whose result the last bit of a number near 0
+             decides
+    algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), a correlation for each real and imaginary
+             part; for lengths that are not a power of two onnxruntime's STFT is off by 3e-5 of the
+             largest element, the sum by 4e-7
     source   measured: 0.1 of the time at length 400
     """
 
     numerics = "rounding"
-    is_for_finite = True  # in a sum only the bins that it goes into become infinite
+    is_for_finite = True  # an infinity reaches only the bins whose sum it is in
     patterns = (
         Pattern(
             "STFT",
@@ -36,27 +38,17 @@ class StftToConvPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         require_continuous(m.outputs[0])
-        shape = m.x.shape
-        if shape is None or len(shape) not in (2, 3):
-            refuse("the signal has an unknown rank")
+        shape = m.x.require_shape(2, 3, of="the signal")
         if len(shape) == 3 and parts_of(shape[2]) == 2:
             refuse("the signal is not real")
-        if any(value is not None and value.constant().size != 1 for value in (m.step, m.length)):
-            refuse("a length is not one number")
-        given = None if m.window is None else m.window.constant().astype(np.float64)
-        length = (
-            int(m.length.constant().item())
-            if m.length is not None
-            else 0
-            if given is None
-            else given.size
-        )
-        step = int(m.step.constant().item())
-        if length < 1 or step < 1 or (given is not None and given.shape != (length,)):
-            refuse("the window has another length than a frame")
+        step = int(m.step.require_number("the step"))
+        window = None if m.window is None else array_of(m.window).astype(np.float64)
+        length = _length(m, window)
+        if step < 1:
+            refuse("the step is not positive")
         waves = fourier_matrix(length, 1, onesided=bool(m.stft.attr("onesided")))
         bins = waves.shape[2]
-        windowed = waves.reshape(length, 2 * bins) * (1 if given is None else given[:, None])
+        windowed = waves.reshape(length, 2 * bins) * (1 if window is None else window[:, None])
         weights = new.const(windowed.T.reshape(2 * bins, 1, length), dtype=m.x.dtype)
         channel_first = (
             new.Transpose(m.x, perm=[0, 2, 1])
@@ -66,3 +58,13 @@ class StftToConvPass(Pass):
         frames = new.Conv(channel_first, weights, kernel_shape=[length], strides=[step])
         size = new.const(np.array([0, 0, bins, 2]))
         return new.Reshape(new.Transpose(frames, perm=[0, 2, 1]), size)
+
+
+def _length(m: Match, window: Array | None) -> int:
+    """The length of a frame. Refuses a window of another length."""
+    length = 0 if window is None else window.size
+    if m.length is not None:
+        length = int(m.length.require_number("the length of a frame"))
+    if length < 1 or (window is not None and window.shape != (length,)):
+        refuse("the window has another length than a frame")
+    return length

@@ -31,7 +31,7 @@ def product(
 
 
 A_GEMM = "onnxruntime makes a Gemm of the product and the bias, which is faster"
-NO_ROW = "no addend is known to be one number for each column"
+NO_ROW = "neither addend is known to be one number for each column"
 STAYS = [
     Stays("a bias of one element", graph(GELU, b="float[1] b"), NO_ROW, opset=20),
     Stays("a scalar", graph(GELU, b="float b"), NO_ROW, opset=20),
@@ -130,4 +130,4 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), ["BiasGelu"], opset=opset) for opset in (9, 13, 19)],
 ]
 
-test_stays, test_fires = tables("BiasGeluFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("BiasGeluFusionPass", STAYS, FIRES, in_functions="never")

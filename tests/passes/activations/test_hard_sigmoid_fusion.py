@@ -57,7 +57,7 @@ STAYS = [
     Stays(
         "a sixth of doubles",
         graph(f"{RELU6} y = Div (b, six)").replace("float", "double"),
-        ("a number of more digits than an attribute has", "the limits are not 0 and 1"),
+        ("a number has more digits than an attribute", "the limits are not 0 and 1"),
         target="onnx",
     ),
 ]
@@ -93,4 +93,4 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("HardSigmoidFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("HardSigmoidFusionPass", STAYS, FIRES, in_functions="never")

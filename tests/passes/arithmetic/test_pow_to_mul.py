@@ -17,12 +17,12 @@ STAYS = [
     Stays(
         "squares of integers, of several exponents",
         graph(POW, "int64[4] c = {2, 2, 2, 2}", "int64[N,4] x"),
-        "a power that onnxruntime may compute in double",
+        "onnxruntime may compute this power in double",
     ),
     Stays(
         "the cube of one integer",
         graph(POW, "int64 c = {3}", "int64[1,1] x"),
-        "a power that onnxruntime may compute in double",
+        "onnxruntime may compute this power in double",
     ),
     Stays(
         "the third power of who knows how much",
@@ -146,4 +146,4 @@ FIRES = [
     ],
 ]
 
-test_stays, test_fires = tables("PowToMulPass", STAYS, FIRES)
+test_stays, test_fires = tables("PowToMulPass", STAYS, FIRES, in_functions="less often")

@@ -163,7 +163,8 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("SubnormalToZeroPass", STAYS, FIRES)
+# The uses of a function's results are unknown.
+test_stays, test_fires = tables("SubnormalToZeroPass", STAYS, FIRES, in_functions="less often")
 
 
 def dead_filters(scale: float, variance: float = 1.0) -> onnx.ModelProto:

@@ -170,4 +170,4 @@ FIRES = [
     Fires("opset 9, IR version 3", after("Mul (a, c)"), ["Conv"], opset=9, ir_version=3),
 ]
 
-test_stays, test_fires = tables("ConvScaleFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("ConvScaleFusionPass", STAYS, FIRES, in_functions="never")

@@ -15,7 +15,7 @@ def graph(
 
 
 STAYS = [
-    Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("any runtime", graph(), "for target onnx no gain is known", target="onnx"),
     Stays("whole blocks", graph(weights=WEIGHTS.replace("18", "16")), None),
     Stays("parts of blocks", graph(weights=WEIGHTS.replace("18", "20")), None),
     Stays("windows of one pixel", graph(last="y = Conv (f, P)", y="float[N,7,h,w] y"), None),

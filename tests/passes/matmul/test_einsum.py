@@ -39,7 +39,7 @@ STAYS = [
     Stays(
         "elements without a product",
         graph("ij->ji", "2,3").replace("float[", "uint8["),
-        "elements without a product",
+        "products of these elements are not supported",
         valid=False,
     ),
     Stays("two unknown dimensions to join", graph("bij,bjkl->bikl", "2,3,4", "2,4,N,M"), UNKNOWN),
@@ -173,4 +173,4 @@ FIRES = [
 
 # With an empty value, onnxruntime's own Einsum may divide by zero, which ends the process.
 FIRES = [replace(case, zero_sizes=False) for case in FIRES]
-test_stays, test_fires = tables("EinsumPass", STAYS, FIRES)
+test_stays, test_fires = tables("EinsumPass", STAYS, FIRES, in_functions="never")

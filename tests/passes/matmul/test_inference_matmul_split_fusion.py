@@ -35,9 +35,9 @@ STAYS = [
         "the weights are used elsewhere",
         "agraph (float[N,40] x) => (float[N,20] a, float[N,10] b, float[40,30] e) <float[40,30] W, int64[2] sizes = {20, 10}> "
         "{ p = MatMul (x, W) a, b = Split <axis = -1> (p, sizes) e = Neg (W) }",
-        "large weights are used elsewhere",
+        "large weights are used elsewhere: the model would grow",
     ),
-    Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("any runtime", graph(), "for target onnx no gain is known", target="onnx"),
     Stays(
         "a bias for each row",
         graph(
@@ -148,4 +148,6 @@ def test_its_products_stay_apart(body: str, ir_version: int) -> None:
     assert effected(counts) == 0 and again == result
 
 
-test_stays, test_fires = tables("InferenceMatmulSplitFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables(
+    "InferenceMatmulSplitFusionPass", STAYS, FIRES, in_functions="less often"
+)

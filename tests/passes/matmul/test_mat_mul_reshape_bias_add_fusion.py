@@ -58,7 +58,7 @@ STAYS = [
     Stays(
         "an unknown shape",
         "agraph (float[M,5] x, int64[K] s) => (float[A,B] y) <float[5,6] W, float[6] B> { p = MatMul (x, W) r = Reshape (p, s) y = Add (r, B) }",
-        "the shape is unknown",
+        "the rank is unknown",
     ),
     Stays("a bias from outside", graph(x="float[N,M,5] x, float[2,3] C", add="Add (r, C)"), None),
 ]
@@ -84,4 +84,6 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), LEFT, opset=opset) for opset in (9, 13, 22)],
 ]
 
-test_stays, test_fires = tables("MatMulReshapeBiasAddFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables(
+    "MatMulReshapeBiasAddFusionPass", STAYS, FIRES, in_functions="never"
+)

@@ -26,7 +26,7 @@ STAYS = [
     Stays("to double and back", graph(cast="w = Cast <to = 11> (s)", g="double[4] g"), None, opset=23),
     Stays("the sum in float32 is used elsewhere", graph(f"{ONE} z = Neg (w)", y="float16[a,b,c] y, float[d,e,f] z"), "an interior value is used elsewhere", opset=23),
     Stays("not cast back", graph("y = RMSNormalization (w, g)", y="float[a,b,c] y"), None, opset=23),
-    Stays("a larger type is cast down", graph(inputs="double[B,S,4] x, double[B,S,4] k"), "the elements are neither float32 nor float16", opset=23),
+    Stays("a larger type is cast down", graph(inputs="double[B,S,4] x, double[B,S,4] k"), "the elements are not all float32 or all float16", opset=23),
     Stays("another target", graph(), "target onnx has no SkipSimplifiedLayerNormalization", opset=23, target="onnx"),
 ]  # fmt: skip
 
@@ -41,4 +41,4 @@ FIRES = [
     Fires("opset 13", graph(BEHIND.replace("ReduceMean (p, ax)", "ReduceMean <axes = [-1]> (p)"), HALF), LEFT, opset=13, edge_values=False),
 ]  # fmt: skip
 
-test_stays, test_fires = tables("AddCastRmsNormCastFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("AddCastRmsNormCastFusionPass", STAYS, FIRES, in_functions="never")

@@ -79,12 +79,14 @@ STAYS = [
         graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
         "scales would take too much memory",
     ),
-    Stays("another axis", graph(ax="int64[1] ax = {1}"), "not the last axes are reduced"),
+    Stays(
+        "another axis", graph(ax="int64[1] ax = {1}"), "other axes than the last ones are reduced"
+    ),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
     Stays(
         "double",
         graph().replace("float[", "double[").replace("float ", "double "),
-        "the elements are neither float32 nor float16",
+        "the elements are not float32 or float16",
     ),
     Stays("opset 16", old(graph()), "opset 16 has no LayerNormalization", opset=16),
     Stays(
@@ -142,4 +144,4 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("LayerNormFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("LayerNormFusionPass", STAYS, FIRES, in_functions="never")

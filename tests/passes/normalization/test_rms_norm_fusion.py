@@ -33,13 +33,13 @@ STAYS = [
         opset=23,
     ),
     Stays("opset 22", graph(), "opset 22 has no RMSNormalization", opset=22),
-    Stays("another axis", graph(ax="{1}"), "not the last axes are reduced", opset=23),
+    Stays("another axis", graph(ax="{1}"), "other axes than the last ones are reduced", opset=23),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None, opset=23),
     Stays("the mean of something else", graph(square="w = Neg (x) s = Mul (w, w)"), None, opset=23),
     Stays(
         "double",
         graph().replace("float", "double"),
-        "the elements are neither float32 nor float16",
+        "the elements are not float32 or float16",
         opset=23,
     ),
     Stays(
@@ -80,4 +80,4 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("RmsNormFusionPass", STAYS, FIRES)
+test_stays, test_fires = tables("RmsNormFusionPass", STAYS, FIRES, in_functions="never")
