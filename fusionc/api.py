@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc import conversion
 from fusionc.errors import UsageError
 from fusionc.options import Options, options_of
+from fusionc.options.python_help import with_arguments
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer
 
 
+@with_arguments
 def convert(
     model: str | os.PathLike[str],
     *,
@@ -60,58 +61,6 @@ def convert(
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
 
-    output                    the file to write, by default <model>_fusionc.onnx in the current
-                              folder
-    fusion_switch_file        which passes run, as JSON
-    optimization_switch       "P:on;Q:off"; it beats the file
-    oo_level                  "O1" leaves on only what static sizes need, unless file or option name
-                              other passes
-    oo_constant_folding, oo_dead_code_elimination
-                              False switches that off, unless file or option name its passes
-    external_weight           0 puts the weights into the model, 1 into a file beside it; by default
-                              they stay
-    input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges
-                              stay open
-    free_dim                  sizes of inputs to make symbolic, {"x": (0, 2)} or {"x": {0:
-                              "batch"}}; an error says what in the model holds one
-    out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or a list of these or of
-                              names of values
-    output_type               what the outputs are converted to in the end: "FP16",
-                              "conv1:0:FP16;y:INT32" or {"y": "INT32"}
-    on_mismatch               what becomes of a result that is wrong: "fail" writes nothing,
-                              "rollback" leaves out the rewrites that make it wrong
-    check_rewrites            run what each rewrite replaces beside what takes the place, before it
-                              does; one that is wrong is a result that is wrong
-    verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
-    inputs                    values of inputs to verify with as well: an .npz file, or a folder of
-                              samples
-    custom_op_library         libraries with operators of the model that onnxruntime does not have,
-                              to verify with
-    runtime_level             at which levels of onnxruntime's own optimizers the result runs:
-                              "disabled", at which it is judged, "basic", "extended", "all"
-    verify_budget             how many billions of elements the verification may compute in all;
-                              what there is no room for is left out, and the report says so; 0 is no
-                              limit, the default is 30, or 2 for each thousand nodes
-    target                    "onnxruntime-cpu", or "onnx" for any runtime
-    target_opset              the version of the standard operators to raise the model to first; by
-                              default its own
-    custom_passes             Python files with users' passes
-    pattern_fusion_pass       False switches these off, and the built-in passes that do what
-                              TorchAir's do
-    dump_graph                a folder for the graph after every pass that took effect; a former
-                              dump there is removed
-    report                    a page for people, as HTML: what each rewrite did, sizes, times; needs
-                              fusionc[report]
-    enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
-    graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too;
-                              where it is False only an opt_level does
-    trust_kernels             load and keep the kernels of a model that another user or machine made
-    ready                     write the result in a second form, too, which `fusionc.session` loads
-                              fast where this onnxruntime runs on a processor like this one
-    timeout                   the seconds of one step of onnxruntime, loading a model or running it
-                              once; 0 is no limit, the default is 300
-    progress                  is called with a word on what is being done
-
     The passes see the model with the sizes and outputs that were asked for, and the result is
     verified against it.
 
@@ -119,7 +68,43 @@ def convert(
     computes; it names the rewrite at fault. Raises UsageError for wrong switches and files that are
     not there, FusioncError for everything else that goes wrong.
     """
-    return conversion.convert(options_of(locals()))
+    options = options_of(
+        model=model,
+        output=output,
+        fusion_switch_file=fusion_switch_file,
+        optimization_switch=optimization_switch,
+        oo_level=oo_level,
+        oo_constant_folding=oo_constant_folding,
+        oo_dead_code_elimination=oo_dead_code_elimination,
+        external_weight=external_weight,
+        input_shape=input_shape,
+        free_dim=free_dim,
+        out_nodes=out_nodes,
+        output_type=output_type,
+        verify=verify,
+        on_mismatch=on_mismatch,
+        check_rewrites=check_rewrites,
+        verify_shape=verify_shape,
+        inputs=inputs,
+        custom_op_library=custom_op_library,
+        export_compile_stat=export_compile_stat,
+        log=log,
+        runtime_level=runtime_level,
+        verify_budget=verify_budget,
+        target=target,
+        target_opset=target_opset,
+        custom_passes=custom_passes,
+        pattern_fusion_pass=pattern_fusion_pass,
+        dump_graph=dump_graph,
+        report=report,
+        enable_graph_kernel=enable_graph_kernel,
+        graph_kernel_flags=graph_kernel_flags,
+        trust_kernels=trust_kernels,
+        ready=ready,
+        timeout=timeout,
+        progress=progress,
+    )
+    return conversion.convert(options)
 
 
 def bisect(
@@ -214,7 +199,4 @@ def tune(
 
 def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
     """The options of a conversion, with the defaults of `convert` where nothing is given."""
-    defaults = {name: p.default for name, p in inspect.signature(convert).parameters.items()}
-    if unknown := given.keys() - defaults.keys():
-        raise TypeError(f"convert has no argument {', '.join(sorted(unknown))}")
-    return options_of({**defaults, **given, "model": model})
+    return options_of(model, **given)

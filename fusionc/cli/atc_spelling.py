@@ -14,9 +14,10 @@ from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
-_BOOLEANS = dict.fromkeys(("0", "f", "false", "n", "no"), 0) | dict.fromkeys(
-    ("1", "t", "true", "y", "yes"), 1
-)
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "f", "false", "n", "no"), False),
+}
 _GIVEN = "fusionc.without_effect"
 
 
@@ -57,10 +58,8 @@ def is_model(word: str) -> bool:
     return word.lower().endswith(".onnx") and not word.startswith("-")
 
 
-def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no become 1 and
-    0.
-    """
+def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> bool | None:
+    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no."""
     if value is None:
         return None
     if value.lower() not in _BOOLEANS:

@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import (
-    INPUT_FILES,
-    confidence_option,
-    custom_op_library_option,
-    log_debug_option,
-    timeout_option,
-)
+from fusionc.cli.common_options import confidence_option, log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
+from fusionc.cli.table_options import click_option
+from fusionc.options.option_table import INPUT_FILES
 
 if TYPE_CHECKING:
     from fusionc.bench.bench_story import Bench
@@ -91,8 +87,8 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout: seconds, bytes, ratios."
 )
-@custom_op_library_option
-@timeout_option
+@click_option("custom_op_library")
+@click_option("timeout")
 @log_debug_option
 def command(
     models: tuple[Path, ...],

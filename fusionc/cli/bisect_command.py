@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
+from fusionc.cli.table_options import click_option
 from fusionc.errors import printable
-from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.bisect.bisect_story import Bisection, Found
 
-_FILE = FilePath()
 _WRONG = 3
 _EPILOG = """\b
 Exit codes:
@@ -32,14 +30,7 @@ Exit codes:
 @click.command(
     cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong."
 )
-@click.option(
-    "--model",
-    type=_FILE,
-    metavar="FILE",
-    required=True,
-    is_eager=True,
-    help="The ONNX model whose conversion is wrong.",
-)
+@click_option("source", "The ONNX model whose conversion is wrong.", required=True, is_eager=True)
 @click.option(
     "--check",
     metavar='"CMD {model}"',
@@ -56,27 +47,16 @@ Exit codes:
         "and name that one."
     ),
 )
-@click.option(
-    "--output",
-    type=_FILE,
-    metavar="FILE",
-    help="The model that --limit writes. Default: <model>_fusionc.onnx.",
-)
+@click_option("destination", "The model that --limit writes. Default: <model>_fusionc.onnx.")
 @click.option(
     "--output_dir",
-    type=_FILE,
+    type=FilePath(),
     metavar="DIR",
     help="Where the switch file and the small models go, in the place of those of a former search: a "
     "folder with "
     "nothing else in it. Default: <model>_bisect in the current folder.",
 )
-@conversion_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(*SEARCH)
 @click.pass_context
 def command(
     ctx: click.Context,

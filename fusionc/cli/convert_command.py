@@ -18,13 +18,13 @@ from fusionc.cli.atc_modes import (
 )
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
 from fusionc.cli.batch_options import asks_for_batch, batch_options, convert_batch, of_no_use_beside
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
+from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import EXIT_CODES
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
+from fusionc.cli.table_options import click_option
 from fusionc.errors import FusioncError, printable
-from fusionc.options import ON_MISMATCH
-from fusionc.report.plog import LEVELS
+from fusionc.options import OPTIONS
 
 if TYPE_CHECKING:
     from fusionc.report import Report
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
 _FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
-_FILE = FilePath()
 
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
@@ -44,7 +43,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--model",
     "models",
-    type=_FILE,
+    type=FilePath(),
     multiple=True,
     is_eager=True,
     metavar="FILE",
@@ -52,74 +51,13 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "times: many "
     "models, in parallel processes.  [required]",
 )
-@click.option(
-    "--output",
-    type=_FILE,
-    metavar="FILE",
-    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
-    "folder. Of many "
-    "models the folder, which gets the structure of theirs, and fusionc_records with logs and "
-    "summary.json.",
+@click_option(
+    "destination",
+    f"{OPTIONS['destination'].help} Of many models, the folder: it gets the structure of theirs, "
+    "and fusionc_records with logs and summary.json.",
 )
 @batch_options
-@conversion_options
-@click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
-@click.option(
-    "--on_mismatch",
-    type=click.Choice(ON_MISMATCH),
-    default=ON_MISMATCH[0],
-    show_default=True,
-    help="What becomes of a result that differs: fail writes nothing, rollback leaves out the "
-    "rewrites at fault, and "
-    "says so.",
-)
-@click.option(
-    "--check_rewrites",
-    is_flag=True,
-    help="Run what each rewrite replaces beside what takes the place, before it does; one that is "
-    "wrong is named, and "
-    "--on_mismatch says what becomes of the conversion.",
-)
-@click.option(
-    "--dump_graph",
-    type=_FILE,
-    metavar="DIR",
-    help=(
-        "Write the graph after every pass that took effect into a folder; a former dump there is "
-        "removed."
-    ),
-)
-@click.option(
-    "--report",
-    type=_FILE,
-    metavar="FILE",
-    help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and "
-    "the time per "
-    "operator before and after, which takes some more seconds; of many models, a page for each "
-    "in a folder of that "
-    "name. Needs pip install 'fusionc[report]'.",
-)
-@click.option(
-    "--ready",
-    is_flag=True,
-    help="Write the result as onnxruntime has it once it is loaded, too: optimized, its weights "
-    "packed for this "
-    "processor, to be mapped from the file. fusionc.session uses that where it fits: less time, "
-    "less memory.",
-)
-@click.option(
-    "--export_compile_stat",
-    type=click.Choice(["0", "1", "2"]),
-    default="1",
-    show_default=True,
-    help="Write fusion_result.json (1, 2) or not (0).",
-)
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log; debug also shows the traceback of a failure. Default: info.",
-)
+@conversion_options(*CONVERSION)
 @mode_options
 @click.option(
     "--framework",
@@ -140,8 +78,6 @@ def command(
     json_file: Path | None,
     dump_mode: str,
     check_report: Path | None,
-    no_verify: bool,
-    export_compile_stat: str,
     models: tuple[Path, ...],
     jobs: int | None,
     resume: bool,
@@ -156,10 +92,7 @@ def command(
     """
     is_batch = asks_for_batch(ctx, models, mode)
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
-    arguments = conversion_arguments(ctx, given) | {
-        "verify": not no_verify,
-        "export_compile_stat": int(export_compile_stat),
-    }
+    arguments = conversion_arguments(ctx, given)
     notes = notices(ctx, [*of_no_use(ctx, mode), *of_no_use_beside(ctx, is_batch)])
     click.echo(_START)
     try:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_passes_option, log_debug_option
+from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.table_options import click_option
 from fusionc.errors import UsageError, advice, printable, quote
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     metavar="OPERATOR",
     help="List only the passes of which a pattern has this operator.",
 )
-@custom_passes_option
+@click_option("custom_passes")
 @log_debug_option
 def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.

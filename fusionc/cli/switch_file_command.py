@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_passes_option, log_debug_option
+from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath, write_text
+from fusionc.cli.table_options import click_option
 from fusionc.errors import UsageError, printable
 from fusionc.switches.presets import PRESETS, preset
 
@@ -29,7 +30,7 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(
 @click.option(
     "--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it."
 )
-@custom_passes_option
+@click_option("custom_passes")
 @log_debug_option
 def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
     """Show or write a switch file, by default a complete one: every pass, in the order in which

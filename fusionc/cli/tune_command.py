@@ -14,12 +14,10 @@ import click
 
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import confidence_option
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import show_tracebacks
-from fusionc.cli.files import FilePath
+from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
 from fusionc.cli.signals import held_back
+from fusionc.cli.table_options import click_option
 from fusionc.errors import Terminated
-from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.bench.intervals import RatioInterval
@@ -52,20 +50,8 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 @click.command(
     cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here."
 )
-@click.option(
-    "--model",
-    type=FilePath(),
-    metavar="FILE",
-    required=True,
-    is_eager=True,
-    help="The ONNX model to tune.",
-)
-@click.option(
-    "--output",
-    type=FilePath(),
-    metavar="FILE",
-    help="The model to write. Default: <model>_fusionc.onnx, in this folder.",
-)
+@click_option("source", "The ONNX model to tune.", required=True, is_eager=True)
+@click_option("destination")
 @click.option(
     "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
     help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, "
@@ -74,13 +60,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 )  # fmt: skip
 @confidence_option("How sure it is that no change is made that does not pay.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
-@conversion_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(*SEARCH)
 @click.pass_context
 def command(
     ctx: click.Context,

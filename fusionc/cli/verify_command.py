@@ -8,17 +8,11 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import (
-    custom_op_library_option,
-    inputs_option,
-    log_debug_option,
-    runtime_level_option,
-    timeout_option,
-    verify_budget_option,
-)
+from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
+from fusionc.cli.table_options import click_option
 from fusionc.errors import printable
 
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
@@ -39,9 +33,9 @@ Exit codes:
     callback=parse_run_shape,
     help="Sizes to run the models with.",
 )
-@inputs_option
-@custom_op_library_option
-@runtime_level_option
+@click_option("inputs")
+@click_option("custom_op_library")
+@click_option("runtime_level")
 @click.option(
     "--locate",
     is_flag=True,
@@ -49,8 +43,8 @@ Exit codes:
     "and in order, and "
     "show the first that differs, with the nodes that make it.",
 )
-@verify_budget_option
-@timeout_option
+@click_option("verify_budget")
+@click_option("timeout")
 @log_debug_option
 @click.pass_context
 def command(

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.conversion_options import conversion_arguments, rewrite_options
-from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
-from fusionc.report.plog import LEVELS
+from fusionc.cli.table_options import click_option
+from fusionc.options.option import Group
 
 if TYPE_CHECKING:
     from fusionc.why.nearest import Reason
@@ -34,9 +34,7 @@ Exit codes:
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
 @click.argument("pass_name", metavar="[PASS]", required=False)
-@click.option(
-    "--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model."
-)
+@click_option("source", "The ONNX model.", required=True, is_eager=True)
 @click.option(
     "--node", metavar="NAME", help="Only the places of which this node of the model is a part."
 )
@@ -51,13 +49,7 @@ Exit codes:
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
 )
-@rewrite_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(Group.PASSES, Group.REQUEST, Group.KERNELS)
 @click.pass_context
 def command(
     ctx: click.Context,

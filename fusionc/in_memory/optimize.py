@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -18,6 +17,7 @@ from fusionc.errors import FusioncError, UsageError, advice
 from fusionc.graph_kernel.library.cache import known
 from fusionc.in_memory.model_kinds import model_in_memory
 from fusionc.in_memory.temporary_files import read, write
+from fusionc.options.read_options import arguments_of_convert
 from fusionc.report import Report
 
 _Model = TypeVar("_Model")
@@ -62,9 +62,9 @@ def optimize(
 
     Raises what `convert` raises, and UsageError for what is no model.
     """
-    if unknown := options.keys() - signature(convert).parameters.keys():
+    if unknown := options.keys() - arguments_of_convert():
         name = sorted(unknown)[0]
-        near = advice(name, signature(convert).parameters, "help(fusionc.convert) has the options")
+        near = advice(name, arguments_of_convert(), "help(fusionc.convert) has the options")
         raise TypeError(f"optimize() got an unexpected keyword argument {name!r}; {near}")
     if (
         base_dir is not None

@@ -17,6 +17,7 @@ from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
+from fusionc.options.option_table import PLACES
 from fusionc.ready_form.machine import this_machine
 from fusionc.ready_form.session_file import of_lost_settings, require_session_place, session_file_of
 from fusionc.runtime.cores import cores
@@ -37,7 +38,7 @@ from fusionc.tune.decisions import (
     noise_of,
     that_pay,
 )
-from fusionc.tune.deliver import beside, require_places, written
+from fusionc.tune.deliver import next_to, require_places, written
 from fusionc.tune.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tune.search_changes import search
 from fusionc.tune.tuned import Tuned
@@ -46,8 +47,6 @@ from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
-# the options that are places of what is written, not read
-_WRITTEN = ("destination", "dump_graph", "report")
 _BUSY = 0.03  # of a ratio, by which processes differ, above which the machine is to blame
 # what is decided early leaves the rest to others
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
@@ -85,7 +84,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         require_places(options)
         options.progress("looking for inputs")
         label, feeds = _sample(job)
-        journal = TuningJournal(beside(output, "tune.jsonl"), _identity(options, confidence))
+        journal = TuningJournal(next_to(output, "tune.jsonl"), _identity(options, confidence))
         if journal.is_continued:
             notices.append("a run that was interrupted was continued")
         with workshop(output.parent) as folder:
@@ -176,7 +175,7 @@ def _identity(options: Options, confidence: float) -> str:
         "machine": this_machine(),
         "processors": cores(),
     }
-    return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
+    return ingredients(options.source, {**asked, **here, "confidence": confidence}, PLACES)
 
 
 def _searched(

@@ -205,4 +205,4 @@ def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
         ]
     )
     again = command_to_convert(first, Configuration(is_original=True), SWITCHES)
-    assert again[8:] == ["--enable_graph_kernel=false", "--input_shape", "x:1", "--trust_kernels"]
+    assert again[8:] == ["--input_shape", "x:1", "--enable_graph_kernel=false", "--trust_kernels"]

@@ -1,0 +1,81 @@
+"""What is known of one option, as metadata of a field of `Options`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, dataclass, replace
+from enum import Enum
+from typing import Any
+
+from fusionc.options.option_kinds import Kind
+
+_KEY = "option"
+
+
+class Group(Enum):
+    """What options are about: the headings of `help(fusionc.convert)`. Commands choose their
+    options by group.
+    """
+
+    FILES = "The model and the result"
+    PASSES = "Which passes run"
+    REQUEST = "What to change about the model"
+    STORAGE = "How the result is stored"
+    VERIFICATION = "How the result is verified"
+    VERDICT = "What happens to a result that differs"
+    KERNELS = "Graph kernel fusion"
+    RECORDS = "What else is written and said"
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument of `fusionc.convert` and, if it has a `flag`, an option of commands."""
+
+    kind: Kind
+    group: Group
+    help: str  # of the command
+    name: str = ""  # of the argument; by default that of the field
+    flag: str | None = ""  # on a command line, by default --NAME; None if no command has it
+    default: Any = None  # that of the field
+    is_required: bool = False  # whether the field has no default
+    other_default: Any = None  # that of the command, if it is another one
+    choices: tuple[Any, ...] = ()
+    give: str = ""  # what to give in Python instead of a wrong value
+    metavar: str | None = None  # the form of the value on a command line
+    aliases: tuple[str, ...] = ()  # ATC's other flags for it
+    reads: str = ""  # what the file is that it names, if a conversion reads that file
+    writes: bool = False  # whether it names a file or folder that a conversion writes
+
+    @property
+    def command_default(self) -> Any:
+        """What the command takes if the option is not given."""
+        return self.default if self.other_default is None else self.other_default
+
+    def accepts(self, value: Any) -> bool:
+        """Whether Python may give this value."""
+        if value is None and self.default is None:
+            return not self.is_required
+        if not self.kind.accepts(value):
+            return False
+        values = value if self.kind.repeats else [value]
+        return not self.choices or all(one in self.choices for one in values)
+
+    @property
+    def advice(self) -> str:
+        """What to give in Python, in words."""
+        which = "a list of some of" if self.kind.repeats else "one of"
+        return self.give or self.kind.give or f"{which} {', '.join(self.choices)}"
+
+
+def about(kind: Kind, group: Group, help_text: str, **details: Any) -> dict[str, Option]:
+    """The metadata of a field of `Options`: an `Option` with these `details`."""
+    return {_KEY: Option(kind, group, help_text, **details)}
+
+
+def option_of(of: Field[Any]) -> Option:
+    """The option of a field."""
+    option: Option = of.metadata[_KEY]
+    name = option.name or of.name
+    flag = f"--{name}" if option.flag == "" else option.flag
+    is_required = of.default is MISSING
+    default = None if is_required else of.default
+    return replace(option, name=name, flag=flag, default=default, is_required=is_required)
