@@ -9,7 +9,7 @@ import click
 
 from fusionc.cli.table_options import Decorated, alias_options, click_option
 from fusionc.options import OPTIONS
-from fusionc.options.option import Group
+from fusionc.options.option import OptionGroup
 
 _Decorator = Callable[[Decorated], Decorated]
 _JIT_LEVEL = click.option(
@@ -20,11 +20,17 @@ _JIT_LEVEL = click.option(
     help="O1 is MindSpore's word for --enable_graph_kernel.",
 )
 # of commands that convert again and again, to find something out, and of convert itself
-SEARCH = (Group.PASSES, Group.REQUEST, Group.STORAGE, Group.VERIFICATION, Group.KERNELS)
-CONVERSION = (*SEARCH, Group.VERDICT, Group.RECORDS)
+SEARCH = (
+    OptionGroup.PASSES,
+    OptionGroup.REQUEST,
+    OptionGroup.STORAGE,
+    OptionGroup.VERIFICATION,
+    OptionGroup.KERNELS,
+)
+CONVERSION = (*SEARCH, OptionGroup.VERDICT, OptionGroup.RECORDS)
 
 
-def conversion_options(*groups: Group) -> Callable[[Decorated], Decorated]:
+def conversion_options(*groups: OptionGroup) -> Callable[[Decorated], Decorated]:
     """The options of these groups, and --log."""
 
     def decorated(command: Decorated) -> Decorated:
@@ -35,7 +41,7 @@ def conversion_options(*groups: Group) -> Callable[[Decorated], Decorated]:
     return decorated
 
 
-def _options(groups: tuple[Group, ...]) -> Iterator[_Decorator[Any]]:
+def _options(groups: tuple[OptionGroup, ...]) -> Iterator[_Decorator[Any]]:
     for name, option in OPTIONS.items():
         if option.flag is not None and (option.group in groups or name == "log"):
             yield click_option(name)

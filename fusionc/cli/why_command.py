@@ -15,7 +15,7 @@ from fusionc.cli.conversion_options import conversion_arguments, conversion_opti
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
 from fusionc.cli.table_options import click_option
-from fusionc.options.option import Group
+from fusionc.options.option import OptionGroup
 
 if TYPE_CHECKING:
     from fusionc.why.nearest import Reason
@@ -49,7 +49,7 @@ Exit codes:
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
 )
-@conversion_options(Group.PASSES, Group.REQUEST, Group.KERNELS)
+@conversion_options(OptionGroup.PASSES, OptionGroup.REQUEST, OptionGroup.KERNELS)
 @click.pass_context
 def command(
     ctx: click.Context,

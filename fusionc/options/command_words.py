@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fusionc.options.option import Group, Option
+from fusionc.options.option import OptionGroup, Option
 from fusionc.options.option_table import OPTIONS, Options
 
 
-def words_of(options: Options, groups: Collection[Group] = tuple(Group)) -> list[str]:
+def words_of(options: Options, groups: Collection[OptionGroup] = tuple(OptionGroup)) -> list[str]:
     """The words that ask `fusionc convert` for these options, as far as these groups go. What is
     its default is left out.
     """

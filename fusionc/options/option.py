@@ -11,7 +11,7 @@ from fusionc.options.option_kinds import Kind
 _KEY = "option"
 
 
-class Group(Enum):
+class OptionGroup(Enum):
     """What options are about: the headings of `help(fusionc.convert)`. Commands choose their
     options by group.
     """
@@ -31,7 +31,7 @@ class Option:
     """An argument of `fusionc.convert` and, if it has a `flag`, an option of commands."""
 
     kind: Kind
-    group: Group
+    group: OptionGroup
     help: str  # of the command
     name: str = ""  # of the argument; by default that of the field
     flag: str | None = ""  # on a command line, by default --NAME; None if no command has it
@@ -66,7 +66,7 @@ class Option:
         return self.give or self.kind.give or f"{which} {', '.join(self.choices)}"
 
 
-def about(kind: Kind, group: Group, help_text: str, **details: Any) -> dict[str, Option]:
+def about(kind: Kind, group: OptionGroup, help_text: str, **details: Any) -> dict[str, Option]:
     """The metadata of a field of `Options`: an `Option` with these `details`."""
     return {_KEY: Option(kind, group, help_text, **details)}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fusionc.options.option import Group, Option, about, option_of
+from fusionc.options.option import OptionGroup, Option, about, option_of
 from fusionc.options.option_kinds import (
     AMOUNT,
     AXES,
@@ -47,7 +47,7 @@ class Options:
     source: Path = field(
         metadata=about(
             FILE,
-            Group.FILES,
+            OptionGroup.FILES,
             "The ONNX model to read.",
             name="model",
             metavar="FILE",
@@ -58,7 +58,7 @@ class Options:
     destination: Path = field(
         metadata=about(
             FILE,
-            Group.FILES,
+            OptionGroup.FILES,
             "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
             "folder.",
             name="output",
@@ -71,7 +71,7 @@ class Options:
         default=None,
         metadata=about(
             FILE,
-            Group.PASSES,
+            OptionGroup.PASSES,
             "Which passes are on and off, as JSON.",
             metavar="FILE",
             reads="the switch file",
@@ -82,7 +82,7 @@ class Options:
         default=None,
         metadata=about(
             TEXT,
-            Group.PASSES,
+            OptionGroup.PASSES,
             "Single switches; they override those of the switch file.",
             metavar='"P:on;Q:off"',
             give='"P:on;Q:off"',
@@ -92,29 +92,32 @@ class Options:
         default="O3",
         metadata=about(
             CHOICE,
-            Group.PASSES,
+            OptionGroup.PASSES,
             "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
             "O3: all passes. Switches that name a pass override this option and the next two.",
             choices=("O1", "O3"),
         ),
     )
     oo_constant_folding: bool = field(
-        default=True, metadata=about(SWITCH, Group.PASSES, "Fold constants and known sizes.")
+        default=True, metadata=about(SWITCH, OptionGroup.PASSES, "Fold constants and known sizes.")
     )
     oo_dead_code_elimination: bool = field(
-        default=True, metadata=about(SWITCH, Group.PASSES, "Remove branches that are never taken.")
+        default=True,
+        metadata=about(SWITCH, OptionGroup.PASSES, "Remove branches that are never taken."),
     )
     pattern_fusion_pass: bool = field(
         default=True,
         metadata=about(
-            SWITCH, Group.PASSES, "Run passes of your own, and those that do what TorchAir's do."
+            SWITCH,
+            OptionGroup.PASSES,
+            "Run passes of your own, and those that do what TorchAir's do.",
         ),
     )
     custom_passes: tuple[Path, ...] = field(
         default=(),
         metadata=about(
             FILES,
-            Group.PASSES,
+            OptionGroup.PASSES,
             "A Python file with passes of your own.",
             metavar="FILE",
             reads="a file of custom passes",
@@ -125,7 +128,7 @@ class Options:
         default=None,
         metadata=about(
             SIZES,
-            Group.REQUEST,
+            OptionGroup.REQUEST,
             "Fix sizes of inputs, and the sizes that follow from them; -1 and ranges (1~8) leave a "
             "dimension open.",
             metavar='"x:1,3,224,224"',
@@ -137,7 +140,7 @@ class Options:
         default=None,
         metadata=about(
             AXES,
-            Group.REQUEST,
+            OptionGroup.REQUEST,
             "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
             "the sizes that follow from them. If something in the model holds a size, the error says "
             "what.",
@@ -149,7 +152,7 @@ class Options:
         default=None,
         metadata=about(
             NAMES,
-            Group.REQUEST,
+            OptionGroup.REQUEST,
             "Make these the outputs: nodes with the number of an output, or names of values. What "
             "comes after them is left out.",
             metavar='"conv1:0;relu2:1"',
@@ -160,7 +163,7 @@ class Options:
         default="onnxruntime-cpu",
         metadata=about(
             CHOICE,
-            Group.REQUEST,
+            OptionGroup.REQUEST,
             "The runtime that the result is for; onnx means any.",
             choices=("onnxruntime-cpu", "onnx"),
         ),
@@ -169,7 +172,7 @@ class Options:
         default=None,
         metadata=about(
             OPSET,
-            Group.REQUEST,
+            OptionGroup.REQUEST,
             "Raise the model to opset N first, for operators that older opsets lack. Default: its own.",
             metavar="N",
             give="a number, or None for the opset of the model",
@@ -179,7 +182,7 @@ class Options:
         default=None,
         metadata=about(
             CHOICE,
-            Group.STORAGE,
+            OptionGroup.STORAGE,
             "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: next to "
             "it only if they are too large.",
             choices=(0, 1),
@@ -191,7 +194,7 @@ class Options:
         default=None,
         metadata=about(
             TYPES,
-            Group.STORAGE,
+            OptionGroup.STORAGE,
             "Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
             "UINT64 or BOOL.",
             metavar='FP16|"conv1:0:FP16"',
@@ -202,7 +205,7 @@ class Options:
         default=None,
         metadata=about(
             SHAPES,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not change "
             "the model.",
             metavar='"x:1,3,224,224"',
@@ -213,7 +216,7 @@ class Options:
         default=None,
         metadata=about(
             FILE,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "Values of inputs to run the models with, in addition to those that fusionc draws: "
             f"{INPUT_FILES} Outputs that are recorded there are compared, too.",
             metavar="PATH",
@@ -225,7 +228,7 @@ class Options:
         default=(),
         metadata=about(
             FILES,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "A shared library with operators that the models use and onnxruntime lacks. It is loaded, "
             "and its code runs.",
             metavar="LIB",
@@ -237,7 +240,7 @@ class Options:
         default=DEFAULT_LEVELS,
         metadata=about(
             CHOICES,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "The levels of onnxruntime's own optimizers at which the result runs. disabled, at which "
             "both models always run, judges the result. A difference at another level alone is the "
             "fault of optimizers: the report names them, and says how to switch them off.",
@@ -248,7 +251,7 @@ class Options:
         default=None,
         metadata=about(
             AMOUNT,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "How many billions of elements a verification may compute in all its runs; 32 "
             "multiplications of a product count as one element. The sizes that fusionc finds are "
             "chosen accordingly. What exceeds the budget is left out: the result is then verified in "
@@ -262,7 +265,7 @@ class Options:
         default=None,
         metadata=about(
             SECONDS,
-            Group.VERIFICATION,
+            OptionGroup.VERIFICATION,
             "How long one step of onnxruntime may take: loading a model, running it once. 0: no limit. "
             "Default: 300.",
             metavar="SECONDS",
@@ -273,7 +276,7 @@ class Options:
         default=None,
         metadata=about(
             OPEN_SWITCH,
-            Group.KERNELS,
+            OptionGroup.KERNELS,
             "Combine operators that fit together into one, with a kernel in <output>.kernels.so.",
             metavar="[true|false]",
         ),
@@ -282,7 +285,7 @@ class Options:
         default=None,
         metadata=about(
             WORDS,
-            Group.KERNELS,
+            OptionGroup.KERNELS,
             "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except --enable_pass "
             "and --disable_pass switch it on, unless --enable_graph_kernel is false: then only "
             "--opt_level does. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, "
@@ -295,7 +298,7 @@ class Options:
         default=False,
         metadata=about(
             FLAG,
-            Group.STORAGE,
+            OptionGroup.STORAGE,
             "Load the kernels next to a model that has areas, whoever made them, and let the result "
             "use them, too.",
         ),
@@ -304,7 +307,7 @@ class Options:
         default=True,
         metadata=about(
             NEGATED_FLAG,
-            Group.VERDICT,
+            OptionGroup.VERDICT,
             "Do not run both models to compare their outputs.",
             flag="--no-verify",
         ),
@@ -313,7 +316,7 @@ class Options:
         default="fail",
         metadata=about(
             CHOICE,
-            Group.VERDICT,
+            OptionGroup.VERDICT,
             "What happens to a result that differs: fail writes nothing; rollback leaves out the "
             "rewrites at fault, and says so.",
             choices=("fail", "rollback"),
@@ -323,7 +326,7 @@ class Options:
         default=False,
         metadata=about(
             FLAG,
-            Group.VERDICT,
+            OptionGroup.VERDICT,
             "Run the original nodes and their replacement side by side before each rewrite. A mismatch "
             "is named, and counts as a result that differs: --on_mismatch says what happens.",
         ),
@@ -332,7 +335,7 @@ class Options:
         default=None,
         metadata=about(
             FILE,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Write the graph into a folder after every pass that took effect; an earlier dump there is "
             "removed.",
             metavar="DIR",
@@ -344,7 +347,7 @@ class Options:
         default=None,
         metadata=about(
             FILE,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, "
             "and the time per operator before and after, which takes some more seconds. Of many "
             "models, a folder with a page for each. Needs pip install 'fusionc[report]'.",
@@ -357,7 +360,7 @@ class Options:
         default=False,
         metadata=about(
             FLAG,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Also write the result as onnxruntime holds it once it is loaded: optimized, its weights "
             "packed for this processor, to be mapped from the file. fusionc.session uses that form if "
             "it fits: less time, less memory.",
@@ -367,7 +370,7 @@ class Options:
         default=0,
         metadata=about(
             CHOICE,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Write fusion_result.json (1, 2) or not (0).",
             other_default=1,
             choices=(0, 1, 2),
@@ -378,7 +381,7 @@ class Options:
         default=None,
         metadata=about(
             CHOICE,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Level of the log; debug also shows the traceback of a failure. Default: info.",
             choices=LOG_LEVELS,
         ),
@@ -387,7 +390,7 @@ class Options:
         default=say_nothing,
         metadata=about(
             FUNCTION,
-            Group.RECORDS,
+            OptionGroup.RECORDS,
             "Is called with a few words on what is being done.",
             flag=None,
             give="a function that takes a text: print",

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from fusionc.options.option import Group, Option
+from fusionc.options.option import OptionGroup, Option
 from fusionc.options.option_kinds import NEGATED_FLAG
 from fusionc.options.option_table import OPTIONS
 
@@ -25,7 +25,7 @@ def with_arguments(function: _Function) -> _Function:
 
 
 def _sections() -> Iterator[str]:
-    for group in Group:
+    for group in OptionGroup:
         options = [option for option in OPTIONS.values() if option.group is group]
         yield "\n".join([f"{group.value}:", *map(_entry, options)])
 

@@ -7,12 +7,18 @@ from pathlib import Path
 
 from fusionc.options import Options
 from fusionc.options.command_words import words_of
-from fusionc.options.option import Group
+from fusionc.options.option import OptionGroup
 from fusionc.tune.configuration import Configuration
 from fusionc.tune.deliver import next_to
 
 # whatever decides which model is written, and whether it is right
-_ALWAYS = (Group.REQUEST, Group.STORAGE, Group.VERIFICATION, Group.VERDICT, Group.KERNELS)
+_ALWAYS = (
+    OptionGroup.REQUEST,
+    OptionGroup.STORAGE,
+    OptionGroup.VERIFICATION,
+    OptionGroup.VERDICT,
+    OptionGroup.KERNELS,
+)
 
 
 def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
@@ -32,9 +38,9 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
         enable_graph_kernel=delivered.kernels if asks_for_kernels else None,
         graph_kernel_flags=None if delivered.is_original else again.graph_kernel_flags,
     )
-    groups = _ALWAYS if delivered.is_original else (Group.PASSES, *_ALWAYS)
+    groups = _ALWAYS if delivered.is_original else (OptionGroup.PASSES, *_ALWAYS)
     return [
-        *("fusionc", "convert", *words_of(again, [Group.FILES])),
+        *("fusionc", "convert", *words_of(again, [OptionGroup.FILES])),
         *("--fusion_switch_file", str(switches)),
         *words_of(again, groups),
     ]
