@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from fusionc.options.option import OptionGroup, Option
+from fusionc.options.option import Option, OptionGroup
 from fusionc.options.option_table import OPTIONS, Options
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fusionc.options.option import OptionGroup, Option, about, option_of
+from fusionc.options.option import Option, OptionGroup, about, option_of
 from fusionc.options.option_kinds import (
     AMOUNT,
     AXES,

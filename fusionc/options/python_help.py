@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from fusionc.options.option import OptionGroup, Option
+from fusionc.options.option import Option, OptionGroup
 from fusionc.options.option_kinds import NEGATED_FLAG
 from fusionc.options.option_table import OPTIONS
 
