@@ -74,5 +74,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """For `help` and completion, to which a name that is imported on first use is invisible."""
+    """The names for `help` and completion, including those that are imported on first use."""
     return sorted({*globals(), *__all__})

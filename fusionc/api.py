@@ -1,4 +1,4 @@
-"""`fusionc.convert`: the Python interface of a conversion."""
+"""`fusionc.convert` and what commands call: a conversion from Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc import conversion
 from fusionc.errors import UsageError
 from fusionc.options import Options, options_of
-from fusionc.options.python_help import with_arguments
+from fusionc.options.python_help import document_arguments
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer
 
 
-@with_arguments
+@document_arguments
 def convert(
     model: str | os.PathLike[str],
     *,
@@ -61,12 +61,12 @@ def convert(
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
 
-    The passes see the model with the sizes and outputs that were asked for, and the result is
-    verified against it.
+    The passes see the model with the requested sizes and outputs, and the result is verified
+    against that model.
 
-    Raises VerificationError, and writes nothing, where the result does not compute what the model
-    computes; it names the rewrite at fault. Raises UsageError for wrong switches and files that are
-    not there, FusioncError for everything else that goes wrong.
+    Raises VerificationError, and writes nothing, if the result does not compute what the model
+    computes; the error names the rewrite at fault. Raises UsageError for wrong arguments, wrong
+    switches and missing files, FusioncError for everything else that goes wrong.
     """
     options = options_of(
         model=model,
@@ -116,24 +116,24 @@ def bisect(
 ) -> Bisection:
     """Find the rewrites that make the result of a conversion wrong, one after another.
 
-    check         a command that says whether a model is right by its exit code (0 right, 1 to 124
-                  wrong, 125 cannot tell), with {model} where its path goes; by default the result
-                  is verified
-    output_dir    where a switch file that avoids them goes, and a small model of each
+    check         a command whose exit code says whether a model is right (0 right, 1 to 124 wrong,
+                  125 cannot tell), with {model} where its path goes; by default the result is
+                  verified
+    output_dir    the folder for a switch file that avoids these rewrites, and a small model of each
     options       those of `convert`
 
-    Raises FusioncError where nobody can tell whether a result is right, UsageError as `convert`
+    Raises FusioncError if it cannot be decided whether a result is right, UsageError as `convert`
     does.
     """
-    # a conversion whose result is right does without it
+    # a conversion whose result is right does not need it
     from fusionc.bisect import bisect_story
 
     return bisect_story.bisect(options_for(model, options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
-    """Convert with the first `limit` rewrites only, write the result unverified, and return what
-    the last one was, and whether there are no more.
+    """Convert with only the first `limit` rewrites and write the result unverified. Return in
+    words what the last rewrite was, and whether the conversion has no more.
     """
     from fusionc.bisect import bisect_story
     from fusionc.report.rewrite_text import described
@@ -141,7 +141,8 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     last = bisect_story.convert_up_to(options_for(model, options), limit)
     count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
-        said += f"; the conversion has no more rewrites, {count} for a limit of {limit}: this is its whole result"
+        what = f"the conversion has no more rewrites, {count} for a limit of {limit}"
+        said += f"; {what}: this is its whole result"
     return said
 
 
@@ -156,13 +157,13 @@ def why(
     """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
 
     pass_name     the pass, or another name for one or several; with `expected`, None for all
-    node          look at the places alone of which this node is a part
-    expected      what another optimizer made of the model: look at what it fused and fusionc did
-                  not
+    node          look only at places that this node is part of
+    expected      the model as another optimizer has made it: look at what that fused and fusionc
+                  did not
     options       those of `convert`
 
-    Raises UsageError where there is no such pass, node or model, else as `convert` does; nothing is
-    written.
+    Raises UsageError if the pass, the node or the model does not exist, and errors as `convert`
+    does. Nothing is written.
     """
     from fusionc.why import why_story
 
@@ -181,16 +182,16 @@ def tune(
     confidence: float = 0.95,
     **options: Any,
 ) -> Tuned:
-    """Find by measurement what makes a model fast on this machine, and write it with what was
-    confirmed to pay.
+    """Find by measurement what makes a model fast on this machine, and write the model with the
+    changes that are confirmed to pay.
 
-    budget        the seconds to measure, more than 0; what is verified, and the conversion in the
-                  end, come on top
-    confidence    how sure it is that no change is made that does not pay
+    budget        the seconds to measure, more than 0; verification and the final conversion take
+                  more time
+    confidence    the probability that every change made pays, from 0.5 to below 1
     options       those of `convert`
 
-    A journal beside the output stays where this is interrupted; the same call goes on from there.
-    Raises VerificationError, UsageError and FusioncError as `convert` does.
+    If this is interrupted, a journal stays next to the output, and the same call continues from
+    there. Raises VerificationError, UsageError and FusioncError as `convert` does.
     """
     from fusionc.tune import tune_story
 
@@ -198,5 +199,5 @@ def tune(
 
 
 def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
-    """The options of a conversion, with the defaults of `convert` where nothing is given."""
+    """The options of a conversion: the given ones, and the defaults of `convert`."""
     return options_of(model, **given)

@@ -62,7 +62,7 @@ def _number(_ctx: click.Context, _parameter: click.Parameter, value: str) -> int
     return int(value)
 
 
-_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
+_DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     FILE: {"type": FilePath()},
     FILES: {"type": FilePath()},
     SWITCH: {"metavar": "true|false", "callback": atc_bool},
@@ -76,7 +76,7 @@ _OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     SHAPES: {"callback": parse_run_shape},
     AXES: {"callback": parse_axes},
 }
-_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
+_DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
     "external_weight": {"type": str, "callback": _external_weight},
     "export_compile_stat": {"callback": _number},
     "log": {"callback": show_tracebacks},
@@ -94,7 +94,11 @@ def click_option(
     if option.choices:
         details["type"] = click.Choice([str(choice) for choice in option.choices])
     details |= _default(option)
-    details |= {**_OF_KIND.get(option.kind, {}), **_OF_OPTION.get(name, {}), **changes}
+    details |= {
+        **_DETAILS_OF_KIND.get(option.kind, {}),
+        **_DETAILS_OF_OPTION.get(name, {}),
+        **changes,
+    }
     assert option.flag is not None
     return click.option(option.flag, option.name, **details)
 
@@ -102,7 +106,10 @@ def click_option(
 def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:
     """ATC's other flags for this field, hidden."""
     option = OPTIONS[name]
-    return [click.option(alias, hidden=True, **_OF_KIND[option.kind]) for alias in option.aliases]
+    return [
+        click.option(alias, hidden=True, **_DETAILS_OF_KIND[option.kind])
+        for alias in option.aliases
+    ]
 
 
 def _help(option: Option) -> str:

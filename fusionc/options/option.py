@@ -66,16 +66,16 @@ class Option:
         return self.give or self.kind.give or f"{which} {', '.join(self.choices)}"
 
 
-def about(kind: Kind, group: OptionGroup, help_text: str, **details: Any) -> dict[str, Option]:
+def entry(kind: Kind, group: OptionGroup, help_text: str, **details: Any) -> dict[str, Option]:
     """The metadata of a field of `Options`: an `Option` with these `details`."""
     return {_KEY: Option(kind, group, help_text, **details)}
 
 
-def option_of(of: Field[Any]) -> Option:
+def option_of(a_field: Field[Any]) -> Option:
     """The option of a field."""
-    option: Option = of.metadata[_KEY]
-    name = option.name or of.name
+    option: Option = a_field.metadata[_KEY]
+    name = option.name or a_field.name
     flag = f"--{name}" if option.flag == "" else option.flag
-    is_required = of.default is MISSING
-    default = None if is_required else of.default
+    is_required = a_field.default is MISSING
+    default = None if is_required else a_field.default
     return replace(option, name=name, flag=flag, default=default, is_required=is_required)

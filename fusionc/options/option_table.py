@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fusionc.options.option import Option, OptionGroup, about, option_of
+from fusionc.options.option import Option, OptionGroup, entry, option_of
 from fusionc.options.option_kinds import (
     AMOUNT,
     AXES,
@@ -45,7 +45,7 @@ class Options:
     """What a conversion is asked for, checked and typed."""
 
     source: Path = field(
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.FILES,
             "The ONNX model to read.",
@@ -56,7 +56,7 @@ class Options:
         )
     )
     destination: Path = field(
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.FILES,
             "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
@@ -69,7 +69,7 @@ class Options:
     )
     fusion_switch_file: Path | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.PASSES,
             "Which passes are on and off, as JSON.",
@@ -80,7 +80,7 @@ class Options:
     )
     optimization_switch: str | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             TEXT,
             OptionGroup.PASSES,
             "Single switches; they override those of the switch file.",
@@ -90,7 +90,7 @@ class Options:
     )
     oo_level: str = field(
         default="O3",
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.PASSES,
             "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
@@ -99,15 +99,15 @@ class Options:
         ),
     )
     oo_constant_folding: bool = field(
-        default=True, metadata=about(SWITCH, OptionGroup.PASSES, "Fold constants and known sizes.")
+        default=True, metadata=entry(SWITCH, OptionGroup.PASSES, "Fold constants and known sizes.")
     )
     oo_dead_code_elimination: bool = field(
         default=True,
-        metadata=about(SWITCH, OptionGroup.PASSES, "Remove branches that are never taken."),
+        metadata=entry(SWITCH, OptionGroup.PASSES, "Remove branches that are never taken."),
     )
     pattern_fusion_pass: bool = field(
         default=True,
-        metadata=about(
+        metadata=entry(
             SWITCH,
             OptionGroup.PASSES,
             "Run passes of your own, and those that do what TorchAir's do.",
@@ -115,7 +115,7 @@ class Options:
     )
     custom_passes: tuple[Path, ...] = field(
         default=(),
-        metadata=about(
+        metadata=entry(
             FILES,
             OptionGroup.PASSES,
             "A Python file with passes of your own.",
@@ -126,7 +126,7 @@ class Options:
     )
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             SIZES,
             OptionGroup.REQUEST,
             "Fix sizes of inputs, and the sizes that follow from them; -1 and ranges (1~8) leave a "
@@ -138,7 +138,7 @@ class Options:
     )
     free_dim: Mapping[str, Mapping[int, str]] | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             AXES,
             OptionGroup.REQUEST,
             "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
@@ -150,7 +150,7 @@ class Options:
     )
     out_nodes: str | Sequence[str] | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             NAMES,
             OptionGroup.REQUEST,
             "Make these the outputs: nodes with the number of an output, or names of values. What "
@@ -161,7 +161,7 @@ class Options:
     )
     target: str = field(
         default="onnxruntime-cpu",
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.REQUEST,
             "The runtime that the result is for; onnx means any.",
@@ -170,7 +170,7 @@ class Options:
     )
     target_opset: int | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             OPSET,
             OptionGroup.REQUEST,
             "Raise the model to opset N first, for operators that older opsets lack. Default: its own.",
@@ -180,7 +180,7 @@ class Options:
     )
     external_weight: int | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.STORAGE,
             "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: next to "
@@ -192,7 +192,7 @@ class Options:
     )
     output_type: str | Mapping[str, str] | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             TYPES,
             OptionGroup.STORAGE,
             "Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
@@ -203,7 +203,7 @@ class Options:
     )
     verify_shape: Mapping[str, tuple[int, ...]] | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             SHAPES,
             OptionGroup.VERIFICATION,
             "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not change "
@@ -214,7 +214,7 @@ class Options:
     )
     inputs: Path | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.VERIFICATION,
             "Values of inputs to run the models with, in addition to those that fusionc draws: "
@@ -226,7 +226,7 @@ class Options:
     )
     custom_op_library: tuple[Path, ...] = field(
         default=(),
-        metadata=about(
+        metadata=entry(
             FILES,
             OptionGroup.VERIFICATION,
             "A shared library with operators that the models use and onnxruntime lacks. It is loaded, "
@@ -238,7 +238,7 @@ class Options:
     )
     runtime_level: tuple[str, ...] = field(
         default=DEFAULT_LEVELS,
-        metadata=about(
+        metadata=entry(
             CHOICES,
             OptionGroup.VERIFICATION,
             "The levels of onnxruntime's own optimizers at which the result runs. disabled, at which "
@@ -249,7 +249,7 @@ class Options:
     )
     verify_budget: float | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             AMOUNT,
             OptionGroup.VERIFICATION,
             "How many billions of elements a verification may compute in all its runs; 32 "
@@ -263,7 +263,7 @@ class Options:
     )
     timeout: float | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             SECONDS,
             OptionGroup.VERIFICATION,
             "How long one step of onnxruntime may take: loading a model, running it once. 0: no limit. "
@@ -274,7 +274,7 @@ class Options:
     )
     enable_graph_kernel: bool | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             OPEN_SWITCH,
             OptionGroup.KERNELS,
             "Combine operators that fit together into one, with a kernel in <output>.kernels.so.",
@@ -283,7 +283,7 @@ class Options:
     )
     graph_kernel_flags: str | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             WORDS,
             OptionGroup.KERNELS,
             "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except --enable_pass "
@@ -296,7 +296,7 @@ class Options:
     )
     trust_kernels: bool = field(
         default=False,
-        metadata=about(
+        metadata=entry(
             FLAG,
             OptionGroup.STORAGE,
             "Load the kernels next to a model that has areas, whoever made them, and let the result "
@@ -305,7 +305,7 @@ class Options:
     )
     verify: bool = field(
         default=True,
-        metadata=about(
+        metadata=entry(
             NEGATED_FLAG,
             OptionGroup.VERDICT,
             "Do not run both models to compare their outputs.",
@@ -314,7 +314,7 @@ class Options:
     )
     on_mismatch: str = field(
         default="fail",
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.VERDICT,
             "What happens to a result that differs: fail writes nothing; rollback leaves out the "
@@ -324,7 +324,7 @@ class Options:
     )
     check_rewrites: bool = field(
         default=False,
-        metadata=about(
+        metadata=entry(
             FLAG,
             OptionGroup.VERDICT,
             "Run the original nodes and their replacement side by side before each rewrite. A mismatch "
@@ -333,7 +333,7 @@ class Options:
     )
     dump_graph: Path | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.RECORDS,
             "Write the graph into a folder after every pass that took effect; an earlier dump there is "
@@ -345,7 +345,7 @@ class Options:
     )
     report: Path | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             FILE,
             OptionGroup.RECORDS,
             "Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, "
@@ -358,7 +358,7 @@ class Options:
     )
     ready: bool = field(
         default=False,
-        metadata=about(
+        metadata=entry(
             FLAG,
             OptionGroup.RECORDS,
             "Also write the result as onnxruntime holds it once it is loaded: optimized, its weights "
@@ -368,7 +368,7 @@ class Options:
     )
     export_compile_stat: int = field(
         default=0,
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.RECORDS,
             "Write fusion_result.json (1, 2) or not (0).",
@@ -379,7 +379,7 @@ class Options:
     )
     log: str | None = field(
         default=None,
-        metadata=about(
+        metadata=entry(
             CHOICE,
             OptionGroup.RECORDS,
             "Level of the log; debug also shows the traceback of a failure. Default: info.",
@@ -388,7 +388,7 @@ class Options:
     )
     progress: Callable[[str], None] = field(
         default=say_nothing,
-        metadata=about(
+        metadata=entry(
             FUNCTION,
             OptionGroup.RECORDS,
             "Is called with a few words on what is being done.",

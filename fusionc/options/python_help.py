@@ -17,7 +17,7 @@ _COLUMN = 26  # the column in which texts begin
 _WIDTH = 96
 
 
-def with_arguments(function: _Function) -> _Function:
+def document_arguments(function: _Function) -> _Function:
     """A decorator: put the list of arguments after the first paragraph of the docstring."""
     first, _, rest = inspect.cleandoc(function.__doc__ or "").partition("\n\n")
     function.__doc__ = "\n\n".join((first, *_sections(), rest))

@@ -9,7 +9,7 @@ from fusionc.options import Options
 from fusionc.options.command_words import words_of
 from fusionc.options.option import OptionGroup
 from fusionc.tune.configuration import Configuration
-from fusionc.tune.deliver import next_to
+from fusionc.tune.deliver import companion_file
 
 # whatever decides which model is written, and whether it is right
 _ALWAYS = (
@@ -27,7 +27,7 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     It writes another file than the tuned model: a conversion to that place would remove the
     settings of its sessions, which are not part of the command.
     """
-    again = delivered.options(options, next_to(options.destination, "again.onnx"))
+    again = delivered.options(options, companion_file(options.destination, "again.onnx"))
     # kernels are off by default, unless there are flags
     asks_for_kernels = delivered.kernels or again.graph_kernel_flags is not None
     again = replace(

@@ -27,7 +27,7 @@ from fusionc.tune.worth_plot import worth_plot
 _MARK = "<!-- fusionc tune: switches"  # in the plot, before the hashes of the switch file
 
 
-def next_to(output: Path, ending: str) -> Path:
+def companion_file(output: Path, ending: str) -> Path:
     """A file of the tuning beside the model: out.onnx → out.<ending>."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{ending}")
 
@@ -42,7 +42,7 @@ def require_places(options: Options) -> None:
         if path is not None
     }
     for ending in ("switches.json", "tune.svg"):
-        place = next_to(options.destination, ending)
+        place = companion_file(options.destination, ending)
         if os.path.realpath(place) in read:
             hint = "give another --output, or rename the file"
             raise UsageError(
@@ -63,9 +63,11 @@ def _is_own(place: Path, output: Path) -> bool:
     beside it.
     """
     with suppress(OSError, ValueError):
-        if stream_at(place) or stream_at(next_to(output, "tune.svg")):
+        if stream_at(place) or stream_at(companion_file(output, "tune.svg")):
             return False
-        _, mark, contents = next_to(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
+        _, mark, contents = (
+            companion_file(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
+        )
         return bool(mark) and (place.suffix == ".svg" or content_of(place) in contents)
     return False
 
@@ -83,8 +85,8 @@ def written(
     output = options.destination
     registry = load_passes(options.custom_passes)
     by_name = {p.name: p for p in registry}
-    switches = next_to(output, "switches.json")
-    plot = next_to(output, "tune.svg")
+    switches = companion_file(output, "switches.json")
+    plot = companion_file(output, "tune.svg")
     session = None
     if delivered.is_original:
         text = preset("all_off", registry)

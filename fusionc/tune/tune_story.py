@@ -38,7 +38,7 @@ from fusionc.tune.decisions import (
     noise_of,
     that_pay,
 )
-from fusionc.tune.deliver import next_to, require_places, written
+from fusionc.tune.deliver import companion_file, require_places, written
 from fusionc.tune.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tune.search_changes import search
 from fusionc.tune.tuned import Tuned
@@ -84,7 +84,9 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         require_places(options)
         options.progress("looking for inputs")
         label, feeds = _sample(job)
-        journal = TuningJournal(next_to(output, "tune.jsonl"), _identity(options, confidence))
+        journal = TuningJournal(
+            companion_file(output, "tune.jsonl"), _identity(options, confidence)
+        )
         if journal.is_continued:
             notices.append("a run that was interrupted was continued")
         with workshop(output.parent) as folder:
