@@ -12,12 +12,17 @@ from fusionc.cli.atc_modes import (
     check,
     mode_options,
     model_of_mode,
-    of_no_use,
     show_information,
+    unused_options,
     write_json,
 )
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
-from fusionc.cli.batch_options import asks_for_batch, batch_options, convert_batch, of_no_use_beside
+from fusionc.cli.batch_options import (
+    asks_for_batch,
+    batch_options,
+    convert_batch,
+    unused_batch_options,
+)
 from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import EXIT_CODES
 from fusionc.cli.files import FilePath
@@ -31,7 +36,10 @@ if TYPE_CHECKING:
 
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
-_FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
+_FAILURE = (
+    "FUSIONC run failed, Please check the detail log, "
+    "Try 'fusionc convert --help' for more information"
+)
 
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
@@ -47,9 +55,8 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     multiple=True,
     is_eager=True,
     metavar="FILE",
-    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several "
-    "times: many "
-    "models, in parallel processes.  [required]",
+    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model "
+    "several times: many models, in parallel processes.  [required]",
 )
 @click_option(
     "destination",
@@ -87,13 +94,13 @@ def command(
     """Optimize an ONNX model, verify the result and write it.
 
     Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file,
-    -fusion_switch_file. ATC's other options are refused where they would change the result, and
-    have no effect where they would not.
+    -fusion_switch_file. ATC's other options are refused if they would change the result; otherwise
+    they have no effect.
     """
     is_batch = asks_for_batch(ctx, models, mode)
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
     arguments = conversion_arguments(ctx, given)
-    notes = notices(ctx, [*of_no_use(ctx, mode), *of_no_use_beside(ctx, is_batch)])
+    notes = notices(ctx, [*unused_options(ctx, mode), *unused_batch_options(ctx, is_batch)])
     click.echo(_START)
     try:
         if is_batch:
@@ -107,7 +114,7 @@ def command(
         else:
             from fusionc.runtime.process import start
 
-            start()  # it needs some time, as the imports here do
+            start()  # takes some time, as the imports do
             with held_back():
                 from fusionc.api import convert
             from fusionc.report.progress import Progress

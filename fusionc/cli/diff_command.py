@@ -1,4 +1,4 @@
-"""`fusionc diff`: what differs between two models, whoever made the second of the first."""
+"""`fusionc diff`: what differs between two models, whichever tool made the second of the first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPILOG = """\b
 Exit codes:
   0  the models were compared
   1  the comparison failed
-  2  an option is wrong, or a model is not there
+  2  an option is wrong, or a model does not exist
   3  with --exit_code: they differ"""
 
 
@@ -36,13 +36,13 @@ Exit codes:
 @click.option(
     "--nodes",
     is_flag=True,
-    help="A line for each change with the names of its nodes, not one for all alike.",
+    help="A line for each change with the names of its nodes, not one for all similar changes.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name."
 )
 @click.option(
-    "--exit_code", is_flag=True, help="End with 3 where the models differ, as git diff does with 1."
+    "--exit_code", is_flag=True, help="End with 3 if the models differ, as git diff ends with 1."
 )
 @click.option(
     "--input_shape",
@@ -64,9 +64,9 @@ def command(
     """Compare the models BEFORE and AFTER without running them: interface, versions, nodes,
     weights, sizes.
 
-    A node that a pass of fusionc has made says which, and of which nodes; others are matched by
-    their names, then by what they compute and what lies beside them, so that results of any tool
-    can be compared. Names, comments and metadata are no difference.
+    A node made by a pass of fusionc names the pass and the nodes that it replaces. Other nodes are
+    matched by name, then by operator and neighbours, so that results of any tool can be compared.
+    Differences of names, comments and metadata do not count.
     """
     with held_back():
         from fusionc.diff.diff_story import model_diff
@@ -161,30 +161,37 @@ def _text(change: Change, with_names: bool) -> str:
 
 
 def _words(operators: Sequence[str]) -> list[str]:
-    """Each operator once, with its number where there are several."""
+    """Each operator once, with its number if there are several."""
     return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
 
 
 def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
     kept = ", ".join(f"{times} by {how}" for how, times in found.nodes.kept.items())
+    matched = f", matched {kept}" if kept else ""
     changed = sum(change.kind == "changed" for change in found.nodes.changes)
-    yield (
-        "in both",
-        (
-            f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; "
-            f"{changed} changed"
-        ),
-    )
-    weights = found.weights
-    counts = [(weights.equal, "equal"), (weights.renamed, "equal under other names")]
-    counts += [(len(names), what) for names, what in (
-        (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after"))]  # fmt: skip
-    yield "weights", ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
+    yield "in both", f"{sum(found.nodes.kept.values())} nodes{matched}; {changed} changed"
+    yield "weights", _weights(found) or "none"
     yield from (("interface", text) for text in found.interface or ("the same",))
+    yield "counted with", _counted_sizes(found)
+    yield "result", "the same" if found.is_same else "different"
+
+
+def _weights(found: ModelDiff) -> str:
+    weights = found.weights
+    counts = {
+        "equal": weights.equal,
+        "equal under other names": weights.renamed,
+        "changed": len(weights.changed),
+        "only before": len(weights.removed),
+        "only after": len(weights.added),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _counted_sizes(found: ModelDiff) -> str:
     sizes = "; ".join(
         f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items()
     )
     unknown = max(found.before.unknown, found.after.unknown)
     left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
-    yield "counted with", f"{sizes or 'the sizes of the model'}{left_out}"
-    yield "result", "the same" if found.is_same else "different"
+    return f"{sizes or 'the sizes of the model'}{left_out}"

@@ -17,12 +17,12 @@ from fusionc.cli.signals import held_back
 if TYPE_CHECKING:
     from fusionc.inspect.inspect_story import Inspection
 
-_PLACES = 3  # names that are shown of each finding; --json has all
+_PLACES = 3  # so many names are shown for each finding; --json has all
 _EPILOG = """\b
 Exit codes:
   0  the model was inspected
-  1  it is no model, or not a valid one
-  2  an option is wrong, or the model is not there"""
+  1  the file is not a model, or not a valid one
+  2  an option is wrong, or the model does not exist"""
 
 
 @click.command(
@@ -36,10 +36,10 @@ Exit codes:
 def command(model: Path, as_json: bool) -> None:
     """Look a model over, without changing it.
 
-    What is looked for: operators without a fast kernel on a CPU, convolutions of integers, signed
+    This finds operators without a fast kernel on a CPU, convolutions of integers, signed
     activations, unrolled recurrences, subnormal numbers and dead filters in the weights, weights
-    that are stored twice, open sizes. Each is shown with what to do about it; what a conversion
-    does about it the passes say, in a dry run.
+    stored twice, and open sizes. Each finding comes with advice; a dry run of the passes
+    shows what a conversion does about it.
     """
     with held_back():
         from fusionc.inspect.inspect_story import inspect

@@ -36,7 +36,7 @@ def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> 
     """Show or write a switch file, by default a complete one: every pass, in the order in which
     they run.
 
-    A file that somebody has edited is not replaced.
+    An edited file is not replaced.
     """
     from fusionc.custom.loading import load_passes
 
@@ -49,7 +49,7 @@ def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> 
             b"",
             *(preset(known, passes).encode() for known in PRESETS),
         ):
-            what = "the file is there, and holds something else than a preset"
+            what = "the file exists, and holds something other than a preset"
             hint = "give another name, or remove it first"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
         write_text(output, text)

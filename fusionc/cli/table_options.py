@@ -86,8 +86,8 @@ _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
 def click_option(
     name: str, help_text: str = "", **changes: Any
 ) -> Callable[[Decorated], Decorated]:
-    """The option of this field of `Options`, with another help text and other `changes` of what
-    click is told, if given.
+    """The option of this field of `Options`. A given help text replaces that of the table, and
+    `changes` are arguments of `click.option`.
     """
     option = OPTIONS[name]
     details: dict[str, Any] = {"help": help_text or _help(option), "metavar": option.metavar}

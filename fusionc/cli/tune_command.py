@@ -1,4 +1,4 @@
-"""`fusionc tune`: what pays here, for this model and these sizes?"""
+"""`fusionc tune`: what pays on this machine, for this model and these sizes?"""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _FORMS = {
 }
 _EPILOG = """\b
 Exit codes:
-  0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
-  1  the tuning failed; what was measured is in a journal, from which the same command goes on
-  2  an option or the switch file is wrong, or a file to read is not there
+  0  the model is written: tuned, at the defaults or as it was, whichever is confirmed to be fastest
+  1  the tuning failed; the measurements are in a journal, from which the same command continues
+  2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
-  130  interrupted; the journal beside the output stays, and the same command goes on from there"""
+  130  interrupted; a journal next to the output stays, and the same command continues from it"""
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> float:
     """A click callback: "90", "90s", "5m" or "1h" in seconds, more than 0."""
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
     if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is no duration like 90s, 5m or 1h.", ctx, parameter)
+        raise click.BadParameter(f"{text!r} is not a duration like 90s, 5m or 1h.", ctx, parameter)
     return float(found[1]) * _UNITS[found[2]]
 
 
@@ -53,12 +53,16 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 @click_option("source", "The ONNX model to tune.", required=True, is_eager=True)
 @click_option("destination")
 @click.option(
-    "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, "
-    "the check of the "
-    "answers without optimizers that cost, and the conversion with its verification in the end.",
-)  # fmt: skip
-@confidence_option("How sure it is that no change is made that does not pay.")
+    "--budget",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=_duration,
+    help="How long to measure: 90s, 5m, 1h. More time is needed for the last run on a busy "
+    "machine, for checking the answers without optimizers that cost, and for the final conversion "
+    "with its verification.",
+)
+@confidence_option("How surely every change that is made pays.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
 @conversion_options(*SEARCH)
 @click.pass_context
@@ -74,41 +78,42 @@ def command(
 ) -> None:
     """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas
     with kernels, onnxruntime's own optimizers, and the settings of a session. What costs is
-    switched off, what is undecided keeps its default.
+    switched off; what stays undecided keeps its default.
 
-    Each change is measured beside the defaults, in turn and in fresh processes: groups first, then
-    single ones; what seems to pay is tested again on new processes. A last run of its own compares
-    the result with the defaults and the original: what is not confirmed to be faster is not
-    delivered. Beside the model it writes <output>.switches.json for convert, <output>.session.json,
-    which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and values of the inputs are
-    those of --inputs or --verify_shape; the other options are those of convert.
+    Each change is measured side by side with the defaults, in turn and in fresh processes: groups
+    first, then single changes. What seems to pay is tested again in new processes. A separate last
+    run compares the result with the defaults and the original; only what it confirms to be faster
+    is delivered. Next to the model, it writes <output>.switches.json for convert,
+    <output>.session.json, which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and
+    values of the inputs are those of --inputs or --verify_shape; the other options are those of
+    convert.
     """
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # it needs some time, as the imports here do
+    start()  # takes some time, as the imports do
     with held_back():
         from fusionc.api import tune
     from fusionc.report.progress import Progress
 
     try:
         with Progress() as progress:
-            found = tune(
-                model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
-            )  # fmt: skip
+            tuned = tune(
+                model,
+                budget=budget,
+                confidence=confidence / 100,
+                output=output,
+                progress=progress,
+                **arguments,
+            )
     except (KeyboardInterrupt, Terminated):
-        click.echo(
-            (
-                "fusionc: what was measured is kept in the journal; the same command goes on from "
-                "there"
-            ),
-            err=True,
-        )
+        what = "the measurements are kept in the journal; the same command goes on from there"
+        click.echo(f"fusionc: {what}", err=True)
         raise
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(tuned.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _show(found)
+        _show(tuned)
 
 
 def _show(found: Tuned) -> None:
@@ -167,8 +172,8 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
 
 
 def _undecided(worth: Worth, one: RatioInterval) -> str:
-    """Why a change is undecided. Of several that are tested together, each has to be surer than its
-    own bounds are.
+    """Why a change is undecided. If several are tested together, each has to be surer than its own
+    bounds say.
     """
     if not worth.tested:
         return "undecided, not tested"
@@ -178,8 +183,9 @@ def _undecided(worth: Worth, one: RatioInterval) -> str:
 def _delivered(found: Tuned) -> str:
     form = found.confirmation.delivered
     if form == "original":
-        what = "what paid" if any(worth.state == "pays" for worth in found.worths) else "nothing"
-        return f"{_FORMS[form]}: {what} was {'not ' if what != 'nothing' else ''}confirmed by the last run"
+        seemed_to_pay = any(worth.state == "pays" for worth in found.worths)
+        what = "what paid was not confirmed" if seemed_to_pay else "nothing was confirmed"
+        return f"{_FORMS[form]}: {what} by the last run"
     ratio = found.confirmation.ratio
     assert ratio is not None
     missed = (

@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _MOST = 5  # names on a line
-_AN_AREA = "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made with, too"
+_AN_AREA = (
+    "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made "
+    "with, too"
+)
 _EPILOG = """\b
 Exit codes:
   0  answered
   1  the conversion failed
-  2  an option or the switch file is wrong, or there is no such pass, node or file"""
+  2  an option or the switch file is wrong, or a pass, node or file does not exist"""
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
 @click.argument("pass_name", metavar="[PASS]", required=False)
 @click_option("source", "The ONNX model.", required=True, is_eager=True)
-@click.option(
-    "--node", metavar="NAME", help="Only the places of which this node of the model is a part."
-)
+@click.option("--node", metavar="NAME", help="Only places that this node of the model is part of.")
 @click.option(
     "--expected",
     type=FilePath(),
     metavar="FILE",
-    help="What another optimizer made of the model: say of each operator that it fused and this "
-    "conversion does not, "
-    "why the passes that make it, or PASS, do not fire there.",
+    help="The model as another optimizer has made it: for each operator that it fused and this "
+    "conversion does not, say why the passes that make it, or PASS, do not fire there.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
@@ -61,20 +61,19 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Convert a model without writing it, and say where PASS nearly fires: the first thing there
-    that does not fit, the nearest misses first; where it is refused and why; where it fires, and
-    where another pass was there before it.
+    """Convert a model without writing it, and say where PASS nearly fires and the first thing that
+    does not fit there, nearest misses first; where it is refused and why; where it fires; and where
+    another pass came first.
 
-    PASS may be another name of a pass, or of several. One that is off is looked at as if it were
-    on. A far miss has no more than the first operator of a pattern; it is shown where nothing is
-    nearer.
+    PASS may also be another name of one pass or several. A pass that is off is treated as if it
+    were on. A far miss has only the first operator of a pattern; it is shown if nothing is nearer.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # it needs some time, as the imports here do
+    start()  # takes some time, as the imports do
     with held_back():
         from fusionc.api import why
     from fusionc.report.progress import Progress
@@ -146,7 +145,8 @@ def _kind(reason: Reason) -> str:
 
 def _text(reason: Reason) -> str:
     begin = "" if reason.text.startswith(reason.root) else f" at {reason.root}"
-    where = f"pattern {reason.pattern}{begin}{f' in graph {reason.graph_id}' if reason.graph_id else ''}"
+    graph = f" in graph {reason.graph_id}" if reason.graph_id else ""
+    where = f"pattern {reason.pattern}{begin}{graph}"
     fitting = "" if reason.is_match else f", {reason.fitting} of {reason.size} operators fit"
     others = f", the first of {reason.unfit} things that do not" if reason.unfit > 1 else ""
     names = f": {_names(reason.more)}" if reason.more else ""

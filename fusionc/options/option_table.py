@@ -59,8 +59,8 @@ class Options:
         metadata=entry(
             FILE,
             OptionGroup.FILES,
-            "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
-            "folder.",
+            "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the "
+            "current folder.",
             name="output",
             metavar="FILE",
             writes=True,
@@ -93,8 +93,9 @@ class Options:
         metadata=entry(
             CHOICE,
             OptionGroup.PASSES,
-            "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
-            "O3: all passes. Switches that name a pass override this option and the next two.",
+            "O1: no fusion; only fold constants and known sizes, and remove dead branches and "
+            "nodes. O3: all passes. Switches that name a pass override this option and the next "
+            "two.",
             choices=("O1", "O3"),
         ),
     )
@@ -141,9 +142,9 @@ class Options:
         metadata=entry(
             AXES,
             OptionGroup.REQUEST,
-            "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
-            "the sizes that follow from them. If something in the model holds a size, the error says "
-            "what.",
+            "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), "
+            "and the sizes that follow from them. If something in the model holds a size, the "
+            "error says what.",
             metavar='"x:0;mask:0"',
             give='{"x": (0, 2)} or {"x": {0: "batch"}}',
         ),
@@ -173,7 +174,8 @@ class Options:
         metadata=entry(
             OPSET,
             OptionGroup.REQUEST,
-            "Raise the model to opset N first, for operators that older opsets lack. Default: its own.",
+            "Raise the model to opset N first, for operators that older opsets lack. Default: its "
+            "own.",
             metavar="N",
             give="a number, or None for the opset of the model",
         ),
@@ -183,8 +185,8 @@ class Options:
         metadata=entry(
             CHOICE,
             OptionGroup.STORAGE,
-            "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: next to "
-            "it only if they are too large.",
+            "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: "
+            "next to it only if they are too large.",
             choices=(0, 1),
             metavar="0|1",
             give="0, 1 or None",
@@ -206,8 +208,8 @@ class Options:
         metadata=entry(
             SHAPES,
             OptionGroup.VERIFICATION,
-            "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not change "
-            "the model.",
+            "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not "
+            "change the model.",
             metavar='"x:1,3,224,224"',
             give='{"x": (1, 3, 224, 224)}',
         ),
@@ -229,8 +231,8 @@ class Options:
         metadata=entry(
             FILES,
             OptionGroup.VERIFICATION,
-            "A shared library with operators that the models use and onnxruntime lacks. It is loaded, "
-            "and its code runs.",
+            "A shared library with operators that the models use and onnxruntime lacks. It is "
+            "loaded, and its code runs.",
             metavar="LIB",
             reads="a library of custom operators",
             give='a list of files: ["libcustom.so"]',
@@ -241,9 +243,9 @@ class Options:
         metadata=entry(
             CHOICES,
             OptionGroup.VERIFICATION,
-            "The levels of onnxruntime's own optimizers at which the result runs. disabled, at which "
-            "both models always run, judges the result. A difference at another level alone is the "
-            "fault of optimizers: the report names them, and says how to switch them off.",
+            "The levels of onnxruntime's own optimizers at which the result runs. disabled, at "
+            "which both models always run, judges the result. A difference at another level alone "
+            "is the fault of optimizers: the report names them, and says how to switch them off.",
             choices=LEVELS,
         ),
     )
@@ -254,9 +256,9 @@ class Options:
             OptionGroup.VERIFICATION,
             "How many billions of elements a verification may compute in all its runs; 32 "
             "multiplications of a product count as one element. The sizes that fusionc finds are "
-            "chosen accordingly. What exceeds the budget is left out: the result is then verified in "
-            "part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of values at "
-            "once in addition to the size of the weights.",
+            "chosen accordingly. What exceeds the budget is left out: the result is then verified "
+            "in part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of "
+            "values at once in addition to the size of the weights.",
             metavar="BILLIONS",
             give="billions of elements, 0 for no limit, or None",
         ),
@@ -266,8 +268,8 @@ class Options:
         metadata=entry(
             SECONDS,
             OptionGroup.VERIFICATION,
-            "How long one step of onnxruntime may take: loading a model, running it once. 0: no limit. "
-            "Default: 300.",
+            "How long one step of onnxruntime may take: loading a model, running it once. 0: no "
+            "limit. Default: 300.",
             metavar="SECONDS",
             give="seconds, 0 for no limit, or None",
         ),
@@ -286,10 +288,10 @@ class Options:
         metadata=entry(
             WORDS,
             OptionGroup.KERNELS,
-            "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except --enable_pass "
-            "and --disable_pass switch it on, unless --enable_graph_kernel is false: then only "
-            "--opt_level does. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, "
-            "keeps these out of kernels.",
+            "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except "
+            "--enable_pass and --disable_pass switch it on, unless --enable_graph_kernel is "
+            "false: then only --opt_level does. docs/graph_kernel.md lists them; "
+            "--disable_cluster_ops=Exp,Log, say, keeps these out of kernels.",
             metavar='"--K=V …"',
             give='"--opt_level=2"',
         ),
@@ -299,8 +301,8 @@ class Options:
         metadata=entry(
             FLAG,
             OptionGroup.STORAGE,
-            "Load the kernels next to a model that has areas, whoever made them, and let the result "
-            "use them, too.",
+            "Load the kernels next to a model that has areas, whoever made them, and let the "
+            "result use them, too.",
         ),
     )
     verify: bool = field(
@@ -327,8 +329,9 @@ class Options:
         metadata=entry(
             FLAG,
             OptionGroup.VERDICT,
-            "Run the original nodes and their replacement side by side before each rewrite. A mismatch "
-            "is named, and counts as a result that differs: --on_mismatch says what happens.",
+            "Run the original nodes and their replacement side by side before each rewrite. A "
+            "mismatch is named, and counts as a result that differs: --on_mismatch says what "
+            "happens.",
         ),
     )
     dump_graph: Path | None = field(
@@ -336,8 +339,8 @@ class Options:
         metadata=entry(
             FILE,
             OptionGroup.RECORDS,
-            "Write the graph into a folder after every pass that took effect; an earlier dump there is "
-            "removed.",
+            "Write the graph into a folder after every pass that took effect; an earlier dump "
+            "there is removed.",
             metavar="DIR",
             writes=True,
             give="the path of a folder",
@@ -348,9 +351,9 @@ class Options:
         metadata=entry(
             FILE,
             OptionGroup.RECORDS,
-            "Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, "
-            "and the time per operator before and after, which takes some more seconds. Of many "
-            "models, a folder with a page for each. Needs pip install 'fusionc[report]'.",
+            "Write a page for people, as HTML: what each rewrite did as drawings, operators, "
+            "sizes, and the time per operator before and after, which takes some more seconds. Of "
+            "many models, a folder with a page for each. Needs pip install 'fusionc[report]'.",
             metavar="FILE",
             writes=True,
             give="the path of the page to write",
@@ -361,9 +364,9 @@ class Options:
         metadata=entry(
             FLAG,
             OptionGroup.RECORDS,
-            "Also write the result as onnxruntime holds it once it is loaded: optimized, its weights "
-            "packed for this processor, to be mapped from the file. fusionc.session uses that form if "
-            "it fits: less time, less memory.",
+            "Also write the result as onnxruntime holds it once it is loaded: optimized, its "
+            "weights packed for this processor, to be mapped from the file. fusionc.session uses "
+            "that form if it fits: less time, less memory.",
         ),
     )
     export_compile_stat: int = field(
