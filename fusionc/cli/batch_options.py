@@ -85,11 +85,11 @@ def convert_batch(
         what = "a folder, a pattern or several models need a folder for the results"
         hint = "give one with --output"
         raise UsageError(what, where=where, hint=hint, code="E10001")
-    found = find_models(models, output, arguments.get("dump_graph"))
+    sources = find_models(models, output, arguments.get("dump_graph"))
     try:
-        with BatchProgress(len(found)) as progress:
+        with BatchProgress(len(sources)) as progress:
             summary = convert_many(
-                found,
+                sources,
                 output,
                 arguments,
                 jobs=jobs,

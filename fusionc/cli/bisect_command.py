@@ -96,9 +96,9 @@ def command(
             click.echo(printable(f"written to {output_path(model, output)}, not verified"))
             return
         folder = output_dir or Path(f"{model.stem}_bisect")
-        found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
-    _show(found)
-    ctx.exit(_WRONG if found.found else 0)
+        bisection = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
+    _show(bisection)
+    ctx.exit(_WRONG if bisection.found else 0)
 
 
 def _show(result: Bisection) -> None:

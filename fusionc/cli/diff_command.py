@@ -71,22 +71,22 @@ def command(
     with held_back():
         from fusionc.diff.diff_story import model_diff
 
-    found = model_diff(before, after, input_shape)
+    diff = model_diff(before, after, input_shape)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(diff.as_json(), indent=2, ensure_ascii=False))
     else:
-        _show(found, nodes)
-    ctx.exit(_DIFFERENT if exit_code and not found.is_same else 0)
+        _show(diff, nodes)
+    ctx.exit(_DIFFERENT if exit_code and not diff.is_same else 0)
 
 
-def _show(found: ModelDiff, every_node: bool) -> None:
+def _show(diff: ModelDiff, every_node: bool) -> None:
     from fusionc.diff.diff_story import summed
     from fusionc.report.table import show_facts, show_table
 
-    show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)
+    show_table(["", ">before", ">after", ">change"], list(_measures(diff)), sys.stdout)
     click.echo()
-    one = found.before.operators
-    other = found.after.operators
+    one = diff.before.operators
+    other = diff.after.operators
     changed = [
         name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)
     ]
@@ -96,22 +96,20 @@ def _show(found: ModelDiff, every_node: bool) -> None:
         show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
         click.echo()
     changes = (
-        [(change, 1) for change in found.nodes.changes]
-        if every_node
-        else summed(found.nodes.changes)
+        [(change, 1) for change in diff.nodes.changes] if every_node else summed(diff.nodes.changes)
     )
     if changes:
         rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
         show_table([">times", "nodes", "what"], rows, sys.stdout)
         click.echo()
-    show_facts(list(_facts(found)), sys.stdout)
+    show_facts(list(_facts(diff)), sys.stdout)
 
 
-def _measures(found: ModelDiff) -> Iterator[list[str]]:
+def _measures(diff: ModelDiff) -> Iterator[list[str]]:
     from fusionc.report.table import size_text
 
-    one = found.before
-    other = found.after
+    one = diff.before
+    other = diff.after
     yield ["IR version", str(one.ir_version), str(other.ir_version), ""]
     for domain in dict.fromkeys([*one.opsets, *other.opsets]):
         yield [
@@ -165,19 +163,19 @@ def _words(operators: Sequence[str]) -> list[str]:
     return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
 
 
-def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
-    kept = ", ".join(f"{times} by {how}" for how, times in found.nodes.kept.items())
+def _facts(diff: ModelDiff) -> Iterator[tuple[str, str]]:
+    kept = ", ".join(f"{times} by {how}" for how, times in diff.nodes.kept.items())
     matched = f", matched {kept}" if kept else ""
-    changed = sum(change.kind == "changed" for change in found.nodes.changes)
-    yield "in both", f"{sum(found.nodes.kept.values())} nodes{matched}; {changed} changed"
-    yield "weights", _weights(found) or "none"
-    yield from (("interface", text) for text in found.interface or ("the same",))
-    yield "counted with", _counted_sizes(found)
-    yield "result", "the same" if found.is_same else "different"
+    changed = sum(change.kind == "changed" for change in diff.nodes.changes)
+    yield "in both", f"{sum(diff.nodes.kept.values())} nodes{matched}; {changed} changed"
+    yield "weights", _weights(diff) or "none"
+    yield from (("interface", text) for text in diff.interface or ("the same",))
+    yield "counted with", _counted_sizes(diff)
+    yield "result", "the same" if diff.is_same else "different"
 
 
-def _weights(found: ModelDiff) -> str:
-    weights = found.weights
+def _weights(diff: ModelDiff) -> str:
+    weights = diff.weights
     counts = {
         "equal": weights.equal,
         "equal under other names": weights.renamed,
@@ -188,10 +186,10 @@ def _weights(found: ModelDiff) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
-def _counted_sizes(found: ModelDiff) -> str:
+def _counted_sizes(diff: ModelDiff) -> str:
     sizes = "; ".join(
-        f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items()
+        f"{name}:{','.join(map(str, shape))}" for name, shape in diff.before.sizes.items()
     )
-    unknown = max(found.before.unknown, found.after.unknown)
+    unknown = max(diff.before.unknown, diff.after.unknown)
     left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
     return f"{sizes or 'the sizes of the model'}{left_out}"

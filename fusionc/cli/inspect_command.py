@@ -44,18 +44,18 @@ def command(model: Path, as_json: bool) -> None:
     with held_back():
         from fusionc.inspect.inspect_story import inspect
 
-    found = inspect(model)
+    inspection = inspect(model)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(inspection.as_json(), indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        _show(inspection)
 
 
-def _show(found: Inspection) -> None:
+def _show(inspection: Inspection) -> None:
     from fusionc.report.table import show_facts
 
-    show_facts(found.facts, sys.stdout)
-    for finding in found.findings:
+    show_facts(inspection.facts, sys.stdout)
+    for finding in inspection.findings:
         more = len(finding.places) - _PLACES
         places = ", ".join(finding.places[:_PLACES]) + (f", and {more} more" if more > 0 else "")
         click.echo()
@@ -65,6 +65,6 @@ def _show(found: Inspection) -> None:
             ("to do", finding.to_do),
         ]
         show_facts(facts, sys.stdout)
-    if not found.findings:
+    if not inspection.findings:
         click.echo()
         show_facts([("found", "nothing; fusionc convert shows what can be fused")], sys.stdout)

@@ -57,11 +57,11 @@ def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
     from fusionc.passes.by_operator import is_operator, operator_names, patterns_with
     from fusionc.report.table import show_table
 
-    found = patterns_with(operator, passes)
-    if found:
+    listed = patterns_with(operator, passes)
+    if listed:
         rows = [
             [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary]
-            for p, patterns in found
+            for p, patterns in listed
         ]
         show_table(["pass", "kind", "default", "patterns", "what it does"], rows, sys.stdout)
         return
@@ -82,7 +82,7 @@ def _show_list(passes: Sequence[Pass]) -> None:
     rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
     show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
     aliases = [
-        [name, ", ".join(p.name for p in found)] for name, found in PassNames(passes).aliases()
+        [name, ", ".join(p.name for p in named)] for name, named in PassNames(passes).aliases()
     ]
     if aliases:
         click.echo()
@@ -94,8 +94,8 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
     from fusionc.switches import PassNames
 
     names = PassNames(passes)
-    found = names.find(name)
-    if not found:
+    named = names.find(name)
+    if not named:
         if names.is_ascend_only(name):
             click.echo(
                 f"{printable(name)} is Ascend only: it is accepted in switch files and has no "
@@ -106,9 +106,9 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
         raise UsageError(
             names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001"
         )
-    if len(found) > 1:
-        click.echo(f"{name} stands for {len(found)} passes: {', '.join(p.name for p in found)}\n")
-    for number, p in enumerate(found):
+    if len(named) > 1:
+        click.echo(f"{name} stands for {len(named)} passes: {', '.join(p.name for p in named)}\n")
+    for number, p in enumerate(named):
         click.echo(f"\n{p.name}" if number else p.name)
         show_facts(list(_facts(p)), sys.stdout)
         click.echo()

@@ -41,10 +41,10 @@ Exit codes:
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> float:
     """A click callback: "90", "90s", "5m" or "1h" in seconds, more than 0."""
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
-    if found is None or not float(found[1]):
+    duration = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
+    if duration is None or not float(duration[1]):
         raise click.BadParameter(f"{text!r} is not a duration like 90s, 5m or 1h.", ctx, parameter)
-    return float(found[1]) * _UNITS[found[2]]
+    return float(duration[1]) * _UNITS[duration[2]]
 
 
 @click.command(
@@ -116,17 +116,17 @@ def command(
         _show(tuned)
 
 
-def _show(found: Tuned) -> None:
+def _show(tuned: Tuned) -> None:
     from fusionc.report.table import show_facts, show_table
 
     show_table(
         ["change", ">ratio", ">bounds", ">ms", ">%", "result"],
-        [_row(w, found) for w in found.worths],
+        [_row(w, tuned) for w in tuned.worths],
         sys.stdout,
     )
     click.echo()
-    last = found.confirmation
-    facts = [("inputs", found.label)]
+    last = tuned.confirmation
+    facts = [("inputs", tuned.label)]
     times = ", ".join(f"{form} {1e3 * seconds:.3f} ms" for form, seconds in last.seconds.items())
     facts.append(("last run", times))
     pairs = [("default / original", last.default)]
@@ -136,36 +136,36 @@ def _show(found: Tuned) -> None:
             ("tuned / default", last.against_default),
         ]
     facts += [(name, str(one)) for name, one in pairs]
-    facts.append(("delivered", _delivered(found)))
-    facts += [("notice", notice) for notice in found.notices]
-    facts.append(("output", str(found.report.output)))
-    if found.report.kernels is not None:
-        facts.append(("kernels", str(found.report.kernels)))
-    facts.append(("switches", str(found.switches)))
-    if found.settings is not None:
-        facts.append(("settings", f"{found.settings}: {found.configuration.settings}"))
-    again = shlex.join(found.again) + (
-        "  # without the settings" if found.settings is not None else ""
+    facts.append(("delivered", _delivered(tuned)))
+    facts += [("notice", notice) for notice in tuned.notices]
+    facts.append(("output", str(tuned.report.output)))
+    if tuned.report.kernels is not None:
+        facts.append(("kernels", str(tuned.report.kernels)))
+    facts.append(("switches", str(tuned.switches)))
+    if tuned.settings is not None:
+        facts.append(("settings", f"{tuned.settings}: {tuned.configuration.settings}"))
+    again = shlex.join(tuned.again) + (
+        "  # without the settings" if tuned.settings is not None else ""
     )
-    facts += [("plot", str(found.plot)), ("again", again), ("time", f"{found.seconds:.0f} s")]
+    facts += [("plot", str(tuned.plot)), ("again", again), ("time", f"{tuned.seconds:.0f} s")]
     show_facts(facts, sys.stdout)
 
 
-def _row(worth: Worth, found: Tuned) -> list[str]:
-    one = worth.interval(found.confidence)
+def _row(worth: Worth, tuned: Tuned) -> list[str]:
+    one = worth.interval(tuned.confidence)
     said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
     said = f"{said}: {worth.why}" if worth.why else said
     if one is None:
         return [worth.change.name, "", "", "", "", said]
     if worth.state == "undecided":
-        said = "confirmed by the last run" if found.is_delivered(worth) else _undecided(worth, one)
+        said = "confirmed by the last run" if tuned.is_delivered(worth) else _undecided(worth, one)
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "too few rounds"
     return [
         worth.change.name,
         f"{one.ratio:.3f}",
         bounds,
-        f"{1e3 * found.saved(worth):+.3f}",
+        f"{1e3 * tuned.saved(worth):+.3f}",
         f"{100 * saved:+.1f}",
         said,
     ]
@@ -180,17 +180,17 @@ def _undecided(worth: Worth, one: RatioInterval) -> str:
     return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"
 
 
-def _delivered(found: Tuned) -> str:
-    form = found.confirmation.delivered
+def _delivered(tuned: Tuned) -> str:
+    form = tuned.confirmation.delivered
     if form == "original":
-        seemed_to_pay = any(worth.state == "pays" for worth in found.worths)
+        seemed_to_pay = any(worth.state == "pays" for worth in tuned.worths)
         what = "what paid was not confirmed" if seemed_to_pay else "nothing was confirmed"
         return f"{_FORMS[form]}: {what} by the last run"
-    ratio = found.confirmation.ratio
+    ratio = tuned.confirmation.ratio
     assert ratio is not None
     missed = (
         ", as the tuned one was not confirmed to be faster"
-        if form == "default" and "tuned" in found.confirmation.seconds
+        if form == "default" and "tuned" in tuned.confirmation.seconds
         else ""
     )
     return f"{_FORMS[form]}, confirmed: {ratio.ratio:.3f} of the original's time{missed}"
