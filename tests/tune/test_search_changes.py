@@ -10,7 +10,7 @@ import pytest
 from fusionc.runtime.session_settings import SessionSettings
 from fusionc.tune.candidates import Facts, Group, groups_of
 from fusionc.tune.configuration import Configuration, TunedChange
-from fusionc.tune.decisions import Worth, that_pay
+from fusionc.tune.decisions import Worth, paying_changes
 from fusionc.tune.search_changes import Stage, search
 
 FACTS = Facts(
@@ -121,7 +121,7 @@ def test_of_what_threads_do_the_best_is_taken() -> None:
             TunedChange("Pass off", "passes", off=frozenset({"Pass"})), "undecided", tested=[-0.5]
         ),
     ]
-    assert [change.name for change in that_pay(worths)] == ["no spinning", "no arena"]
+    assert [change.name for change in paying_changes(worths)] == ["no spinning", "no arena"]
 
 
 def test_what_costs_is_not_switched() -> None:
@@ -163,12 +163,12 @@ def test_groups() -> None:
         "no planned memory",
     ]  # fmt: skip
     assert GROUPS[0] == Group(GROUPS[0].whole, GROUPS[0].members) and len(GROUPS[0].members) == 3
-    applied = GROUPS[6].members[0].applied(BASE)
+    applied = GROUPS[6].members[0].apply_to(BASE)
     assert applied.areas_off == {"area0"} and applied.settings == SessionSettings()
 
 
 def test_settings() -> None:
-    settings = [group.whole.applied(BASE).settings for group in GROUPS[-4:]]
+    settings = [group.whole.apply_to(BASE).settings for group in GROUPS[-4:]]
     assert settings == [
         SessionSettings(threads=1),
         SessionSettings(spinning=False),

@@ -7,7 +7,7 @@ import pytest
 
 from fusionc.report import Report
 from fusionc.tune.configuration import Configuration, TunedChange
-from fusionc.tune.confirmation import confirmed
+from fusionc.tune.confirmation import confirmation_of
 from fusionc.tune.decisions import Worth
 from fusionc.tune.tuned import Tuned
 
@@ -21,7 +21,9 @@ def test_what_is_saved_is_of_what_it_was_measured_beside() -> None:
         "undecided",
         chosen=[math.log(1.2)] * 3,
     )
-    last = confirmed([{"original": [[0.020]], "default": [[0.010]], "tuned": [[0.005]]}] * 3, 0.95)
+    last = confirmation_of(
+        [{"original": [[0.020]], "default": [[0.010]], "tuned": [[0.005]]}] * 3, 0.95
+    )
     found = Tuned(
         "",
         [kernels, area],
