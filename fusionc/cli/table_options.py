@@ -12,22 +12,9 @@ from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_axes, parse_run_shape, parse_sizes
 from fusionc.options import OPTIONS
+from fusionc.options import option_kinds as kinds
 from fusionc.options.option import Option
-from fusionc.options.option_kinds import (
-    AMOUNT,
-    AXES,
-    FILE,
-    FILES,
-    FLAG,
-    NEGATED_FLAG,
-    OPEN_SWITCH,
-    OPSET,
-    SECONDS,
-    SHAPES,
-    SIZES,
-    SWITCH,
-    Kind,
-)
+from fusionc.options.option_kinds import Kind
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
@@ -63,18 +50,18 @@ def _number(_ctx: click.Context, _parameter: click.Parameter, value: str) -> int
 
 
 _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
-    FILE: {"type": FilePath()},
-    FILES: {"type": FilePath()},
-    SWITCH: {"metavar": "true|false", "callback": atc_bool},
-    OPEN_SWITCH: {"callback": atc_bool, "is_flag": False, "flag_value": "true"},
-    FLAG: {"is_flag": True},
-    NEGATED_FLAG: {"is_flag": True, "callback": _negated},
-    OPSET: {"type": click.IntRange(min=1)},
-    SECONDS: {"callback": _seconds},
-    AMOUNT: {"type": click.FloatRange(min=0)},
-    SIZES: {"callback": parse_sizes},
-    SHAPES: {"callback": parse_run_shape},
-    AXES: {"callback": parse_axes},
+    kinds.FILE: {"type": FilePath()},
+    kinds.FILES: {"type": FilePath()},
+    kinds.SWITCH: {"callback": atc_bool},
+    kinds.OPEN_SWITCH: {"callback": atc_bool, "is_flag": False, "flag_value": "true"},
+    kinds.FLAG: {"is_flag": True},
+    kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negated},
+    kinds.OPSET: {"type": click.IntRange(min=1)},
+    kinds.SECONDS: {"callback": _seconds},
+    kinds.AMOUNT: {"type": click.FloatRange(min=0)},
+    kinds.SIZES: {"callback": parse_sizes},
+    kinds.SHAPES: {"callback": parse_run_shape},
+    kinds.AXES: {"callback": parse_axes},
 }
 _DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
     "external_weight": {"type": str, "callback": _external_weight},
@@ -90,7 +77,10 @@ def click_option(
     `changes` are arguments of `click.option`.
     """
     option = OPTIONS[name]
-    details: dict[str, Any] = {"help": help_text or _help(option), "metavar": option.metavar}
+    details: dict[str, Any] = {
+        "help": help_text or _help(option),
+        "metavar": option.metavar or option.kind.metavar,
+    }
     if option.choices:
         details["type"] = click.Choice([str(choice) for choice in option.choices])
     details |= _default(option)

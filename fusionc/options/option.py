@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -66,16 +66,22 @@ class Option:
         return self.give or self.kind.give or f"{which} {', '.join(self.choices)}"
 
 
-def entry(kind: Kind, group: OptionGroup, help_text: str, **details: Any) -> dict[str, Option]:
-    """The metadata of a field of `Options`: an `Option` with these `details`."""
-    return {_KEY: Option(kind, group, help_text, **details)}
+def option(
+    kind: Kind,
+    group: OptionGroup,
+    help_text: str,
+    *,
+    default: Any = None,
+    is_required: bool = False,
+    **details: Any,
+) -> Any:
+    """A field of `Options`, whose metadata is an `Option` with these `details`."""
+    entry = Option(kind, group, help_text, default=default, is_required=is_required, **details)
+    return field(default=MISSING if is_required else default, metadata={_KEY: entry})
 
 
 def option_of(a_field: Field[Any]) -> Option:
     """The option of a field."""
-    option: Option = a_field.metadata[_KEY]
-    name = option.name or a_field.name
-    flag = f"--{name}" if option.flag == "" else option.flag
-    is_required = a_field.default is MISSING
-    default = None if is_required else a_field.default
-    return replace(option, name=name, flag=flag, default=default, is_required=is_required)
+    entry: Option = a_field.metadata[_KEY]
+    name = entry.name or a_field.name
+    return replace(entry, name=name, flag=f"--{name}" if entry.flag == "" else entry.flag)

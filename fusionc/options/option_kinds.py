@@ -22,7 +22,8 @@ class Kind:
     accepts: Callable[[Any], bool]
     typed: Callable[[Any], Any] = _as_it_is  # from what Python gives to what `Options` holds
     spelled: Callable[[Any], str] = str  # from what `Options` holds to a word of a command
-    give: str = ""  # what to give, in words, unless the option itself says so
+    give: str = ""  # what to give, in words, if the option does not say so itself
+    metavar: str | None = None  # the form of the value on a command line, likewise
     complaint: str = ""  # follows "NAME is VALUE" in an error
     repeats: bool = False  # a command line gives the option once for each of several values
     stands_alone: bool = False  # a command line gives the option without a value
@@ -149,24 +150,26 @@ def _spelled_number(value: float) -> str:
     return f"{value:g}"
 
 
-_TRUE_OR_FALSE = "True or False"
+_BOOL = "True or False"
+_SHAPE = '"x:1,3,224,224"'
+_NOT_SHAPES = ", not shapes by input name"
 
 TEXT = Kind(_is_text)
 WORDS = Kind(_is_text, joins=True)  # text that may begin with "--"
 CHOICE = Kind(lambda value: True)
 CHOICES = Kind(_are_several, tuple, repeats=True)
-FILE = Kind(_is_path, Path, complaint=", not a path")
-FILES = Kind(_are_paths, lambda files: tuple(map(Path, files)), repeats=True)
+FILE = Kind(_is_path, Path, give="the path of a file", metavar="FILE", complaint=", not a path")
+FILES = Kind(_are_paths, lambda files: tuple(map(Path, files)), metavar="FILE", repeats=True)
 # --NAME=true|false; of an open one the value may be left out
-SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_TRUE_OR_FALSE, joins=True)
-OPEN_SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_TRUE_OR_FALSE, joins=True)
-FLAG = Kind(_is_bool, give=_TRUE_OR_FALSE, stands_alone=True)  # --NAME means True
-NEGATED_FLAG = Kind(_is_bool, give=_TRUE_OR_FALSE, stands_alone=True)  # --no-NAME means False
-OPSET = Kind(_is_positive)
-SECONDS = Kind(_is_limit, spelled=_spelled_number)
-AMOUNT = Kind(_is_limit, spelled=_spelled_number)
-SIZES = Kind(_are_sizes, spelled=_spelled_shapes, complaint=", not shapes by input name")
-SHAPES = Kind(_are_shapes, spelled=_spelled_shapes, complaint=", not shapes by input name")
+SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_BOOL, metavar="true|false", joins=True)
+OPEN_SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_BOOL, metavar="[true|false]", joins=True)
+FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --NAME means True
+NEGATED_FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --no-NAME means False
+OPSET = Kind(_is_positive, metavar="N")
+SECONDS = Kind(_is_limit, spelled=_spelled_number, metavar="SECONDS")
+AMOUNT = Kind(_is_limit, spelled=_spelled_number, metavar="BILLIONS")
+SIZES = Kind(_are_sizes, spelled=_spelled_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
+SHAPES = Kind(_are_shapes, spelled=_spelled_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
 AXES = Kind(_are_axes_by_name, _symbols, _spelled_axes, complaint=", not axes by input name")
 NAMES = Kind(_are_names, spelled=_spelled_names)
 TYPES = Kind(_are_types, spelled=_spelled_types)
