@@ -142,5 +142,5 @@ def test_a_pipe_among_the_files_of_a_tuning(ending: str) -> None:
     with pytest.raises(fusionc.FusioncError, match="no tuning has written"):
         require_places(options)
     os.mkfifo("out.tune.jsonl")
-    with pytest.raises(fusionc.FusioncError, match="would be written over a file"):
+    with pytest.raises(fusionc.FusioncError, match="would replace a file"):
         TuningJournal(Path("out.tune.jsonl"), "me")

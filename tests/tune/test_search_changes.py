@@ -159,7 +159,8 @@ def test_groups() -> None:
     assert names[:4] == [f"passes of topic{number} off" for number in range(4)]
     assert names[4:] == [
         "Idle1 on", "Idle2 on", "all areas off", "onnxruntime without NchwcTransformer",
-        "onnxruntime without its fusions", "onnxruntime without ConstantFolding", "1 thread", "no spinning", "no arena",
+        "onnxruntime without its fusions", "onnxruntime without ConstantFolding", "1 thread",
+        "no spinning", "no arena",
         "no planned memory",
     ]  # fmt: skip
     assert GROUPS[0] == Group(GROUPS[0].whole, GROUPS[0].members) and len(GROUPS[0].members) == 3
