@@ -26,7 +26,7 @@ def run() -> None:
     # nohup ignores the signal
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_heard:
-        signal.signal(signal.SIGINT, _interrupted)
+        signal.signal(signal.SIGINT, _interrupt)
     gc.set_threshold(_OBJECTS, 20, 20)
     os.environ.setdefault(*ONE_THREAD)
     _open_missing_streams()
@@ -40,7 +40,7 @@ def run() -> None:
     finally:
         _flush()
         if is_heard:
-            signal.signal(signal.SIGINT, _interrupted)
+            signal.signal(signal.SIGINT, _interrupt)
     _end(code)
 
 
@@ -55,7 +55,7 @@ def _end(code: Any) -> None:
     os._exit(code or 0)
 
 
-def _interrupted(_number: int, _frame: object) -> None:
+def _interrupt(_number: int, _frame: object) -> None:
     with suppress(OSError):
         os.write(2, b"fusionc: interrupted\n")
     os._exit(130)

@@ -14,7 +14,7 @@ import click
 from fusionc import __version__
 from fusionc.cli.broken_pipe import BrokenPipeSafeStream
 from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
-from fusionc.cli.signals import ended_by_errors
+from fusionc.cli.signals import raise_on_signals
 from fusionc.errors import nearest
 
 COMMANDS = (
@@ -75,7 +75,7 @@ class _LazyGroup(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> object:
-        with ended_by_errors(), exit_on_failure(ctx):
+        with raise_on_signals(), exit_on_failure(ctx):
             return super().invoke(ctx)
 
 

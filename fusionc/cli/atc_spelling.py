@@ -30,7 +30,7 @@ class AtcCommand(click.Command):
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
         try:
-            return super().parse_args(ctx, respelled(args, options))
+            return super().parse_args(ctx, respell(args, options))
         except click.NoSuchOption as error:
             if hint := _place_of_flag(key_of(error.option_name), options):
                 raise click.UsageError(hint, ctx) from error
@@ -109,7 +109,7 @@ def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
     return [f"accepted, no effect: {', '.join(given)}"] if given else []
 
 
-def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
+def respell(args: list[str], options: Sequence[click.Option]) -> list[str]:
     """`args` with every option spelled as it is declared. Values are left alone, whatever they
     begin with.
     """

@@ -14,7 +14,7 @@ from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import confidence_option, log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.options.option_table import INPUT_FILES
 
@@ -112,7 +112,7 @@ def command(
     from fusionc.runtime.process import start, step_limit
 
     start()
-    with held_back():
+    with hold_signals():
         from fusionc.bench.bench_story import BenchRequest, bench
     from fusionc.report.progress import Progress
     from fusionc.runtime.custom_operators import custom_operators, require_loadable

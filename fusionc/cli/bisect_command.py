@@ -11,7 +11,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import printable
 
@@ -84,7 +84,7 @@ def command(
     from fusionc.runtime.process import start
 
     start()  # takes some time, as the imports do
-    with held_back():
+    with hold_signals():
         from fusionc.api import bisect, convert_up_to
     from fusionc.options import output_path
     from fusionc.report.progress import Progress

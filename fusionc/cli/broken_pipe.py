@@ -22,7 +22,7 @@ class BrokenPipeSafeStream:
         try:
             return self._stream.write(text)
         except BrokenPipeError:
-            self._let_go()
+            self._drop_output()
             return len(text)
 
     def flush(self) -> None:
@@ -30,9 +30,9 @@ class BrokenPipeSafeStream:
         try:
             self._stream.flush()
         except BrokenPipeError:
-            self._let_go()
+            self._drop_output()
 
-    def _let_go(self) -> None:
+    def _drop_output(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -33,12 +33,12 @@ CONVERSION = (*SEARCH, OptionGroup.VERDICT, OptionGroup.RECORDS)
 def conversion_options(*groups: OptionGroup) -> Callable[[Decorated], Decorated]:
     """The options of these groups, and --log."""
 
-    def decorated(command: Decorated) -> Decorated:
+    def decorate(command: Decorated) -> Decorated:
         for option in reversed([*_options(groups)]):
             command = option(command)
         return command
 
-    return decorated
+    return decorate
 
 
 def _options(groups: tuple[OptionGroup, ...]) -> Iterator[_Decorator[Any]]:

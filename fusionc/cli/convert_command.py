@@ -26,7 +26,7 @@ from fusionc.cli.batch_options import (
 from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import EXIT_CODES
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import FusioncError, printable
 from fusionc.options import OPTIONS
@@ -115,7 +115,7 @@ def command(
             from fusionc.runtime.process import start
 
             start()  # takes some time, as the imports do
-            with held_back():
+            with hold_signals():
                 from fusionc.api import convert
             from fusionc.report.progress import Progress
 

@@ -15,7 +15,7 @@ from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 
 if TYPE_CHECKING:
     from fusionc.diff.changes import Change
@@ -68,7 +68,7 @@ def command(
     matched by name, then by operator and neighbours, so that results of any tool can be compared.
     Differences of names, comments and metadata do not count.
     """
-    with held_back():
+    with hold_signals():
         from fusionc.diff.diff_story import model_diff
 
     diff = model_diff(before, after, input_shape)

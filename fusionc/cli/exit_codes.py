@@ -44,12 +44,12 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except (FusioncError, MemoryError, OSError) as error:
         if isinstance(error, OSError) and error.errno == errno.EPIPE:
             raise  # the reader of the output has gone: click ends quietly
-        _show(ctx, _explained(error, _command(ctx)))
+        _show(ctx, _explain(error, _command(ctx)))
     except BaseException as error:
         _end(ctx, error)
 
 
-def _explained(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:
+def _explain(error: FusioncError | MemoryError | OSError, command: str) -> FusioncError:
     """The failure with advice."""
     if isinstance(error, FusioncError):
         return error

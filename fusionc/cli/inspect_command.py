@@ -12,7 +12,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 
 if TYPE_CHECKING:
     from fusionc.inspect.inspect_story import Inspection
@@ -41,7 +41,7 @@ def command(model: Path, as_json: bool) -> None:
     stored twice, and open sizes. Each finding comes with advice; a dry run of the passes
     shows what a conversion does about it.
     """
-    with held_back():
+    with hold_signals():
         from fusionc.inspect.inspect_story import inspect
 
     inspection = inspect(model)

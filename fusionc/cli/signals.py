@@ -29,26 +29,26 @@ _ENDING: dict[int, _Handler] = {
 
 
 @contextmanager
-def ended_by_errors() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """Let signals raise an error that ends the command, so that half-done work is cleaned up.
 
     An ignored signal stays ignored: Ctrl-C in the background, SIGHUP under nohup.
     """
-    with _handled(
+    with _install_handlers(
         {n: handler for n, handler in _ENDING.items() if signal.getsignal(n) != signal.SIG_IGN}
     ):
         yield
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def hold_signals() -> Iterator[None]:
     """Let signals that end the command wait until this is done.
 
     This is for imports: an error during the import of onnx's extension module crashes the process.
     """
     caught: list[int] = []
     try:
-        with _handled(
+        with _install_handlers(
             {
                 n: lambda number, _: caught.append(number)
                 for n in _ENDING
@@ -62,7 +62,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def _handled(handlers: dict[int, _Handler]) -> Iterator[None]:
+def _install_handlers(handlers: dict[int, _Handler]) -> Iterator[None]:
     """Install these handlers. Only the main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
     before = {

@@ -31,7 +31,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     return None if text is None else seconds
 
 
-def _negated(_ctx: click.Context, _parameter: click.Parameter, is_given: bool) -> bool:
+def _negate(_ctx: click.Context, _parameter: click.Parameter, is_given: bool) -> bool:
     return not is_given
 
 
@@ -55,7 +55,7 @@ _DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
     kinds.SWITCH: {"callback": atc_bool},
     kinds.OPEN_SWITCH: {"callback": atc_bool, "is_flag": False, "flag_value": "true"},
     kinds.FLAG: {"is_flag": True},
-    kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negated},
+    kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negate},
     kinds.OPSET: {"type": click.IntRange(min=1)},
     kinds.SECONDS: {"callback": _seconds},
     kinds.AMOUNT: {"type": click.FloatRange(min=0)},
@@ -114,4 +114,4 @@ def _default(option: Option) -> dict[str, Any]:
         return {"multiple": True, **({"default": default, "show_default": True} if default else {})}
     if default is None or option.kind.stands_alone:
         return {}
-    return {"default": option.kind.spelled(default), "show_default": True}
+    return {"default": option.kind.spell(default), "show_default": True}

@@ -15,7 +15,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import confidence_option
 from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import Terminated
 
@@ -92,7 +92,7 @@ def command(
     from fusionc.runtime.process import start
 
     start()  # takes some time, as the imports do
-    with held_back():
+    with hold_signals():
         from fusionc.api import tune
     from fusionc.report.progress import Progress
 
@@ -136,7 +136,7 @@ def _show(tuned: Tuned) -> None:
             ("tuned / default", last.against_default),
         ]
     facts += [(name, str(one)) for name, one in pairs]
-    facts.append(("delivered", _delivered(tuned)))
+    facts.append(("delivered", _delivery(tuned)))
     facts += [("notice", notice) for notice in tuned.notices]
     facts.append(("output", str(tuned.report.output)))
     if tuned.report.kernels is not None:
@@ -158,20 +158,22 @@ def _row(worth: Worth, tuned: Tuned) -> list[str]:
     if one is None:
         return [worth.change.name, "", "", "", "", said]
     if worth.state == "undecided":
-        said = "confirmed by the last run" if tuned.is_delivered(worth) else _undecided(worth, one)
+        said = (
+            "confirmed by the last run" if tuned.is_delivered(worth) else _why_undecided(worth, one)
+        )
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "too few rounds"
     return [
         worth.change.name,
         f"{one.ratio:.3f}",
         bounds,
-        f"{1e3 * tuned.saved(worth):+.3f}",
+        f"{1e3 * tuned.added_seconds(worth):+.3f}",
         f"{100 * saved:+.1f}",
         said,
     ]
 
 
-def _undecided(worth: Worth, one: RatioInterval) -> str:
+def _why_undecided(worth: Worth, one: RatioInterval) -> str:
     """Why a change is undecided. If several are tested together, each has to be surer than its own
     bounds say.
     """
@@ -180,7 +182,7 @@ def _undecided(worth: Worth, one: RatioInterval) -> str:
     return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"
 
 
-def _delivered(tuned: Tuned) -> str:
+def _delivery(tuned: Tuned) -> str:
     form = tuned.confirmation.delivered
     if form == "original":
         seemed_to_pay = any(worth.state == "pays" for worth in tuned.worths)

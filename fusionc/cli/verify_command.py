@@ -12,7 +12,7 @@ from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.errors import printable
 
@@ -76,7 +76,7 @@ def command(
     from fusionc.report.progress import Progress
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
-    with held_back():
+    with hold_signals():
         from fusionc.verify import verify
         from fusionc.verify.budget import elements_of
 

@@ -13,7 +13,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 from fusionc.cli.table_options import click_option
 from fusionc.options.option import OptionGroup
 
@@ -74,7 +74,7 @@ def command(
     from fusionc.runtime.process import start
 
     start()  # takes some time, as the imports do
-    with held_back():
+    with hold_signals():
         from fusionc.api import why
     from fusionc.report.progress import Progress
 
@@ -102,14 +102,14 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     from fusionc.why.first_reason import without_names
 
     yield "pass", f"{one.name}: {one.state}"
-    for commit, *alike in _alike(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
-        yield "fired", f"{described(commit)}{_and_more(len(alike))}"
-    taken = _alike(
+    for commit, *alike in _group_by(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
+        yield "fired", f"{described(commit)}{_similar_places(len(alike))}"
+    taken = _group_by(
         one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason))
     )
     for first, *more in taken[:_MOST]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
-        yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
+        yield "taken", f"{what} {described(first.by)} took it{_similar_places(len(more))}"
     for reason in one.reasons[:_MOST]:
         yield _kind(reason), _text(reason)
     if further := one.reasons[_MOST:]:
@@ -150,10 +150,10 @@ def _text(reason: Reason) -> str:
     fitting = "" if reason.is_match else f", {reason.fitting} of {reason.size} operators fit"
     others = f", the first of {reason.unfit} things that do not" if reason.unfit > 1 else ""
     names = f": {_names(reason.more)}" if reason.more else ""
-    return f"{reason.text} ({where}{fitting}{others}){_and_more(len(reason.more))}{names}"
+    return f"{reason.text} ({where}{fitting}{others}){_similar_places(len(reason.more))}{names}"
 
 
-def _alike(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[_Item]]:
+def _group_by(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[_Item]]:
     groups: dict[object, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -164,5 +164,5 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join([*names[:_MOST], *(["…"] if names[_MOST:] else [])])
 
 
-def _and_more(count: int) -> str:
+def _similar_places(count: int) -> str:
     return f"; {count} more like this" if count else ""

@@ -17,7 +17,7 @@ from onnx import TensorProto
 
 from fusionc.disk.external_data import external_entries
 from fusionc.errors import FusioncError, UsageError
-from fusionc.in_memory.temporary_files import serialized
+from fusionc.in_memory.temporary_files import serialize
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,16 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
     if isinstance(model, bytes):
         return InMemory(
             "the bytes",
-            _parsed(model),
+            _parse(model),
             lambda _: folder,
-            lambda result: serialized(result, "the bytes"),
+            lambda result: serialize(result, "the bytes"),
         )
     if (
         _is_from("torch", model)
         and type(model).__name__ == "ONNXProgram"
         and hasattr(model, "model")
     ):
-        inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
+        inner = _model_of_ir(model.model, base_dir, "the ONNXProgram")
         return InMemory(
             inner.label,
             inner.proto,
@@ -59,7 +59,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
     # a graph or a function of onnx_ir lacks these
     if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
-        return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
+        return _model_of_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
         f"this is not a model: {type(model).__module__}.{type(model).__qualname__}",
         hint=(
@@ -74,7 +74,7 @@ def _is_from(package: str, model: object) -> bool:
     return type(model).__module__.partition(".")[0] == package
 
 
-def _parsed(data: bytes) -> onnx.ModelProto:
+def _parse(data: bytes) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -85,7 +85,7 @@ def _parsed(data: bytes) -> onnx.ModelProto:
     return proto
 
 
-def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
+def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
     """A model of onnx_ir, or of an older onnxscript, which calls the same package onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
     folders = {

@@ -16,7 +16,7 @@ from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import (
     BATCH_NORMALIZATION,
     ONNXSIM,
-    passes_doing,
+    passes_for,
     refuse_arguments,
     require_list,
     require_mapping,
@@ -146,7 +146,7 @@ def simplify(
     require_mapping("input_data", input_data, '{"x": array}')
     _require_cpu(providers)
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
-    off = passes_doing(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
+    off = passes_for(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
     options: dict[str, Any] = {
         "input_shape": _shapes(proto, overwrite_input_shapes or input_shapes),
         "verify_shape": _shapes(proto, test_input_shapes or input_shapes),
@@ -158,7 +158,7 @@ def simplify(
         "target_opset": _opset(proto, target_opset_version),
         "output": output_path,
     }
-    to_optimize = model if mutable_initializer else _with_constants(model, proto)
+    to_optimize = model if mutable_initializer else _drop_initialized_inputs(model, proto)
     del proto
     with sample_file(input_data or {}) as inputs:
         try:
@@ -167,7 +167,7 @@ def simplify(
             )
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=3)
-            return _loaded(model), False
+            return _load_whole(model), False
     return result, not check_n or _is_verified(report)
 
 
@@ -181,7 +181,7 @@ def _is_verified(report: Report) -> bool:
     return report.verification is not None and not report.verification.startswith("not verified")
 
 
-def _loaded(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
+def _load_whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
     """The model with its weights."""
     return onnx.load(model) if isinstance(model, str | os.PathLike) else model
 
@@ -191,7 +191,7 @@ def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None
     return latest_opset(proto, newest_opset()) if wanted == "latest" else wanted
 
 
-def _with_constants(
+def _drop_initialized_inputs(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
 ) -> str | os.PathLike[str] | onnx.ModelProto:
     """The model without inputs that have initializers; as it is if it has no such inputs, or needs
@@ -201,7 +201,7 @@ def _with_constants(
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
         return model
     changed = onnx.ModelProto()
-    changed.CopyFrom(_loaded(model))
+    changed.CopyFrom(_load_whole(model))
     changed.graph.ClearField("input")
     changed.graph.input.extend(fed)
     return changed

@@ -16,7 +16,7 @@ from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import (
     ONNXSLIM_PATTERNS,
-    passes_doing,
+    passes_for,
     refuse_arguments,
     require_list,
     require_model,
@@ -152,7 +152,7 @@ def _switches(
         if name not in _OPTIMIZATIONS:
             hint = advice(name, _OPTIMIZATIONS, f"the names are: {', '.join(_OPTIMIZATIONS)}")
             raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
-    off = [*passes_doing(patterns or (), ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
+    off = [*passes_for(patterns or (), ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
     off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
     if "dead_node_elimination" in skipped:
         off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # this also removes multiplications by 1

@@ -71,13 +71,13 @@ def optimize(
     folder = temporary
     try:
         with workshop(temporary) as folder:
-            return _optimized(model, base_dir, folder, output, {**options, "log": log})
+            return _optimize(model, base_dir, folder, output, {**options, "log": log})
     except FusioncError as error:
         if error.where.startswith(str(folder)) and isinstance(error.__cause__, OSError):
             raise _no_room(error.__cause__, temporary) from error
         for part in ("what", "where", "hint"):
-            setattr(error, part, _without_paths(getattr(error, part), folder))
-        error.details = tuple(_without_paths(line, folder) for line in error.details)
+            setattr(error, part, _hide_paths(getattr(error, part), folder))
+        error.details = tuple(_hide_paths(line, folder) for line in error.details)
         error.args = (error.what,)
         raise
 
@@ -105,7 +105,7 @@ def _no_room(error: OSError, folder: Path) -> FusioncError:
     return FusioncError(what, where=str(folder), hint=hint)
 
 
-def _optimized(
+def _optimize(
     model: Any,
     base_dir: str | os.PathLike[str] | None,
     folder: Path,
@@ -130,8 +130,8 @@ def _optimized(
     if output is None:
         report.output = None
         report.kernels = None if report.kernels is None else known(report.kernels)
-    report.verification = report.verification and _without_paths(report.verification, folder)
-    report.notices = [_without_paths(notice, folder) for notice in report.notices]
+    report.verification = report.verification and _hide_paths(report.verification, folder)
+    report.notices = [_hide_paths(notice, folder) for notice in report.notices]
     if back is None:
         return result, report
     report.model = None
@@ -159,6 +159,6 @@ def _write_model(
         raise
 
 
-def _without_paths(text: str, folder: Path) -> str:
+def _hide_paths(text: str, folder: Path) -> str:
     """The text with "the model" in place of temporary files."""
     return re.sub(re.escape(str(folder)) + r"[^\s:;,'\"]*", "the model", text)

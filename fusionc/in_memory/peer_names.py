@@ -94,7 +94,7 @@ ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def passes_doing(
+def passes_for(
     names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str
 ) -> list[str]:
     """The passes that do the work of a peer's rewrites of these names. Raises UsageError for an
@@ -122,7 +122,7 @@ def refuse_arguments(
     another value than its default. Any value that is false counts as None.
     """
 
-    def decorated(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+    def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
         parameters = signature(function).parameters
 
         @wraps(function)
@@ -137,7 +137,7 @@ def refuse_arguments(
 
         return call
 
-    return decorated
+    return decorate
 
 
 def require_model(name: str, model: object) -> None:

@@ -45,7 +45,7 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
     everything = list(protos.tensors_of(proto))
     is_large = sum(_size(tensor) for tensor in everything if not _is_external(tensor)) > LIMIT
     if not is_large and not any(map(_is_external, everything)):
-        path.write_bytes(serialized(proto, str(path)))
+        path.write_bytes(serialize(proto, str(path)))
         return {}
     copy = _copy(proto, is_large)
     moved: dict[int, TensorProto] = {}
@@ -61,7 +61,7 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
                 make_external(tensor, _WEIGHTS, offset, size)
                 file.write(bytes(_STEP - size % _STEP))
                 moved[offset] = original
-    path.write_bytes(serialized(copy, str(path)))
+    path.write_bytes(serialize(copy, str(path)))
     return moved
 
 
@@ -83,7 +83,7 @@ def read(path: Path, moved: Moved) -> onnx.ModelProto:
     return proto
 
 
-def serialized(proto: onnx.ModelProto, where: str) -> bytes:
+def serialize(proto: onnx.ModelProto, where: str) -> bytes:
     """The bytes of a model. Raises FusioncError if it is too large for protobuf."""
     try:
         return bytes(proto.SerializeToString())

@@ -28,6 +28,8 @@ def _words(option: Option, value: Any) -> list[str]:
     if option.kind.stands_alone:
         return [flag]
     if option.kind.repeats:
-        return [word for one in value for word in (flag, option.kind.spelled(one))]
-    text = option.kind.spelled(value)
+        return [word for one in value for word in (flag, option.kind.spell(one))]
+    text = option.kind.spell(value)
+    if not text:  # an empty mapping or list asks for nothing
+        return []
     return [f"{flag}={text}"] if option.kind.joins else [flag, text]

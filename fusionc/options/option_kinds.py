@@ -11,7 +11,7 @@ from typing import Any
 from fusionc.requested.dimension_size import DimensionSize
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
@@ -20,8 +20,8 @@ class Kind:
     """Which values an option takes. None is checked elsewhere: only some options take it."""
 
     accepts: Callable[[Any], bool]
-    typed: Callable[[Any], Any] = _as_it_is  # from what Python gives to what `Options` holds
-    spelled: Callable[[Any], str] = str  # from what `Options` holds to a word of a command
+    convert: Callable[[Any], Any] = _unchanged  # from what Python gives to what `Options` holds
+    spell: Callable[[Any], str] = str  # from what `Options` holds to a word of a command
     give: str = ""  # what to give, in words, if the option does not say so itself
     metavar: str | None = None  # the form of the value on a command line, likewise
     complaint: str = ""  # follows "NAME is VALUE" in an error
@@ -89,11 +89,11 @@ def _is_size(size: object) -> bool:
     return len(pair) == 2 and all(isinstance(bound, int) for bound in pair)
 
 
-def _spelled_shapes(shapes: Mapping[str, Sequence[DimensionSize]]) -> str:
-    return ";".join(f"{name}:{','.join(map(_spelled, shape))}" for name, shape in shapes.items())
+def _spell_shapes(shapes: Mapping[str, Sequence[DimensionSize]]) -> str:
+    return ";".join(f"{name}:{','.join(map(_spell, shape))}" for name, shape in shapes.items())
 
 
-def _spelled(size: DimensionSize) -> str:
+def _spell(size: DimensionSize) -> str:
     return f"{size[0]}~{size[1]}" if isinstance(size, tuple) else str(size)
 
 
@@ -116,7 +116,7 @@ def _symbols(axes: Mapping[str, Any]) -> dict[str, dict[int, str]]:
     }
 
 
-def _spelled_axes(symbols: Mapping[str, Mapping[int, str]]) -> str:
+def _spell_axes(symbols: Mapping[str, Mapping[int, str]]) -> str:
     def axes(by_axis: Mapping[int, str]) -> str:
         return ",".join(f"{axis}={name}" if name else str(axis) for axis, name in by_axis.items())
 
@@ -127,7 +127,7 @@ def _are_names(value: object) -> bool:
     return isinstance(value, str | Sequence) and all(map(_is_text, value))
 
 
-def _spelled_names(names: str | Sequence[str]) -> str:
+def _spell_names(names: str | Sequence[str]) -> str:
     return names if isinstance(names, str) else ";".join(names)
 
 
@@ -138,15 +138,15 @@ def _are_types(value: object) -> bool:
     return _is_text(value)
 
 
-def _spelled_types(types: str | Mapping[str, str]) -> str:
+def _spell_types(types: str | Mapping[str, str]) -> str:
     return types if isinstance(types, str) else ";".join(map(":".join, types.items()))
 
 
-def _spelled_bool(value: bool) -> str:
+def _spell_bool(value: bool) -> str:
     return str(value).lower()
 
 
-def _spelled_number(value: float) -> str:
+def _spell_number(value: float) -> str:
     return f"{value:g}"
 
 
@@ -161,16 +161,16 @@ CHOICES = Kind(_are_several, tuple, repeats=True)
 FILE = Kind(_is_path, Path, give="the path of a file", metavar="FILE", complaint=", not a path")
 FILES = Kind(_are_paths, lambda files: tuple(map(Path, files)), metavar="FILE", repeats=True)
 # --NAME=true|false; of an open one the value may be left out
-SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_BOOL, metavar="true|false", joins=True)
-OPEN_SWITCH = Kind(_is_bool, spelled=_spelled_bool, give=_BOOL, metavar="[true|false]", joins=True)
+SWITCH = Kind(_is_bool, spell=_spell_bool, give=_BOOL, metavar="true|false", joins=True)
+OPEN_SWITCH = Kind(_is_bool, spell=_spell_bool, give=_BOOL, metavar="[true|false]", joins=True)
 FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --NAME means True
 NEGATED_FLAG = Kind(_is_bool, give=_BOOL, stands_alone=True)  # --no-NAME means False
 OPSET = Kind(_is_positive, metavar="N")
-SECONDS = Kind(_is_limit, spelled=_spelled_number, metavar="SECONDS")
-AMOUNT = Kind(_is_limit, spelled=_spelled_number, metavar="BILLIONS")
-SIZES = Kind(_are_sizes, spelled=_spelled_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
-SHAPES = Kind(_are_shapes, spelled=_spelled_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
-AXES = Kind(_are_axes_by_name, _symbols, _spelled_axes, complaint=", not axes by input name")
-NAMES = Kind(_are_names, spelled=_spelled_names)
-TYPES = Kind(_are_types, spelled=_spelled_types)
+SECONDS = Kind(_is_limit, spell=_spell_number, metavar="SECONDS")
+AMOUNT = Kind(_is_limit, spell=_spell_number, metavar="BILLIONS")
+SIZES = Kind(_are_sizes, spell=_spell_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
+SHAPES = Kind(_are_shapes, spell=_spell_shapes, metavar=_SHAPE, complaint=_NOT_SHAPES)
+AXES = Kind(_are_axes_by_name, _symbols, _spell_axes, complaint=", not axes by input name")
+NAMES = Kind(_are_names, spell=_spell_names)
+TYPES = Kind(_are_types, spell=_spell_types)
 FUNCTION = Kind(lambda value: value is None or callable(value), lambda value: value or say_nothing)

@@ -26,10 +26,10 @@ def options_of(model: Any, output: Any = None, **others: Any) -> Options:
     """
     if unknown := others.keys() - arguments_of_convert():
         raise TypeError(f"convert has no argument {', '.join(sorted(unknown))}")
-    values = {name: _typed(OPTIONS[name], value) for name, value in others.items()}
-    source = _typed(OPTIONS["source"], model)
+    values = {name: _to_typed(OPTIONS[name], value) for name, value in others.items()}
+    source = _to_typed(OPTIONS["source"], model)
     require_path(source, "model")
-    chosen = None if output is None else _typed(OPTIONS["destination"], output)
+    chosen = None if output is None else _to_typed(OPTIONS["destination"], output)
     options = Options(source=source, destination=output_path(source, chosen), **values)
     _require_places(options)
     return options
@@ -40,12 +40,12 @@ def arguments_of_convert() -> set[str]:
     return {option.name for option in OPTIONS.values()}
 
 
-def _typed(option: Option, value: Any) -> Any:
+def _to_typed(option: Option, value: Any) -> Any:
     """The value as `Options` holds it. Raises UsageError for one that the option does not take."""
     if not option.accepts(value):
         what = f"{option.name} is {shown(value)}{option.kind.complaint}"
         raise UsageError(what, hint=f"give {option.advice}", code="E10001")
-    return value if value is None and option.default is None else option.kind.typed(value)
+    return value if value is None and option.default is None else option.kind.convert(value)
 
 
 def _require_places(options: Options) -> None:

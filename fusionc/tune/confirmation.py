@@ -69,16 +69,16 @@ def confirmation_of(
     """
     each = _single_confidence(confidence)
 
-    def observed(one: Form, other: Form) -> list[float]:
+    def observations(one: Form, other: Form) -> list[float]:
         return [log_ratio(slices[one], slices[other]) for slices in rounds]
 
-    def compared(one: Form, other: Form) -> RatioInterval:
-        return interval_of(observed(one, other), each)
+    def comparison(one: Form, other: Form) -> RatioInterval:
+        return interval_of(observations(one, other), each)
 
-    default = compared("default", "original")
+    default = comparison("default", "original")
     is_tuned = "tuned" in rounds[0]
-    against_original = compared("tuned", "original") if is_tuned else default
-    against_default = compared("tuned", "default") if is_tuned else None
+    against_original = comparison("tuned", "original") if is_tuned else default
+    against_default = comparison("tuned", "default") if is_tuned else None
     delivered: Form = "default" if default.is_faster else "original"
     if against_default is not None and against_default.is_faster and against_original.is_faster:
         delivered = "tuned"
@@ -86,7 +86,7 @@ def confirmation_of(
     seconds = {"original": base, "default": base * default.ratio}
     if is_tuned:
         seconds["tuned"] = base * against_original.ratio
-    noise = stdev(observed("default", "original")) if len(rounds) > 1 else 0.0
+    noise = stdev(observations("default", "original")) if len(rounds) > 1 else 0.0
     return Confirmation(delivered, seconds, default, against_original, against_default, noise)
 
 

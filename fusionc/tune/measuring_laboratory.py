@@ -42,7 +42,7 @@ _RUNS = 10
 _LEAST = 0.3
 _MOST = 2.0
 _CHOOSING = 0.5  # rounds that choose what is tested take this part of that time
-_AT_A_TIME = 4
+_LARGEST_BATCH = 4
 _MOST_BYTES = 2 << 30  # results of this size are kept to be measured again
 
 
@@ -66,14 +66,14 @@ class MeasuringLaboratory:
     _seconds: float = 0.0
 
     @cached_property
-    def at_a_time(self) -> int:
+    def batch_size(self) -> int:
         """How many models are measured together: few if they are large, as each needs a file and
         memory.
         """
         size = bytes_on_disk(
             onnx.load(self.asked.source, load_external_data=False), self.asked.source
         )
-        return max(1, min(_AT_A_TIME, _MOST_BYTES // max(1, size) - 1))
+        return max(1, min(_LARGEST_BATCH, _MOST_BYTES // max(1, size) - 1))
 
     def has_time(self, stage: Stage) -> bool:
         """Whether the share of a stage is not yet spent."""
@@ -83,13 +83,13 @@ class MeasuringLaboratory:
         """What takes effect in the conversion to `base`, and what else could."""
         return Facts(**self.journal.step(f"facts of {base.key()}", lambda: self._facts(base)))
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
+    def compare(self, base: Configuration, other: Configuration) -> str:
         """As `search_changes.Laboratory` has it."""
         if other.graph_key() == base.graph_key():
             return "different"  # every setting makes a difference
         return str(
             self.journal.step(
-                f"compare {base.key()} {other.key()}", lambda: self._compared(base, other)
+                f"compare {base.key()} {other.key()}", lambda: self._compare(base, other)
             )
         )
 
@@ -105,7 +105,7 @@ class MeasuringLaboratory:
         part = 1.0 if stage == "test" else _CHOOSING
         name = _name(f"{stage} {number}", {"base": base, **others})
         logarithms: dict[str, float | str] = self.journal.step(
-            name, lambda: self._observed(base, others, number, part)
+            name, lambda: self._observe(base, others, number, part)
         )
         return logarithms
 
@@ -131,7 +131,7 @@ class MeasuringLaboratory:
 
         return str(self.journal.step(f"answers of {form.key()}", compute, is_measuring=False))
 
-    def _observed(
+    def _observe(
         self, base: Configuration, others: Mapping[str, Configuration], number: int, part: float
     ) -> dict[str, float | str]:
         try:
@@ -141,7 +141,7 @@ class MeasuringLaboratory:
                 self._round({"base": base}, number, part)  # which is to blame if this one fails
                 return dict.fromkeys(others, f"it cannot be run: {error}")
             alone = [
-                self._observed(base, {name: other}, number, part) for name, other in others.items()
+                self._observe(base, {name: other}, number, part) for name, other in others.items()
             ]
             return {name: what for one in alone for name, what in one.items()}
         return {name: log_ratio(slices[name], slices["base"]) for name in others}
@@ -165,12 +165,12 @@ class MeasuringLaboratory:
 
     def _model(self, form: Configuration) -> DeployedModel:
         key = form.graph_key()
-        file = self._made.pop(key, None) or self._converted(form)
+        file = self._made.pop(key, None) or self._new_model(form)
         self._made[key] = file
         library = library_of(file)
         return DeployedModel(file, library if library.is_file() else None, form.settings)
 
-    def _converted(self, form: Configuration) -> Path:
+    def _new_model(self, form: Configuration) -> Path:
         folder = self.workshop / form.graph_key()
         folder.mkdir(exist_ok=True)
         self._convert(form, folder / "model.onnx")
@@ -206,7 +206,7 @@ class MeasuringLaboratory:
             self._runs[key] = insist(lambda: what_runs(model))
         return self._runs[key]
 
-    def _compared(self, base: Configuration, other: Configuration) -> str:
+    def _compare(self, base: Configuration, other: Configuration) -> str:
         try:
             models = self._models({"base": base, "other": other})
             if other.kernels and not base.kernels and models["other"].kernels is None:

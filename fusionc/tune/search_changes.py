@@ -27,10 +27,10 @@ class Laboratory(Protocol):
     """Measures configurations."""
 
     @property
-    def at_a_time(self) -> int:
+    def batch_size(self) -> int:
         """How many changes are measured together with the base."""
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
+    def compare(self, base: Configuration, other: Configuration) -> str:
         """ "same" if onnxruntime runs the same for both, "different", or why the other cannot be
         made.
         """
@@ -96,9 +96,9 @@ def _next_batch(
     together. Changes that make none, or fail, are taken, too, and judged.
     """
     batch = list[TunedChange]()
-    while waiting and len(batch) < laboratory.at_a_time and laboratory.has_time(stage):
+    while waiting and len(batch) < laboratory.batch_size and laboratory.has_time(stage):
         change = waiting.pop(0)
-        comparison = laboratory.compared(base, change.apply_to(base))
+        comparison = laboratory.compare(base, change.apply_to(base))
         worth = worths[change.name]
         if comparison == "different":
             batch.append(change)
@@ -120,14 +120,14 @@ def _test(
     open_worths = list(chosen)
     number = 0
     while open_worths and number < LOOKS[-1] and laboratory.has_time("test"):
-        for batch in _test_batches(open_worths, laboratory.at_a_time):
+        for batch in _test_batches(open_worths, laboratory.batch_size):
             _round("test", batch, base, worths, laboratory, number)
         open_worths = [worth for worth in open_worths if worth.state != "fails"]
         number += 1
         if number in LOOKS:
-            open_worths = _still_open(open_worths, confidence, len(chosen))
+            open_worths = _undecided_worths(open_worths, confidence, len(chosen))
     if number not in LOOKS:  # one look in place of the remaining ones
-        _still_open(open_worths, confidence, len(chosen))
+        _undecided_worths(open_worths, confidence, len(chosen))
 
 
 def _test_batches(worths: Sequence[Worth], size: int) -> Iterator[list[TunedChange]]:
@@ -139,7 +139,7 @@ def _test_batches(worths: Sequence[Worth], size: int) -> Iterator[list[TunedChan
         yield from (changes[at : at + size] for at in range(0, len(changes), size))
 
 
-def _still_open(worths: Sequence[Worth], confidence: float, tests: int) -> list[Worth]:
+def _undecided_worths(worths: Sequence[Worth], confidence: float, tests: int) -> list[Worth]:
     for worth in worths:
         worth.state = verdict(worth, confidence, tests)
     return [worth for worth in worths if worth.state == "undecided" and not is_hopeless(worth)]

@@ -34,7 +34,7 @@ class Tuned:
     confidence: float
     notices: Sequence[str]
 
-    def saved(self, worth: Worth) -> float:
+    def added_seconds(self, worth: Worth) -> float:
         """The seconds that a measured change adds to a run, less than 0 if it saves time."""
         base = self.confirmation.seconds["default"]
         kernels = next(
@@ -89,5 +89,5 @@ class Tuned:
         return (
             plain
             if interval is None
-            else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
+            else {**plain, **interval.as_json(), "seconds": self.added_seconds(worth)}
         )

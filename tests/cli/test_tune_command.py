@@ -109,7 +109,7 @@ def test_wrong_options(run: Run, model: str, words: tuple[str, ...]) -> None:
 def test_an_undecided_change_says_why(chosen: list[float], tested: list[float], said: str) -> None:
     worth = Worth(TunedChange("a", "passes"), "undecided", chosen=chosen, tested=tested)
     interval = worth.interval(0.95)
-    assert interval is not None and tune_command._undecided(worth, interval) == said
+    assert interval is not None and tune_command._why_undecided(worth, interval) == said
 
 
 def test_interrupted_it_says_that_it_goes_on(

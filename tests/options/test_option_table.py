@@ -77,7 +77,7 @@ def test_help_says_something_of_each_argument(name: str) -> None:
 
 
 def test_options_of_the_command_at_their_defaults_are_no_words() -> None:
-    options = options_of("in.onnx", output="out.onnx", export_compile_stat=1)
+    options = options_of("in.onnx", output="out.onnx", export_compile_stat=1, input_shape={})
     assert words_of(options) == ["--model", "in.onnx", "--output", "out.onnx"]
 
 

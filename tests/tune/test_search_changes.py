@@ -38,7 +38,7 @@ class Simulation:
     are switched off.
     """
 
-    at_a_time = 4
+    batch_size = 4
 
     def __init__(
         self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float
@@ -49,7 +49,7 @@ class Simulation:
         self.rounds = rounds
         self.observed = 0
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
+    def compare(self, base: Configuration, other: Configuration) -> str:
         return "same" if other.off and other.off <= {"Pass0", "Pass4", "Pass8"} else "different"
 
     def has_time(self, stage: Stage) -> bool:
@@ -147,7 +147,7 @@ def test_a_short_budget_still_finds_what_is_large() -> None:
 
 def test_what_cannot_be_had_says_why() -> None:
     class Failing(Simulation):
-        def compared(self, base: Configuration, other: Configuration) -> str:
+        def compare(self, base: Configuration, other: Configuration) -> str:
             return "no such thing" if other.on else "different"
 
     found = search(BASE, GROUPS, Failing(0), CONFIDENCE)

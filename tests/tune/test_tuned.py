@@ -39,8 +39,8 @@ def test_what_is_saved_is_of_what_it_was_measured_beside() -> None:
         0.95,
         [],
     )
-    assert found.saved(kernels) == pytest.approx(-0.005) and found.saved(area) == pytest.approx(
-        0.001
-    )
+    assert found.added_seconds(kernels) == pytest.approx(-0.005) and found.added_seconds(
+        area
+    ) == pytest.approx(0.001)
     assert found.as_json()["again"] == ["again"] and found.as_json()["confidence"] == 0.95
     assert found.as_json()["changes"][1]["seconds"] == pytest.approx(0.001)
