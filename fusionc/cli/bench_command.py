@@ -68,7 +68,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="How long to measure each model in each process.",
 )
-@confidence_option("How surely the true ratio lies within the bounds that are shown.")
+@confidence_option("The confidence that the true ratio lies within the bounds that are shown.")
 @click.option(
     "--batch_sizes",
     metavar="1,8,32",

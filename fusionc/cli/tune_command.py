@@ -62,7 +62,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     "machine, for checking the answers without optimizers that cost, and for the final conversion "
     "with its verification.",
 )
-@confidence_option("How surely every change that is made pays.")
+@confidence_option("The confidence that every change that is made pays.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
 @conversion_options(*SEARCH)
 @click.pass_context
