@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.errors import UsageError
 from fusionc.options import Options, options_of
 from fusionc.report import Report
@@ -119,7 +119,7 @@ def convert(
     computes; it names the rewrite at fault. Raises UsageError for wrong switches and files that are
     not there, FusioncError for everything else that goes wrong.
     """
-    return conversion.convert(options_of(locals()))
+    return conversion_story.convert(options_of(locals()))
 
 
 def bisect(

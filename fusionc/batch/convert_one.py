@@ -15,13 +15,13 @@ from time import perf_counter
 from typing import Any
 
 from fusionc import api
+from fusionc.attempt.job import job_of, running
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
 from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
 from fusionc.errors import FusioncError, VerificationError, said
-from fusionc.job import job_of, running
 from fusionc.report import Report
-from fusionc.target_opset import NewerAlready
+from fusionc.requested.target_opset import NewerAlready
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:

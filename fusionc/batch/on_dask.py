@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fusionc.attempt.surroundings import compiler_here, versions
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
-from fusionc.surroundings import compiler_here, versions
 
 if TYPE_CHECKING:
     from distributed import Client

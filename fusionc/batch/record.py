@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fusionc.attempt.surroundings import surroundings
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
 from fusionc.ready_form.session_file import read_session_file
-from fusionc.surroundings import surroundings
 
 _FILE = "outcome.json"
 _WRITTEN = ("dump_graph", "report")  # the arguments that are paths of what is written, not read

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fusionc import __version__
 from fusionc.batch.outcome import DIFFERENT, STATES, Outcome
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, VerificationError
 from fusionc.report.table import show_facts, show_table
+from fusionc.version import __version__
 
 _HEADERS = (
     "model",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from fusionc.attempt.job import Job, job_of, running
 from fusionc.bisect.changed_switches import changed_switches, named_by_option
 from fusionc.bisect.find_culprits import Culprit, culprits
 from fusionc.bisect.findings_folder import FindingsFolder
@@ -17,7 +18,6 @@ from fusionc.bisect.minimal_model import MinimalModel, minimal_model
 from fusionc.bisect.trials import Trials
 from fusionc.bisect.write_result import write_result
 from fusionc.custom.loading import load_passes
-from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass

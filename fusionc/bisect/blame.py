@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.verdict import Verdict
 from fusionc.bisect.find_culprits import LEFT_OUT, erratic
 from fusionc.bisect.first_bad import first_bad
 from fusionc.bisect.judges import Verifying
 from fusionc.bisect.trials import Trials
 from fusionc.errors import UsageError, VerificationError
 from fusionc.graph_kernel.select.replace_by_call import ALGORITHMS, BLOCKED, PRODUCTS
-from fusionc.job import Job, Optimized
 from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
-from fusionc.verdict import Verdict
 
 NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen

@@ -4,14 +4,14 @@ becomes of it.
 
 from __future__ import annotations
 
+from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.loadable import fault_of_result
 from fusionc.bisect.blame import NOT_LOADED
 from fusionc.bisect.find_culprits import erratic
 from fusionc.bisect.first_bad import first_bad
 from fusionc.bisect.trials import Opinion, Trials
 from fusionc.disk.save import save
 from fusionc.errors import VerificationError
-from fusionc.job import Job, Optimized
-from fusionc.loadable import fault_of_result
 from fusionc.report.rewrite_text import where_of
 
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen

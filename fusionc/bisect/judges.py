@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Opinion
 from fusionc.bisect.write_result import write_result
 from fusionc.disk.places import workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
-from fusionc.job import Job, Optimized
 from fusionc.rewrite.log import PatternCount
-from fusionc.verdict import verdict_on
 
 MODEL = "{model}"  # what stands in a command for the path of the model
 # in quotes or not: the path brings those that it needs

@@ -12,14 +12,14 @@ import numpy as np
 import onnx
 from onnx.numpy_helper import from_array, to_array
 
+from fusionc.attempt.job import Job
+from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Rewrite
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
-from fusionc.job import Job
 from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
-from fusionc.verdict import verdict_on
 
 _SMALL = 4096  # bytes; no need to cut anything down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)

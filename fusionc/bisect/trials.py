@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
+from fusionc.attempt.job import Job, Optimized
 from fusionc.check_rewrites.context import isolated
 from fusionc.check_rewrites.rewrite_models import RewriteModels, RewriteOnItsOwn
-from fusionc.job import Job, Optimized
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit

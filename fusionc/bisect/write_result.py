@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusionc.attempt.job import Job, Optimized
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
-from fusionc.job import Job, Optimized
 
 
 def write_result(job: Job, done: Optimized, destination: Path) -> None:

@@ -10,8 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 import onnx
 
 from fusionc.errors import FusioncError
-from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
+from fusionc.model.graphsurgeon import ReadOnlyTuple
 from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of, shapeless, training_nodes
 

@@ -2,7 +2,7 @@
 original protos.
 
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`,
-`node.o()`, `isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works,
+`node.o()`, `isinstance(t, gs.Constant)`): `fusionc/model/graphsurgeon.py` has the table of what works,
 and what is said of the rest. It differs on purpose: equality is identity, inputs and outputs are
 read-only tuples (an omitted input is None), and a node keeps its NodeProto, to be written back
 untouched. `model/build.py` makes it, `rewrite/splice.py` alone changes what it computes; inference
@@ -19,7 +19,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from fusionc.graphsurgeon import (
+from fusionc.model import operators, tensors
+from fusionc.model.graphsurgeon import (
     NodesOfGraph,
     ReadOnly,
     ReadOnlyDict,
@@ -27,7 +28,6 @@ from fusionc.graphsurgeon import (
     Replaceable,
     missing,
 )
-from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
 
 Shape = tensors.Shape

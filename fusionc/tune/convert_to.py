@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Report
@@ -19,7 +19,7 @@ def converted(options: Options, to: Configuration) -> Report:
     what was asked to change of the model: another model than that would be no comparison.
     """
     if not to.is_original:
-        return conversion.convert(to.options(options, options.destination))
+        return conversion_story.convert(to.options(options, options.destination))
     with TemporaryDirectory() as folder:
         switches = Path(folder, "switches.json")
         switches.write_text(preset("all_off", PASSES), encoding="utf-8")
@@ -30,4 +30,4 @@ def converted(options: Options, to: Configuration) -> Report:
             enable_graph_kernel=False,
             graph_kernel_flags=None,
         )
-        return conversion.convert(plain)
+        return conversion_story.convert(plain)

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from fusionc.attempt.job import Job, job_of, running
+from fusionc.attempt.surroundings import surroundings
 from fusionc.disk.ingredients import ingredients
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.read_flags import read_flags
-from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.ready_form.machine import this_machine
 from fusionc.ready_form.session_file import of_lost_settings, require_session_place, session_file_of
@@ -23,7 +24,6 @@ from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
-from fusionc.surroundings import surroundings
 from fusionc.tune.candidates import Group, groups_of
 from fusionc.tune.configuration import Configuration, TunedChange, with_all
 from fusionc.tune.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from fusionc.attempt.job import Job
 from fusionc.diff.model_nodes import nodes_of_graphs
-from fusionc.job import Job
 from fusionc.model.graph import Model
-from fusionc.node_origin import origin_of
 from fusionc.options import Options
+from fusionc.protos.node_origin import origin_of
+from fusionc.requested.target_opset import raise_opset
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model
-from fusionc.target_opset import raise_opset
 from fusionc.why.pass_places import Place
 from fusionc.why.watched_pass import Watched
 

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fusionc.attempt.job import job_of, running
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, advice, quote
-from fusionc.job import job_of, running
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass

@@ -1,0 +1,24 @@
+"""Whether onnxruntime loads a result as it will be deployed: at its default level, with all
+optimizers on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fusionc.attempt.job import Job
+from fusionc.runtime.runner import fault_of_loading
+
+DEPLOYED = "all"  # the default level of onnxruntime's optimizers
+
+
+def fault_of_result(job: Job, result: Path) -> str | None:
+    """Why onnxruntime cannot load a result; None where it can, or cannot load the original either.
+
+    A result with kernels is loaded with them and without, as it promises to run anywhere.
+    """
+    for library in dict.fromkeys((None, job.kernels.file)):
+        fault = fault_of_loading(result, DEPLOYED, library)
+        if fault is not None:
+            return fault if fault_of_loading(job.options.source, DEPLOYED) is None else None
+    return None

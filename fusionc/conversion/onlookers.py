@@ -1,0 +1,90 @@
+"""Who looks on while a model is converted, where that is asked for: the check of each rewrite, the
+page for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusionc.attempt.job import Job
+from fusionc.errors import VerificationError
+from fusionc.report import Report
+from fusionc.report.stage_times import timed
+
+if TYPE_CHECKING:
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
+    from fusionc.report.page.report_page import ReportPage
+
+
+class Onlookers:
+    """Those of a conversion; they come to be before it begins, so that what is wrong with them is
+    said first.
+    """
+
+    def __init__(self, job: Job, report: Report) -> None:
+        self._job = job
+        self._report = report
+        self._checker = _checker(job)
+        self.page = _page(job.options.report)
+
+    def begin(self) -> list[Callable[..., None]]:
+        """Who is shown the rewrites of a conversion that begins, once more or not: first who may
+        refuse one.
+        """
+        return [one.begin().examine for one in (self._checker, self.page) if one is not None]
+
+    def measure(self, reference: Path | None) -> None:
+        """Measure for the page how long the reference and the result take."""
+        if self.page is None or reference is None:
+            return
+        options = self._job.options
+        options.progress("measuring")
+        with timed(self._report, "report"):
+            self.page.measure(
+                reference,
+                options.destination,
+                self._report.kernels,
+                self._job.shapes,
+                options.inputs,
+            )
+
+    def notices(self) -> list[str]:
+        """What the user should know of the rewrites that were checked."""
+        return [] if self._checker is None else self._checker.notices()
+
+
+@contextmanager
+def onlookers_of(job: Job, report: Report) -> Iterator[Onlookers]:
+    """Those that the options of a job ask for; the page is written in the end, on a wrong result,
+    too.
+    """
+    onlookers = Onlookers(job, report)
+    page = onlookers.page
+    try:
+        yield onlookers
+    except VerificationError as error:
+        if page is not None:
+            page.write(report, job.passes, str(error))
+        raise
+    if page is not None:
+        page.write(report, job.passes)
+
+
+def _checker(job: Job) -> RewriteChecker | None:
+    if not job.options.check_rewrites:
+        return None
+    # few conversions need what it imports; so below
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
+
+    return RewriteChecker(job.left_out, job.kernels, job.options.on_mismatch)
+
+
+def _page(file: Path | None) -> ReportPage | None:
+    if file is None:
+        return None
+    from fusionc.report.page.report_page import ReportPage
+
+    return ReportPage(file)
