@@ -6,19 +6,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusionc.attempt.job import Job
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.runtime.runner import fault_of_loading
 
 DEPLOYED = "all"  # the default level of onnxruntime's optimizers
 
 
-def fault_of_result(job: Job, result: Path) -> str | None:
+def fault_of_result(plan: ConversionPlan, result: Path) -> str | None:
     """Why onnxruntime cannot load a result; None where it can, or cannot load the original either.
 
     A result with kernels is loaded with them and without, as it promises to run anywhere.
     """
-    for library in dict.fromkeys((None, job.kernels.file)):
+    for library in dict.fromkeys((None, plan.kernels.file)):
         fault = fault_of_loading(result, DEPLOYED, library)
         if fault is not None:
-            return fault if fault_of_loading(job.options.source, DEPLOYED) is None else None
+            return fault if fault_of_loading(plan.options.source, DEPLOYED) is None else None
     return None

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fusionc.attempt.job import Job
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import UsageError, VerificationError
 from fusionc.protos import inputs_to_feed
+from fusionc.requested.target_opset import LostKernel
 from fusionc.rewrite.log import PatternCount
 from fusionc.verify import verify
 from fusionc.verify.budget import Budget, elements_of
@@ -24,118 +26,125 @@ from fusionc.verify.result import IN_PART, Verification
 
 @dataclass(frozen=True)
 class Verdict:
-    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime;
-    `is_verified`: the reference runs, so that there was something to compare; `outputs`: how far
-    each of them is off; `notices` are for the user; `budget`: what the verification has cost, and
-    what it has left out for that.
-    """
+    """What is said of a converted model."""
 
     is_right: bool
-    summary: str
-    is_loadable: bool
-    is_verified: bool = True
-    outputs: Sequence[OutputErrors] = ()
-    notices: Sequence[str] = ()
-    budget: Budget | None = None
+    summary: str  # a sentence
+    is_loadable: bool  # valid, and loaded by onnxruntime
+    is_verified: bool = True  # the reference runs, so that there was something to compare
+    outputs: Sequence[OutputErrors] = ()  # how far each of them is off
+    notices: Sequence[str] = ()  # for the user
+    budget: Budget | None = None  # what the verification has cost, and left out for that
 
 
 def verdict_on(
-    candidate: Path, reference: Path, job: Job, counts: Sequence[PatternCount]
+    candidate: Path,
+    reference: ReferenceModel,
+    plan: ConversionPlan,
+    counts: Sequence[PatternCount],
+    lost: Sequence[LostKernel] = (),
 ) -> Verdict:
-    """Whether a model that the job has made is valid and computes what the reference computes.
+    """Whether a model that a conversion has made is valid and computes what the reference computes.
 
-    `counts` say what took effect: some passes are for finite numbers only.
+    `counts` say what took effect, as some passes are for finite numbers only, and `lost` which
+    kernels it costs to raise the opset.
     """
     try:
-        require_as_valid(candidate, reference)
+        require_as_valid(candidate, reference.file)
     except VerificationError as error:
         return Verdict(False, error.what, is_loadable=False)
-    options = job.options
-    kernels = job.kernels.file
+    options = plan.options
+    kernels = plan.kernels.file
     effective = {count.pass_name for count in counts if count.effected}
-    finite = _for_finite(job, effective)
+    finite = _for_finite(plan, effective, lost)
     check = partial(
         verify,
-        reference,
+        reference.file,
         candidate,
-        input_shape=job.shapes,
+        input_shape=reference.sizes,
         inputs=options.inputs,
         levels=options.runtime_level,
-        numerics=_numerics(job, effective),
+        numerics=_numerics(plan, effective),
         progress=options.progress,
         nonfinite=not finite,
-        ahead=job.ahead,
+        ahead=reference.ahead,
         elements=elements_of(options.verify_budget),
     )
-    found = check()
-    has_sizes = job.requests.input_shape is not None
-    if (
-        found.is_refused
-        and has_sizes
-        and verify(options.source, options.source, seeds=(0,), levels=()).runs
-    ):
-        raise _unfit(job, of_the_model(found.summary, reference, job))
-    with_kernels = found.status == "equal" and kernels is not None
+    verification = check()
+    if verification.is_refused and _sizes_are_to_blame(plan):
+        raise _unfit(plan, of_the_model(verification.summary, reference, plan))
+    with_kernels = verification.status == "equal" and kernels is not None
     if with_kernels:
-        found = check(kernels=kernels)
-    summary = _summary(found, finite, with_kernels=with_kernels)
-    # its folder is a temporary one
-    summary = summary.replace(f"cannot load {candidate}", "cannot load the result")
-    is_known = found.status != "impossible" and (found.runs > 0 or found.status == "different")
-    notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
+        verification = check(kernels=kernels)
+    summary = _summary(verification, finite, with_kernels=with_kernels)
     return Verdict(
-        found.status != "different",
-        summary,
-        found.is_loadable,
-        is_known,
-        found.outputs,
-        notices,
-        found.budget,
+        is_right=verification.status != "different",
+        # the folder of the candidate is a temporary one
+        summary=summary.replace(f"cannot load {candidate}", "cannot load the result"),
+        is_loadable=verification.is_loadable,
+        is_verified=verification.status == "different"
+        or (verification.status != "impossible" and verification.runs > 0),
+        outputs=verification.outputs,
+        notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
+        budget=verification.budget,
     )
 
 
-def _for_finite(job: Job, effective: Collection[str]) -> list[str]:
+def _for_finite(
+    plan: ConversionPlan, effective: Collection[str], lost: Sequence[LostKernel]
+) -> list[str]:
     """What may give other results for NaN and infinities: passes that took effect, and operators
     that lost a kernel, as onnxruntime runs others for these.
     """
-    names = sorted(p.name for p in job.passes if p.is_for_finite and p.name in effective)
-    return [*names, *(f"{lost.op} of opset {lost.since}" for lost in job.lost)]
+    names = sorted(p.name for p in plan.passes if p.is_for_finite and p.name in effective)
+    return [*names, *(f"{kernel.op} of opset {kernel.since}" for kernel in lost)]
 
 
-def _summary(found: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
-    """What was found, in a line; `finite` are those that may give other results for NaN and
-    infinities.
+def _summary(verification: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
+    """What the verification says, in a line; `finite` are those that may give other results for NaN
+    and infinities.
     """
-    summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+    summary = verification.summary
+    if verification.status == "impossible":
+        summary = f"not verified: {summary}"
     if with_kernels:
-        part = IN_PART if found.is_in_part else ""
-        summary = f"{part}with generated kernels and without: {found.summary.removeprefix(IN_PART)}"
-    if finite and found.status == "equal":
+        part = IN_PART if verification.is_in_part else ""
+        summary = f"{part}with generated kernels and without: {summary.removeprefix(IN_PART)}"
+    if finite and verification.status == "equal":
         summary = (
             f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         )
     return summary
 
 
-def _unfit(job: Job, summary: str) -> UsageError:
-    """What to say where the reference does not run with the sizes that were asked for, as the model
-    does with its own.
-
-    Values of the other inputs may decide which sizes it takes.
+def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
+    """Whether the model runs with its own sizes; the reference, with those that were asked for,
+    does not.
     """
-    inputs = inputs_to_feed(load(job.options.source).graph)
-    others = [value.name for value in inputs if value.name not in (job.requests.input_shape or {})]
-    return job.requests.unfit(summary, others if job.options.inputs is None else ())
+    source = plan.options.source
+    return plan.requests.input_shape is not None and bool(
+        verify(source, source, seeds=(0,), levels=()).runs
+    )
 
 
-def of_the_model(summary: str, reference: Path, job: Job) -> str:
+def _unfit(plan: ConversionPlan, summary: str) -> UsageError:
+    """What to say of sizes with which the model does not run. Values of the other inputs may decide
+    which sizes fit.
+    """
+    inputs = inputs_to_feed(load(plan.options.source).graph)
+    sizes = plan.requests.input_shape or {}
+    others = [value.name for value in inputs if value.name not in sizes]
+    return plan.requests.unfit(summary, others if plan.options.inputs is None else ())
+
+
+def of_the_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
     """What is said of the reference, which may lie in a temporary folder, said of the model."""
-    return summary.replace(str(reference), str(job.options.source))
+    return summary.replace(str(reference.file), str(plan.options.source))
 
 
-def _numerics(job: Job, effective: Collection[str]) -> Numerics:
+def _numerics(plan: ConversionPlan, effective: Collection[str]) -> Numerics:
     """What the passes that took effect claim together: what the least precise of them does."""
-    if job.options.target_opset is not None:
+    if plan.requests.target_opset is not None:
         return "rounding"
-    claims = {p.numerics for p in job.passes if p.name in effective}
+    claims = {p.numerics for p in plan.passes if p.name in effective}
     return next((kind for kind in ("approximate", "rounding") if kind in claims), "bitwise")

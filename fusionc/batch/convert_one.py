@@ -15,7 +15,8 @@ from time import perf_counter
 from typing import Any
 
 from fusionc import api
-from fusionc.attempt.job import job_of, running
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
 from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
@@ -32,7 +33,7 @@ def check(arguments: Mapping[str, Any]) -> list[str]:
     # nothing is read or written there
     options = api.options_for("model.onnx", {**arguments, "log": "null"})
     with running(options) as plog:
-        return job_of(options, plog).notices
+        return list(plan_of(options, plog).notices)
 
 
 def convert_one(task: ConversionTask) -> dict[str, Any]:

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from fusionc.attempt.job import Job, job_of, running
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import LeftOut, attempt
+from fusionc.attempt.conversion_plan import ConversionPlan, plan_of
+from fusionc.attempt.running import running
 from fusionc.bisect.changed_switches import changed_switches, named_by_option
 from fusionc.bisect.find_culprits import Culprit, culprits
 from fusionc.bisect.findings_folder import FindingsFolder
@@ -81,17 +84,16 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     files = FindingsFolder(folder, [options.source])
     options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
-        job = job_of(options, plog)
-        proto = job.changed(job.opened())
-        with job.reference(proto) as reference:
+        model = AskedModel(plan_of(options, plog))
+        proto = model.changed(model.opened())
+        with model.reference(proto) as reference:
             del proto
-            trials = Trials(
-                job, Checking(check) if check is not None else Verifying(reference), steps.begin
-            )
+            judge = Checking(check) if check is not None else Verifying(reference)
+            trials = Trials(model, LeftOut(), judge, steps.begin)
             for culprit in islice(culprits(trials), _MOST):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
-                found = _written(job, culprit, files, len(result.found) + 1)
+                found = _written(model.plan, culprit, files, len(result.found) + 1)
                 result.found.append(found)
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
@@ -108,7 +110,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             result.must = tuple(p.name for p in passes if p.default == "must" or p.name in named)
             switches = changed_switches(options.fusion_switch_file, registry, passes)
             result.switches = files.write_switches(switches)
-        result.notices = [*job.notices, *plog.notices]
+        result.notices = [*model.plan.notices, *model.notices, *plog.notices]
     return result
 
 
@@ -118,17 +120,18 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     """
     start()
     with running(options) as plog:
-        job = job_of(options, plog)
-        done = job.optimized(job.changed(job.opened()), limit)
-        write_result(job, done, options.destination)
+        model = AskedModel(plan_of(options, plog))
+        proto = model.raised(model.changed(model.opened()))
+        done = attempt(model.plan, proto, LeftOut(), limit)
+        write_result(model, done, options.destination)
     return done.log.last
 
 
-def _written(job: Job, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
+def _written(plan: ConversionPlan, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
     if len(culprit.rewrites) > 1:
         return Found(culprit, None, ())
     (rewrite,) = culprit.rewrites
-    minimal = minimal_model(job, rewrite)
+    minimal = minimal_model(plan, rewrite)
     if minimal is None:
         return Found(culprit, None, ())
     name = f"{number}_{rewrite.commit.pass_name}"

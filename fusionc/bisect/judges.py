@@ -10,9 +10,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
-from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt
 from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Opinion
 from fusionc.bisect.write_result import write_result
@@ -37,14 +37,18 @@ class Verifying:
     rounds.
     """
 
-    def __init__(self, reference: Path, counts: Sequence[PatternCount] | None = None) -> None:
+    def __init__(
+        self, reference: ReferenceModel, counts: Sequence[PatternCount] | None = None
+    ) -> None:
         self._reference = reference
         self._counts = counts
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion:
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion:
         self._counts = done.counts if self._counts is None else self._counts
-        with save(done.proto, job.options.source.parent, job.options.destination) as saved:
-            verdict = verdict_on(saved.model, self._reference, job, self._counts)
+        plan = model.plan
+        options = plan.options
+        with save(done.proto, options.source.parent, options.destination) as saved:
+            verdict = verdict_on(saved.model, self._reference, plan, self._counts, model.lost)
         errors = [output.max_abs for output in verdict.outputs]
         off = (
             f"; off by at most {max(errors):.3g}"
@@ -69,12 +73,12 @@ class Checking:
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion:
-        source = job.options.source
-        with workshop(job.options.destination.parent) as folder:
-            destination = folder / "result" / job.options.destination.name
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion:
+        options = model.plan.options
+        with workshop(options.destination.parent) as folder:
+            destination = folder / "result" / options.destination.name
             destination.parent.mkdir()
-            write_result(job, done, destination)
+            write_result(model, done, destination)
             command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
             code, said_out, said_err = _run(command)
         if not 0 <= code <= _CANNOT_TELL:
@@ -86,7 +90,10 @@ class Checking:
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
             raise FusioncError(
-                what, where=f"{command}, on {source}", hint=hint, details=[said] if said else []
+                what,
+                where=f"{command}, on {options.source}",
+                hint=hint,
+                details=[said] if said else [],
             )
         words = _last_line(said_out) or _last_line(said_err)
         summary = f"exit code {code}" + (f": {words}" if words else "")

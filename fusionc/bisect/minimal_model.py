@@ -12,7 +12,9 @@ import numpy as np
 import onnx
 from onnx.numpy_helper import from_array, to_array
 
-from fusionc.attempt.job import Job
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.attempt import LeftOut, attempt
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Rewrite
 from fusionc.disk.save import save
@@ -32,7 +34,7 @@ _VECTOR = 16  # elements; whole numbers in so few may be sizes
 class MinimalModel:
     """A model with what a rewrite replaces, and that with what it puts there.
 
-    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison
+    `shown` says what a conversion of the first with the passes of the plan finds wrong, or the comparison
     of the two where `is_converted` is False; it is empty where neither shows anything.
     """
 
@@ -42,19 +44,13 @@ class MinimalModel:
     is_converted: bool
 
 
-def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
+def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None:
     """Of the models of a rewrite the first that shows the difference, cut down; None where there
     are none.
     """
-    alone = replace(
-        job,
-        requests=Requests(),
-        shapes=None,
-        left_out={},
-        options=replace(job.options, target_opset=None, inputs=None, output_type=None),
-    )
+    alone = replace(plan, requests=Requests(), options=replace(plan.options, inputs=None))
     for models in rewrite.models:
-        for passes in ([rewrite.pass_], job.passes):
+        for passes in ((rewrite.pass_,), plan.passes):
             converting = replace(alone, passes=passes)
             found = _converted(converting, models.before)
             if found is not None:
@@ -70,51 +66,56 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
     )
 
 
-def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
+def _converted(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
     """The model and what a conversion makes of it, if that is wrong."""
     try:
         proto = copied(model)
-        done = job.optimized(proto)
-        shown = _difference(job, model, done.proto, done.counts) if done.log.count else ""
+        done = attempt(plan, proto, LeftOut())
+        shown = _difference(plan, model, done.proto, done.counts) if done.log.count else ""
     except FusioncError:
         return None
     return MinimalModel(model, done.proto, shown, is_converted=True) if shown else None
 
 
 def _difference(
-    job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
+    plan: ConversionPlan,
+    reference: onnx.ModelProto,
+    candidate: onnx.ModelProto,
+    counts: Sequence[PatternCount],
 ) -> str:
     """How two models differ; empty where they do not, or do not run."""
-    folder = job.options.source.parent
-    destination = job.options.destination
+    folder = plan.options.source.parent
+    destination = plan.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
-        verdict = verdict_on(b.model, a.model, job, counts)
+        verdict = verdict_on(b.model, ReferenceModel(a.model, sizes=None), plan, counts)
     return "" if verdict.is_right else verdict.summary
 
 
-def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
+def _cut_down(plan: ConversionPlan, found: MinimalModel) -> MinimalModel:
     """The smallest model that is found and still shows the difference."""
     for divisor in _DIVISORS:
         fitting = {
             size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
         }
-        if fitting and (smaller := _smaller(job, found, fitting)):
+        if fitting and (smaller := _smaller(plan, found, fitting)):
             found = smaller
             break
     for size in _dimensions(found.model)[:_MOST_DIMENSIONS]:
         for wanted in (wanted for wanted in _SIZES if wanted < size):
-            if smaller := _smaller(job, found, {size: wanted}):
+            if smaller := _smaller(plan, found, {size: wanted}):
                 found = smaller
                 break
     return found
 
 
-def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> MinimalModel | None:
+def _smaller(
+    plan: ConversionPlan, found: MinimalModel, sizes: Mapping[int, int]
+) -> MinimalModel | None:
     """The model with these sizes, if it needs to be smaller and still shows the difference then."""
     if found.model.ByteSize() <= _SMALL:
         return None
     model = _cut(found.model, sizes)
-    return _converted(job, model) if _is_consistent(model) else None
+    return _converted(plan, model) if _is_consistent(model) else None
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
-from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
 from fusionc.check_rewrites.context import isolated
 from fusionc.check_rewrites.rewrite_models import RewriteModels, RewriteOnItsOwn
 from fusionc.report.rewrite_text import described
@@ -31,7 +32,7 @@ class Opinion:
 class Examiner(Protocol):
     """Somebody who looks at the result of a conversion."""
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion: ...
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion: ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Trials:
     same.
     """
 
-    job: Job
+    model: AskedModel
+    left_out: LeftOut
     judge: Examiner
     say: Callable[[str], None]
     runs: int = 0
@@ -71,10 +73,10 @@ class Trials:
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do
-        not count.
+        """The trial with at most `limit` rewrites, None for all; those that are left out do not
+        count.
         """
-        key = len(self.job.left_out), limit
+        key = len(self.left_out.rewrites), limit
         if key not in self._known:
             self.runs += 1
             self.say(
@@ -82,18 +84,22 @@ class Trials:
                 f"{'all rewrites' if limit is None else f'the first {limit} rewrites'}"
             )
             done = self._optimized(limit)
-            self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
+            self._known[key] = Trial(self.judge(self.model, done), done.log.count, done.log.last)
         return self._known[key]
 
-    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
+    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
         """A conversion, which does as far as it goes what those before it did, unless a pass is
         erratic.
         """
         commits: list[Commit] = []
-        done = self.job.optimized(
-            self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine]
+        done = attempt(
+            self.model.plan,
+            self.model.again(),
+            self.left_out,
+            limit,
+            examine=[lambda it, *_: commits.append(it), *examine],
         )
-        seen = self._seen.setdefault(len(self.job.left_out), commits)
+        seen = self._seen.setdefault(len(self.left_out.rewrites), commits)
         for one, other in zip(seen, commits, strict=False):
             if one != other and not self.contradiction:
                 self.contradiction = f"{described(other)}; in another run {described(one)}"
@@ -102,7 +108,7 @@ class Trials:
             and not self.contradiction
         ):
             self.contradiction = f"{described(seen[len(commits)])}; in another run nothing"
-        self._seen[len(self.job.left_out)] = max(seen, commits, key=len)
+        self._seen[len(self.left_out.rewrites)] = max(seen, commits, key=len)
         return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:

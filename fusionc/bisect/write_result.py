@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import ConversionAttempt
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 
 
-def write_result(job: Job, done: Optimized, destination: Path) -> None:
-    """Write a result, with its weights and kernels, to a place that need not be the job's; nothing
+def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) -> None:
+    """Write a result, with its weights and kernels, to a place that need not be that of the conversion; nothing
     is verified.
     """
-    source = job.options.source
-    with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
-        job.finish(saved, done, None)
-        saved.publish(published(job.kernels.file, destination, source))
+    plan = model.plan
+    source = plan.options.source
+    with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:
+        model.finish(saved, done.proto, None)
+        saved.publish(published(plan.kernels.file, destination, source))

@@ -1,19 +1,25 @@
-"""The story on one page: load → switches → pipeline → save → check and verify → publish →
-report.
-"""
+"""The story on one page: plan → load → change → raise → passes → save, if it is right → report."""
 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from time import perf_counter
 
-from fusionc.attempt.job import Job, job_of, running
+from onnx import ModelProto
+
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
 from fusionc.conversion.onlookers import Onlookers, onlookers_of
 from fusionc.conversion.save_if_right import save_if_right
 from fusionc.custom.idle_passes import idle_passes
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
+from fusionc.report.graph_dump import GraphDump
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.rewrite_text import tell_of_left_out
 from fusionc.report.stage_times import timed
@@ -27,71 +33,108 @@ def convert(options: Options) -> Report:
     report = Report(options.source, options.destination)
     started = perf_counter()
     with running(options) as plog:
-        job = job_of(options, plog)
-        with onlookers_of(job, report) as onlookers:
-            told = _convert(job, report, plog, onlookers)
-            notices = [*job.notices, *told, *onlookers.notices()]
-            notices += idle_passes(report.passes(), job.custom)
-            notices += tell_of_left_out(job.left_out, plog)
+        plan = plan_of(options, plog)
+        model = AskedModel(plan)
+        left_out = LeftOut()
+        with onlookers_of(plan, left_out, report) as onlookers:
+            told = _convert(model, left_out, report, plog, onlookers)
+            notices = [*plan.notices, *model.notices, *left_out.notices(), *told]
+            notices += onlookers.notices()
+            notices += idle_passes(report.passes(), plan.custom)
+            notices += tell_of_left_out(left_out.rewrites, plog)
             write_fusion_result(
                 report.patterns,
                 options.export_compile_stat,
                 notices,
-                job.left_out,
+                left_out.rewrites,
                 report.outputs,
                 report.budget,
             )
-            report.left_out = len(job.left_out)
+            report.left_out = len(left_out.rewrites)
             report.notices = [*notices, *plog.notices]
     report.log_file = plog.file
     report.seconds = perf_counter() - started
     return report
 
 
-def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list[str]:
-    """Write the result, and return what the user should know of its areas."""
-    options = job.options
+def _convert(
+    model: AskedModel, left_out: LeftOut, report: Report, plog: Plog, onlookers: Onlookers
+) -> list[str]:
+    """Write the result, and return what the user should know of it."""
     done = None
+    notices = None
     told = list[str]()
     with ExitStack() as stack:
-        options.progress("loading")
-        with timed(report, "load"):
-            proto = job.opened()
-            report.operators_before = operator_counts(proto)
-            report.bytes_before = bytes_on_disk(proto, options.source)
-        with timed(report, "prepare"):
-            job.changed(proto)
-            reference = (
-                stack.enter_context(job.reference(proto))
-                if options.verify or options.report or job.freed is not None
-                else None
-            )
-            if options.verify and reference is not None:
-                # others do not wait for what they import
-                from fusionc.verify.budget import elements_of
-                from fusionc.verify.reference_ahead import reference_ahead
-
-                elements = elements_of(options.verify_budget)
-                job.ahead = stack.enter_context(
-                    reference_ahead(reference, job.shapes, options.inputs, elements)
-                )
+        proto, reference = _prepared(model, report, stack)
         try:
-            while done is None:
+            while notices is None:
                 with timed(report, "fuse"):
-                    done = job.optimized(proto, dump=job.dump(), examine=onlookers.begin())
-                if not save_if_right(job, done, reference, report):
-                    # and again, without what is to blame
-                    proto = job.original()
+                    dump = _dump(model.plan.options)
+                    examine = onlookers.begin()
+                    done = attempt(model.plan, proto, left_out, dump=dump, examine=examine)
+                notices = save_if_right(model, done, reference, left_out, report)
+                if notices is None:  # and again, without what is to blame
                     done = None
+                    proto = model.again()
             onlookers.measure(reference)
         finally:
             if done is not None:
-                report.patterns = done.counts
-                splits = done.fused.splits if done.fused is not None else ()
-                report.pattern_lines = plog.patterns([*done.counts, *splits])
-                if job.fusion is not None:
-                    from fusionc.graph_kernel.messages import tell_of_areas
+                told = _tell_of_attempt(model, done, report, plog)
+    return [*notices, *told]
 
-                    told = tell_of_areas(done.fused, job.fusion, job.kernels, done.counts, plog)
-                told += opset_advice(report.patterns, done.proto, os.fspath(options.source.parent))
-    return told
+
+def _prepared(
+    model: AskedModel, report: Report, stack: ExitStack
+) -> tuple[ModelProto, ReferenceModel | None]:
+    """The model as the passes get it, and what its result is compared with, if it is; `stack`
+    closes that.
+    """
+    options = model.plan.options
+    reference = None
+    options.progress("loading")
+    with timed(report, "load"):
+        proto = model.opened()
+        report.operators_before = operator_counts(proto)
+        report.bytes_before = bytes_on_disk(proto, options.source)
+    with timed(report, "prepare"):
+        proto = model.changed(proto)
+        if options.verify or options.report or model.freed is not None:
+            reference = stack.enter_context(model.reference(proto))
+        if options.verify and reference is not None:
+            reference = stack.enter_context(_running_ahead(reference, options))
+        return model.raised(proto), reference
+
+
+@contextmanager
+def _running_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
+    """The reference, which runs while the passes do."""
+    # without verification nothing waits for these imports
+    from fusionc.verify.budget import elements_of
+    from fusionc.verify.reference_ahead import reference_ahead
+
+    elements = elements_of(options.verify_budget)
+    with reference_ahead(reference.file, reference.sizes, options.inputs, elements) as ahead:
+        yield replace(reference, ahead=ahead)
+
+
+def _dump(options: Options) -> GraphDump | None:
+    """Where the graph is written after every pass, if it is."""
+    if options.dump_graph is None:
+        return None
+    return GraphDump(options.dump_graph, [options.source, options.destination])
+
+
+def _tell_of_attempt(
+    model: AskedModel, done: ConversionAttempt, report: Report, plog: Plog
+) -> list[str]:
+    """Report what the patterns did, and return what the user should know of areas and opsets."""
+    plan = model.plan
+    told = list[str]()
+    report.patterns = done.counts
+    splits = done.fused.splits if done.fused is not None else ()
+    report.pattern_lines = plog.patterns([*done.counts, *splits])
+    if plan.fusion is not None:
+        from fusionc.graph_kernel.messages import tell_of_areas
+
+        told = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
+    return told + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.attempt.job import Job
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.attempt import LeftOut
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.errors import VerificationError
+from fusionc.options import Options
 from fusionc.report import Report
 from fusionc.report.stage_times import timed
 
@@ -24,11 +26,11 @@ class Onlookers:
     said first.
     """
 
-    def __init__(self, job: Job, report: Report) -> None:
-        self._job = job
+    def __init__(self, plan: ConversionPlan, left_out: LeftOut, report: Report) -> None:
+        self._options = plan.options
         self._report = report
-        self._checker = _checker(job)
-        self.page = _page(job.options.report)
+        self._checker = _checker(plan, left_out)
+        self.page = _page(plan.options)
 
     def begin(self) -> list[Callable[..., None]]:
         """Who is shown the rewrites of a conversion that begins, once more or not: first who may
@@ -36,18 +38,18 @@ class Onlookers:
         """
         return [one.begin().examine for one in (self._checker, self.page) if one is not None]
 
-    def measure(self, reference: Path | None) -> None:
+    def measure(self, reference: ReferenceModel | None) -> None:
         """Measure for the page how long the reference and the result take."""
         if self.page is None or reference is None:
             return
-        options = self._job.options
+        options = self._options
         options.progress("measuring")
         with timed(self._report, "report"):
             self.page.measure(
-                reference,
+                reference.file,
                 options.destination,
                 self._report.kernels,
-                self._job.shapes,
+                reference.sizes,
                 options.inputs,
             )
 
@@ -57,34 +59,34 @@ class Onlookers:
 
 
 @contextmanager
-def onlookers_of(job: Job, report: Report) -> Iterator[Onlookers]:
+def onlookers_of(plan: ConversionPlan, left_out: LeftOut, report: Report) -> Iterator[Onlookers]:
     """Those that the options of a job ask for; the page is written in the end, on a wrong result,
     too.
     """
-    onlookers = Onlookers(job, report)
+    onlookers = Onlookers(plan, left_out, report)
     page = onlookers.page
     try:
         yield onlookers
     except VerificationError as error:
         if page is not None:
-            page.write(report, job.passes, str(error))
+            page.write(report, plan.passes, str(error))
         raise
     if page is not None:
-        page.write(report, job.passes)
+        page.write(report, plan.passes)
 
 
-def _checker(job: Job) -> RewriteChecker | None:
-    if not job.options.check_rewrites:
+def _checker(plan: ConversionPlan, left_out: LeftOut) -> RewriteChecker | None:
+    if not plan.options.check_rewrites:
         return None
     # few conversions need what it imports; so below
     from fusionc.check_rewrites.check_rewrites import RewriteChecker
 
-    return RewriteChecker(job.left_out, job.kernels, job.options.on_mismatch)
+    return RewriteChecker(left_out.rewrites, plan.kernels, plan.options.on_mismatch)
 
 
-def _page(file: Path | None) -> ReportPage | None:
-    if file is None:
+def _page(options: Options) -> ReportPage | None:
+    if options.report is None:
         return None
     from fusionc.report.page.report_page import ReportPage
 
-    return ReportPage(file)
+    return ReportPage(options.report)

@@ -1,4 +1,4 @@
-"""From the optimized proto to files: saved beside the result's place, checked and verified there,
+"""From the optimized proto to files: saved next to the result's place, checked and verified there,
 published.
 """
 
@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.attempt.job import Job, Optimized
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut
 from fusionc.attempt.loadable import DEPLOYED, fault_of_result
 from fusionc.disk.publish import Companion, Library, Saved
 from fusionc.disk.save import save
@@ -29,15 +29,22 @@ if TYPE_CHECKING:
     from fusionc.ready_form.ready_form import MadeReady
 
 
-def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Report) -> bool:
-    """Whether the result was written: it computes what the reference does, or nobody asks, and
-    onnxruntime loads it.
+def save_if_right(
+    model: AskedModel,
+    done: ConversionAttempt,
+    reference: ReferenceModel | None,
+    left_out: LeftOut,
+    report: Report,
+) -> list[str] | None:
+    """Write the result if onnxruntime loads it and it computes what the reference computes, unless
+    no verification is asked for; return what the user should know of it.
 
-    Raises VerificationError where it is wrong, unless the job leaves out from now on what makes it
-    so.
+    None if it is wrong: what makes it so is left out from now on. Raises VerificationError if that
+    is not to be left out.
     """
-    options = job.options
-    kernels = job.kernels.file
+    plan = model.plan
+    options = plan.options
+    kernels = plan.kernels.file
     report.operators_after = operator_counts(done.proto)
     if options.ready:
         require_session_place(options.destination)
@@ -51,93 +58,106 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
                     done.proto, options.source.parent, options.destination, options.external_weight
                 )
             )
-        verdict = None
+        notices = list[str]()
+        was_deployed = False
         if options.verify and reference is not None:
-            verdict = _verdict(job, done, saved, reference, report)
+            verdict = _verdict(model, done, saved, reference, left_out, report)
             if not verdict.is_right:
-                return False
-        was_deployed = (
-            verdict is not None and verdict.is_verified and DEPLOYED in options.runtime_level
-        )
-        if not was_deployed and not _is_loadable(job, done, saved, report):
-            return False
+                return None
+            notices += verdict.notices
+            was_deployed = verdict.is_verified and DEPLOYED in options.runtime_level
+        if not was_deployed and not _is_loadable(model, done, saved, left_out, report):
+            return None
         with timed(report, "save"):
-            job.finish(saved, done, reference)
+            model.finish(saved, done.proto, None if reference is None else reference.file)
             report.operators_after = operator_counts(done.proto)
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
             library = published(kernels, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None
-        made = _ready_form(job, saved, report) if options.ready else None
+        ready = None
+        if options.ready:
+            ready = _ready_form(model, saved, reference, report)
+            notices.append(ready.notice)
         with timed(report, "save"):
-            _publish(job, saved, made, library, report)
-    return True
+            notices += _publish(model, saved, ready, library, report)
+    return notices
 
 
 def _publish(
-    job: Job, saved: Saved, made: MadeReady | None, library: Library, report: Report
-) -> None:
-    """Put the result in its place, with its kernels and its ready form."""
-    place = session_file_of(job.options.destination)
-    description = None if made is None else made.session_file
+    model: AskedModel, saved: Saved, ready: MadeReady | None, library: Library, report: Report
+) -> list[str]:
+    """Put the result in its place, with its kernels and its ready form; return what that costs a
+    session file that was there.
+    """
+    place = session_file_of(model.plan.options.destination)
+    description = None if ready is None else ready.session_file
     companion = Companion(description, place) if description or is_session_file(place) else None
     notices = of_lost_settings(place)
-    replace(saved, data=(*saved.data, *(() if made is None else made.data))).publish(
-        library, companion
-    )
+    data = (*saved.data, *(() if ready is None else ready.data))
+    replace(saved, data=data).publish(library, companion)
     report.ready = place if description is not None else None
-    job.notices += notices
+    return notices
 
 
-def _is_loadable(job: Job, done: Optimized, saved: Saved, report: Report) -> bool:
+def _is_loadable(
+    model: AskedModel, done: ConversionAttempt, saved: Saved, left_out: LeftOut, report: Report
+) -> bool:
     """Whether onnxruntime loads the saved result if it loads the original; else the rewrite at
     fault is left out.
     """
-    job.options.progress("loading the result")
+    model.plan.options.progress("loading the result")
     with timed(report, "load the result"):
-        fault = fault_of_result(job, saved.model)
+        fault = fault_of_result(model.plan, saved.model)
         if fault is not None:
             # few conversions need the search
             from fusionc.bisect.blame_loading import blame_loading
 
-            blame_loading(job, done, fault)
+            blame_loading(model, done, left_out, fault)
     return fault is None
 
 
-def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
+def _ready_form(
+    model: AskedModel, saved: Saved, reference: ReferenceModel | None, report: Report
+) -> MadeReady:
     from fusionc.ready_form.ready_form import make_ready  # few conversions need it
 
-    options = job.options
+    options = model.plan.options
     options.progress("making it ready to load")
+    sizes = options.verify_shape if reference is None else reference.sizes
     with timed(report, "ready"):
-        shapes = job.shapes or {}
-        made = make_ready(
+        return make_ready(
             saved,
-            job.kernels.file,
+            model.plan.kernels.file,
             is_compared=options.verify,
-            shapes=shapes,
+            shapes=sizes or {},
             inputs=options.inputs,
         )
-        job.notices.append(made.notice)
-    return made
 
 
-def _verdict(job: Job, done: Optimized, saved: Saved, reference: Path, report: Report) -> Verdict:
-    """Whether the saved result is right; what to blame where it is not is raised, or left out from
-    now on.
+def _verdict(
+    model: AskedModel,
+    done: ConversionAttempt,
+    saved: Saved,
+    reference: ReferenceModel,
+    left_out: LeftOut,
+    report: Report,
+) -> Verdict:
+    """Whether the saved result is right. If not, what is to blame is raised, or left out from now
+    on.
     """
-    # without verification nobody waits for what they import
+    # without verification nothing waits for their imports
     from fusionc.attempt.verdict import of_the_model, verdict_on
 
-    job.kernels.require_loadable()
-    job.options.progress("verifying")
+    plan = model.plan
+    plan.kernels.require_loadable()
+    plan.options.progress("verifying")
     with timed(report, "verify"):
-        verdict = verdict_on(saved.model, reference, job, done.counts)
-        report.verification = of_the_model(verdict.summary, reference, job)
+        verdict = verdict_on(saved.model, reference, plan, done.counts, model.lost)
+        report.verification = of_the_model(verdict.summary, reference, plan)
         report.outputs = verdict.outputs
         report.budget = verdict.budget
-        job.notices += verdict.notices
         if not verdict.is_right:
             from fusionc.bisect.blame import blame  # few conversions need the search
 
-            blame(job, done, verdict, reference)
+            blame(model, done, verdict, reference, left_out)
     return verdict

@@ -20,23 +20,25 @@ from fusionc.requested.input_shape import (
 )
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
+from fusionc.requested.target_opset import LostKernel, raise_opset
 from fusionc.requested.types_of_a_run import TypesOfARun
 
 
 @dataclass(frozen=True)
 class Requests:
-    """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it
-    is.
+    """ATC's --input_shape, --out_nodes and --output_type, --free_dim and --target_opset; None
+    leaves the model as it is.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
     out_nodes: str | Sequence[str] | None = None
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
+    target_opset: int | None = None
     ran: TypesOfARun = field(default_factory=TypesOfARun)  # of values that become outputs
 
     def __bool__(self) -> bool:
-        """Whether the model changes before the passes see it."""
+        """Whether the inputs and outputs of the model change."""
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
@@ -56,6 +58,16 @@ class Requests:
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
+
+    def raised(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
+        """The model at the target opset, and the kernels of onnxruntime that this costs.
+
+        Raises UsageError and FusioncError as `raise_opset` does.
+        """
+        if self.target_opset is None:
+            return model, []
+        lost = list[LostKernel]()
+        return raise_opset(model, self.target_opset, folder, lost.append), lost
 
     def types(self, changed: ModelProto) -> dict[str, int]:
         """The outputs of the changed model that get another type in the end, and which.

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fusionc.attempt.job import Job, job_of, running
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
 from fusionc.attempt.surroundings import surroundings
 from fusionc.disk.ingredients import ingredients
 from fusionc.disk.places import require_place, workshop
@@ -52,6 +54,8 @@ _BUSY = 0.03  # of a ratio, by which processes differ, above which the machine i
 # what is decided early leaves the rest to others
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
 
+_Sizes = Mapping[str, tuple[int, ...]] | None  # that were chosen for inputs, by name
+
 
 @closes_runners
 def tune(options: Options, budget: float, confidence: float) -> Tuned:
@@ -79,12 +83,12 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     output = options.destination
     notices = list[str]()
     with running(replace(options, log="null")) as plog:
-        job = job_of(options, plog)  # which says what is wrong with options
+        plan = plan_of(options, plog)  # which says what is wrong with options
         require_place(output)
         require_session_place(output)
         require_places(options)
         options.progress("looking for inputs")
-        label, feeds = _sample(job)
+        label, feeds, sizes = _sample(AskedModel(plan))
         journal = TuningJournal(beside(output, "tune.jsonl"), _identity(options, confidence))
         if journal.is_continued:
             notices.append("a run that was interrupted was continued")
@@ -92,7 +96,9 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
-                changes, tuned = _for_the_last_run(worths, tuned, laboratory, job, confidence)
+                changes, tuned = _for_the_last_run(
+                    worths, tuned, laboratory, options, sizes, confidence
+                )
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
@@ -152,18 +158,20 @@ def _default(options: Options) -> Configuration:
     return Configuration(kernels=read.flags.is_on)
 
 
-def _sample(job: Job) -> tuple[str, dict[str, Any]]:
-    """What the model, with what was asked to change of it, is measured on, and what to call it."""
-    options = job.options
-    changed = job.original()
-    with job.reference(changed) as reference:
+def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
+    """What to call the sample that the asked model is measured on, its values, and the sizes that
+    were chosen for inputs.
+    """
+    options = model.plan.options
+    with model.reference(model.changed(model.loaded())) as reference:
         try:
-            sample = first_sample(reference, job.shapes, options.inputs)
+            sample = first_sample(reference.file, reference.sizes, options.inputs)
         except RunError as error:
             hint = "give values with --inputs, or sizes with --verify_shape"
             what = f"there are no inputs on which the model runs: {error}"
             raise FusioncError(what, where=str(options.source), hint=hint) from error
-    return sample.label, {name: value for name, value in sample.feeds.items() if value is not None}
+    feeds = {name: value for name, value in sample.feeds.items() if value is not None}
+    return sample.label, feeds, reference.sizes
 
 
 def _identity(options: Options, confidence: float) -> str:
@@ -208,17 +216,18 @@ def _for_the_last_run(
     worths: dict[str, Worth],
     tuned: Configuration,
     laboratory: MeasuringLaboratory,
-    job: Job,
+    options: Options,
+    sizes: _Sizes,
     confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
     """The changes to be confirmed, and the defaults with these. Those that change answers fail."""
-    default = _default(job.options)
+    default = _default(options)
     changes = that_pay(worths.values())
     while True:
         if tuned == default:  # the last run decides by itself, whatever it is asked
             changes = most_promising(worths.values(), confidence)
             tuned = with_all(changes, default)
-        wrong = _that_change_answers(changes, tuned, laboratory, job)
+        wrong = _that_change_answers(changes, tuned, laboratory, options, sizes)
         if not wrong:
             return changes, tuned
         for change, why in wrong:
@@ -229,18 +238,21 @@ def _for_the_last_run(
 
 
 def _that_change_answers(
-    changes: Sequence[TunedChange], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job
+    changes: Sequence[TunedChange],
+    tuned: Configuration,
+    laboratory: MeasuringLaboratory,
+    options: Options,
+    sizes: _Sizes,
 ) -> list[tuple[TunedChange, str]]:
     """Which of the changes, that switch optimizers off, change answers by that, and how; the one
     that pays least where none does alone, and they do together.
     """
     off = [change for change in changes if change.optimizers_off]
-    why = laboratory.changed_answers(tuned, job.shapes) if off and job.options.verify else ""
+    why = laboratory.changed_answers(tuned, sizes) if off and options.verify else ""
     if not why:
         return []
     alone = [
-        (one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), job.shapes))
-        for one in off
+        (one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), sizes)) for one in off
     ]
     return [(one, found) for one, found in alone if found] or [
         (off[-1], f"with the others off {why}")

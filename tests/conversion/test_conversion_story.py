@@ -15,6 +15,7 @@ import pytest
 from harness import operators, parse
 
 import fusionc
+from fusionc.attempt.asked_model import AskedModel
 from fusionc.conversion import conversion_story, save_if_right
 from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import (
     Conv2DTransposeBatchnormFusionPass,
@@ -97,7 +98,7 @@ def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
         next(node for node in proto.graph.node if node.op_type == "Relu").op_type = "Neg"
         return proto
 
-    monkeypatch.setattr("fusionc.attempt.job.raise_opset", wrong)
+    monkeypatch.setattr("fusionc.requested.requests.raise_opset", wrong)
     with pytest.raises(fusionc.VerificationError) as caught:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", target_opset=23)
     assert "raised to opset 23" in caught.value.where and not Path("out.onnx").exists()
@@ -202,9 +203,7 @@ def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
 
     for module in (conversion_story, stage_times):
         monkeypatch.setattr(module, "perf_counter", lambda: float(next(clock)))
-    monkeypatch.setattr(
-        conversion_story.Job, "reference", taking("reference", 1000, conversion_story.Job.reference)
-    )
+    monkeypatch.setattr(AskedModel, "reference", taking("reference", 1000, AskedModel.reference))
     monkeypatch.setattr(save_if_right, "save", taking("save", 200, save_if_right.save))
     monkeypatch.setattr(save_if_right, "published", taking("publish", 30, save_if_right.published))
     report = fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", out_nodes="features")
@@ -229,9 +228,7 @@ def test_a_limit_that_is_too_short_is_no_fault_of_the_model(
         raise Overdue("it takes longer than 0.001 s")
 
     owner, name = (
-        (ConvBatchnormFusionPass, "rewrite")
-        if place == "a pass"
-        else (conversion_story.Job, "optimized")
+        (ConvBatchnormFusionPass, "rewrite") if place == "a pass" else (conversion_story, "attempt")
     )
     monkeypatch.setattr(owner, name, lambda *_, **__: overdue())
     with pytest.raises(fusionc.FusioncError) as caught:
