@@ -11,6 +11,7 @@ from fusionc.errors import UsageError
 from fusionc.report.page.html_text import html_text
 from fusionc.report.page.sketch import CONSTANT, OPERATOR, VALUE, Item, Sketch
 
+_PACKAGES = {"grandalf": "lays its drawings out", "jinja2": "fills its template in"}
 _CHARACTER = {OPERATOR: 7.4, VALUE: 6.1, CONSTANT: 6.1}  # pixels, on average
 _SMALL_CHARACTER = 6.0
 _LINE = 13.0
@@ -51,12 +52,13 @@ _COLOURS = {  # by what operators are for
 }
 
 
-def require_layout() -> None:
-    """Raises UsageError where the library that lays drawings out is not installed."""
-    if find_spec("grandalf") is None:
-        hint = "pip install 'fusionc[report]', or pip install grandalf"
-        what = "--report needs the package grandalf, which lays its drawings out"
-        raise UsageError(what, where="--report", hint=hint, code="E10001")
+def require_packages() -> None:
+    """Raise UsageError if a package that a page needs is not installed."""
+    for package, task in _PACKAGES.items():
+        if find_spec(package) is None:
+            hint = f"pip install 'fusionc[report]', or pip install {package}"
+            what = f"--report needs the package {package}, which {task}"
+            raise UsageError(what, where="--report", hint=hint, code="E10001")
 
 
 def svg(sketch: Sketch, label: str) -> tuple[str, float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from fusionc.disk.paths import DEVICE, PIPE, stream_at
 from fusionc.disk.small_files import write_where_told
 from fusionc.errors import UsageError
-from fusionc.report.page.drawing import require_layout
+from fusionc.report.page.drawing import require_packages
 from fusionc.report.page.measured_times import MeasuredTimes, measured_times
 from fusionc.report.page.page import page_text
 from fusionc.report.page.rewrites import RewriteNotes
@@ -27,7 +27,7 @@ class ReportPage:
     """
 
     def __init__(self, file: Path) -> None:
-        require_layout()
+        require_packages()
         if file.is_dir() or not file.parent.is_dir():
             what = (
                 "the page of the report is a folder"
