@@ -69,15 +69,7 @@ def convert_many(
             start_processes(
                 at_once, are_pinned=len(tasks) > at_once and given.get("report") is None
             )
-        notices = [*check(given, run), *notes]
-        if own := _registered(given.get("custom_passes") or ()):
-            what = (
-                f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
-            )
-            notices.append(
-                f"{what}: many models are converted in other processes; name the file with "
-                "custom_passes"
-            )
+        notices = [*check(given, run), *notes, *_notices(given.get("custom_passes") or ())]
         _make_folder(output)
         _clean(tasks)
         answers = (
@@ -114,15 +106,26 @@ def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[
 
 
 def _registered(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered besides those of files. A program that has not
-    imported `custom.replacement`, as the command has not, has registered none; the import would
-    keep a core busy for 0.2 s.
+    """The passes that this program has registered in addition to those of files.
+
+    A program that did not import `custom.replacement`, such as the command, has registered none;
+    the import would keep a core busy for 0.2 s.
     """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
     from fusionc.custom.loading import registered_besides
 
     return registered_besides(files)
+
+
+def _notices(files: Sequence[Path]) -> list[str]:
+    """That passes of this program, other than those of the files, do not run."""
+    registered = ", ".join(p.name for p in _registered(files))
+    if not registered:
+        return []
+    what = f"{registered}, which this program has registered, took no part"
+    why = "many models are converted in other processes; name the file with custom_passes"
+    return [f"{what}: {why}"]
 
 
 def _make_folder(output: Path) -> None:

@@ -35,12 +35,10 @@ class FindingsFolder:
                 "this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001"
             )
         files = sorted(folder.iterdir()) if folder.exists() else []
-        plain = [file for file in files if not stream_at(file)]
-        self._former = [file for file in plain if _MODEL.fullmatch(file.name) and _is_ours(file)]
-        kept = [*self._former, *(file for file in plain if file.name == _SWITCHES)]
-        others = [file for file in files if file not in kept]
-        own = {os.path.realpath(path) for path in used}
-        others += [file for file in self._former if os.path.realpath(file) in own]
+        self._former = list(filter(_is_of_a_search, files))
+        read = set(map(os.path.realpath, used))
+        others = [file for file in files if file not in self._former and not _is_switches(file)]
+        others += [file for file in self._former if os.path.realpath(file) in read]
         if others:
             what = "there is a file that fusionc bisect has not written, or reads"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
@@ -73,6 +71,15 @@ class FindingsFolder:
             for file in self._former:
                 file.unlink(missing_ok=True)
         self._is_begun = True
+
+
+def _is_of_a_search(file: Path) -> bool:
+    """Whether a search has written this model."""
+    return not stream_at(file) and bool(_MODEL.fullmatch(file.name)) and _is_ours(file)
+
+
+def _is_switches(file: Path) -> bool:
+    return not stream_at(file) and file.name == _SWITCHES
 
 
 def _is_ours(file: Path) -> bool:

@@ -64,10 +64,7 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
     """
     sizes: dict[_Key, int] = {}
     depths: dict[_Key, int] = {}
-    callees = {
-        key: iter([called for called in counts if called in bodies])
-        for key, counts in bodies.items()
-    }
+    callees = {key: iter(list(filter(bodies.__contains__, body))) for key, body in bodies.items()}
     for start in bodies:
         path = [start] if start not in sizes else []
         open_ = {start}
@@ -75,10 +72,9 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
             key = path[-1]
             missing = next((called for called in callees[key] if called not in sizes), None)
             if missing is None:
-                sizes[key] = sum(
-                    count * sizes.get(called, 1) for called, count in bodies[key].items()
-                )
-                depths[key] = 1 + max((depths.get(called, 0) for called in bodies[key]), default=0)
+                body = bodies[key]
+                sizes[key] = sum(count * sizes.get(called, 1) for called, count in body.items())
+                depths[key] = 1 + max([0, *(depths.get(called, 0) for called in body)])
                 yield key, sizes[key], depths[key]
                 open_.discard(path.pop())
             elif missing in open_:

@@ -246,18 +246,21 @@ def ready_of(output: Path, content: str) -> Path:
 def _outdated(
     output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]
 ) -> list[Path]:
-    """Files of older sets at `output` with such names: one has the hash of its content, and nothing
-    mentions it.
+    """Files of older sets at `output`: their names have the hash of their content, and no file
+    mentions them.
     """
     form = re.compile(
         re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}")
     )
     files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
-    found = [path for path in files if form.fullmatch(path.name) and path not in kept]
-    for file in files if found else ():
-        if file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL:
-            found = [path for path in found if not contains(file, os.fsencode(path.name))]
-    return [path for path in found if name_of(output, digest(path)) == path]
+    older = [path for path in files if form.fullmatch(path.name) and path not in kept]
+    for file in filter(_may_be_model, files) if older else ():
+        older = [path for path in older if not contains(file, os.fsencode(path.name))]
+    return [path for path in older if name_of(output, digest(path)) == path]
+
+
+def _may_be_model(file: Path) -> bool:
+    return file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL
 
 
 def contains(file: Path, text: bytes) -> bool:

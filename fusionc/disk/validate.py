@@ -9,7 +9,7 @@ one, flags that are neither 0 nor 1, and weights that are segments, which onnx c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
 
@@ -21,6 +21,7 @@ from onnx import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     helper,
 )
 
@@ -153,30 +154,33 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
             if node.attribute:
                 "".join([attribute.name + attribute.ref_attr_name for attribute in node.attribute])
         except (TypeError, UnicodeDecodeError):
-            place = f"node {number} of the {'function' if isinstance(graph, FunctionProto) else 'graph'} {graph.name!r}"
+            kind = "function" if isinstance(graph, FunctionProto) else "graph"
+            place = f"node {number} of the {kind} {graph.name!r}"
             _require_text(file, place, partial(_names_of_node, node))
 
 
 def _check_nodes(model: ModelProto, file: str) -> None:
     imported = _opsets(model)
     for root in (model.graph, *model.functions):
-        opsets = imported | _opsets(root) if isinstance(root, FunctionProto) else imported
+        is_function = isinstance(root, FunctionProto)
+        opsets = imported | _opsets(root) if is_function else imported
         for graph in _graphs_in(root):
             for node in graph.node:
-                fault = fault_of_call(node, opsets)
-                if (
-                    fault is None
-                    and "" not in opsets
-                    and not canonical_domain(node.domain)
-                    and node.output
-                ):
-                    fault = "is an operator of ONNX, of which no opset is imported"
-                if root is model.graph and any(
-                    attribute.ref_attr_name for attribute in node.attribute
-                ):
-                    fault = "takes an attribute from the call of a function, which it is not in"
+                fault = _fault_of_node(node, opsets, is_in_function=is_function)
                 if fault is not None:
                     raise _wrong(f"the {_label(node)} {fault}", f"{file}, graph {graph.name!r}")
+
+
+def _fault_of_node(
+    node: NodeProto, opsets: Mapping[str, int], *, is_in_function: bool
+) -> str | None:
+    """What is wrong with a node where these opsets are imported; None if nothing is."""
+    if not is_in_function and any(attribute.ref_attr_name for attribute in node.attribute):
+        return "takes an attribute from the call of a function, which it is not in"
+    fault = fault_of_call(node, opsets)
+    if fault is None and node.output and "" not in opsets and not canonical_domain(node.domain):
+        return "is an operator of ONNX, of which no opset is imported"
+    return fault
 
 
 def _opsets(proto: ModelProto | FunctionProto) -> dict[str, int]:
@@ -200,25 +204,31 @@ def _symbols(kind: TypeProto) -> Iterator[str]:
 
 
 def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
-    """Of declared values; a declaration of a value that there is not means nothing."""
-    ports = [] if isinstance(graph, FunctionProto) else [*graph.input, *graph.output]
-    if not all(output if isinstance(output, str) else output.name for output in graph.output):
+    """Check declared values; a declaration of a value that does not exist means nothing."""
+    if isinstance(graph, FunctionProto):
+        ports = []
+        outputs = list(graph.output)
+    else:
+        ports = [*graph.input, *graph.output]
+        outputs = [value.name for value in graph.output]
+    if not all(outputs):
         raise _wrong("an output has no name", f"{file}, graph {graph.name!r}")
-    wrong = {
-        value.name: tensor.elem_type
-        for value in (*ports, *graph.value_info)
-        for tensor in _tensor_types(value.type)
-        if tensor.elem_type not in _ELEMENT_TYPES
-    }
+    wrong = dict(_wrong_types([*ports, *graph.value_info]))
     if not wrong:
         return
-    for name in (
-        *(value.name for value in ports),
-        *(name for node in graph.node for name in node.output),
-    ):
-        if name in wrong:
-            what = f"the value {name!r} has element type {wrong[name]}, which there is not"
-            raise _wrong(what, f"{file}, graph {graph.name!r}")
+    made = (name for node in graph.node for name in node.output)
+    bad = next((name for name in (*(value.name for value in ports), *made) if name in wrong), None)
+    if bad is not None:
+        what = f"the value {bad!r} has element type {wrong[bad]}, which there is not"
+        raise _wrong(what, f"{file}, graph {graph.name!r}")
+
+
+def _wrong_types(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, int]]:
+    """The declared values whose element type does not exist, with that."""
+    for value in values:
+        for tensor in _tensor_types(value.type):
+            if tensor.elem_type not in _ELEMENT_TYPES:
+                yield value.name, tensor.elem_type
 
 
 def _check_weights(model: ModelProto, file: str) -> None:
@@ -253,21 +263,22 @@ def _fault(tensor: TensorProto) -> str | None:
         return f"has the shape {dims}"
     if tensor.HasField("segment"):
         return "is a segment of a tensor, which onnx cannot read"
-    count = prod(dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         return None
-    field = "string_data" if tensor.data_type == TensorProto.STRING else "raw_data"
-    if tensor.HasField("raw_data") and field == "raw_data":
-        size = (count * _bits(tensor.data_type) + 7) // 8
-        unit = "bytes"
-        found = len(tensor.raw_data)
-    else:
-        field = helper.tensor_dtype_to_field(tensor.data_type)
-        per_entry = _PER_ENTRY.get(tensor.data_type, 1)
-        size = -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry)
-        unit = f"numbers in {field}"
-        found = len(getattr(tensor, field))
-    return None if found == size else f"of the shape {dims} has {found:,} {unit}, not {size:,}"
+    length, needed, unit = _lengths(tensor, prod(dims))
+    if length == needed:
+        return None
+    return f"of the shape {dims} has {length:,} {unit}, not {needed:,}"
+
+
+def _lengths(tensor: TensorProto, count: int) -> tuple[int, int, str]:
+    """How long what a tensor holds is, how long `count` elements are, and the unit of both."""
+    if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
+        return len(tensor.raw_data), (count * _bits(tensor.data_type) + 7) // 8, "bytes"
+    field = helper.tensor_dtype_to_field(tensor.data_type)
+    numbers = count * (2 if tensor.data_type in _COMPLEX else 1)
+    needed = -(-numbers // _PER_ENTRY.get(tensor.data_type, 1))
+    return len(getattr(tensor, field)), needed, f"numbers in {field}"
 
 
 def _bits(data_type: int) -> int:

@@ -6,7 +6,7 @@ every node that it knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -40,6 +40,14 @@ class _Call(NamedTuple):
     attributes: Mapping[str, int]
     required: frozenset[str]
 
+    def needs_input(self, at: int) -> bool:
+        """Whether this input must not be left out."""
+        return at in self.single_inputs or at >= self.first_of_many
+
+    def needs_output(self, at: int) -> bool:
+        """Whether this output must not be left out."""
+        return at in self.single_outputs
+
 
 def _type_of(attribute: OpSchema.Attribute) -> int:
     number: int = AttributeProto.AttributeType.Value(str(attribute.type).rpartition(".")[2])
@@ -66,10 +74,9 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
 
 
 def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
-    """What is wrong with a node; None where nothing is, or its operator is not known in these
-    opsets.
+    """What is wrong with a node; None if nothing is, or these opsets do not have its operator.
 
-    A node without inputs and outputs does nothing, and onnxruntime lets it be, but for Constant.
+    onnxruntime lets a node without inputs and outputs be, as it does nothing, except a Constant.
     """
     if not node.input and not node.output and node.op_type != "Constant":
         return None
@@ -77,18 +84,24 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
     call = _call(node.op_type, domain, opsets[domain]) if domain in opsets else None
     if call is None:
         return None
-    for names, counts, single, many, kind in (
-        (node.input, call.inputs, call.single_inputs, call.first_of_many, "inputs"),
-        (node.output, call.outputs, call.single_outputs, len(node.output), "outputs"),
-    ):
-        if len(names) not in counts:
-            return f"has {len(names)} {kind}, not {_said(counts)}"
-        if "" in names and any(
-            not name and (i in single or i >= many) for i, name in enumerate(names)
-        ):
-            return f"has {kind} without a name, which it needs"
     fault = _FAULTS.get(node.op_type)
-    return _fault_of_attributes(node.attribute, call) or (fault(node) if fault else None)
+    return (
+        _fault_of_ports(node.input, call.inputs, call.needs_input, "inputs")
+        or _fault_of_ports(node.output, call.outputs, call.needs_output, "outputs")
+        or _fault_of_attributes(node.attribute, call)
+        or (fault(node) if fault else None)
+    )
+
+
+def _fault_of_ports(
+    names: Sequence[str], counts: range, is_needed: Callable[[int], bool], kind: str
+) -> str | None:
+    """What is wrong with the inputs or the outputs of a node; None if nothing is."""
+    if len(names) not in counts:
+        return f"has {len(names)} {kind}, not {_said(counts)}"
+    if "" in names and any(not name and is_needed(at) for at, name in enumerate(names)):
+        return f"has {kind} without a name, which it needs"
+    return None
 
 
 def _fault_of_einsum(node: NodeProto) -> str | None:

@@ -48,13 +48,7 @@ def build_graph(
     _pin(graph)
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
-        named = node.proto.input
-        node.inputs = ReadOnlyTuple(
-            _resolve(graph, name, node.label()) if name else None for name in named
-        )
-        node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
-        for body in node.bodies:
-            body.owner = node
+        _connect(node, graph)
     for position, node in enumerate(topological_order(graph, nodes)):
         add_node(graph, node, position)
     names = [output if isinstance(output, str) else output.name for output in proto.output]
@@ -62,6 +56,17 @@ def build_graph(
     for value in graph.outputs:
         value.output_of.append(graph)
     return graph
+
+
+def _connect(node: Node, graph: Graph) -> None:
+    """Give a node its inputs, and build its subgraphs."""
+    named = node.proto.input
+    node.inputs = ReadOnlyTuple(
+        _resolve(graph, name, node.label()) if name else None for name in named
+    )
+    node.bodies = tuple(build_graph(graph.model, body, graph) for body in bodies_of(node.proto))
+    for body in node.bodies:
+        body.owner = node
 
 
 def add_value(graph: Graph, value: Edge) -> None:
@@ -113,10 +118,7 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
             )
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
-    training = graph.model.proto.training_info
-    changing = {
-        b.key for info in training for b in (*info.initialization_binding, *info.update_binding)
-    }
+    changing = _trained(graph.model.proto)
     for name in (*initializers, *(sparse.values.name for sparse in proto.sparse_initializer)):
         if name not in graph.values:
             is_constant = name in initializers and name not in changing
@@ -124,6 +126,15 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
                 graph,
                 Constant(name, graph, initializers[name]) if is_constant else Value(name, graph),
             )
+
+
+def _trained(proto: onnx.ModelProto) -> set[str]:
+    """The initializers that training changes."""
+    return {
+        binding.key
+        for info in proto.training_info
+        for binding in (*info.initialization_binding, *info.update_binding)
+    }
 
 
 def _pin(graph: Graph) -> None:

@@ -16,6 +16,7 @@ from fusionc.model import operators, tensors
 from fusionc.model.build import topological_order
 from fusionc.model.graph import Constant, Graph, Model, Node
 from fusionc.model.header import GROWTH_KEY
+from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of
 
 
@@ -113,10 +114,16 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     names = _names_of_sizes(nodes[0].graph.model.proto.graph)
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
-            shape = value.known_type.shape
-            dims = shape and tuple(d if isinstance(d, int) or d in names else None for d in shape)
-            known = replace(value.known_type, shape=dims)
+            known = _with_symbols(value.known_type, names)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
+
+
+def _with_symbols(type_: ValueType, names: set[str]) -> ValueType:
+    """The type without symbols other than these."""
+    if not type_.shape:
+        return type_
+    dims = (dim if isinstance(dim, int) or dim in names else None for dim in type_.shape)
+    return replace(type_, shape=tuple(dims))
 
 
 def _names_of_sizes(graph: onnx.GraphProto) -> set[str]:

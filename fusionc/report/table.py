@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from fusionc.errors import printable
 
 if TYPE_CHECKING:
-    from fusionc.report.report import Report
+    from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
 _LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
@@ -31,33 +31,17 @@ def show_report(report: Report, stream: TextIO) -> None:
     if not matched:
         print("no pass matched", file=stream)
     else:
-        rows = [
-            [
-                t.kind,
-                t.name,
-                str(t.matched),
-                str(t.effected),
-                str(t.matched - t.effected),
-                f"{t.seconds * 1000:.1f}",
-            ]
-            for t in matched
-        ]
-        show_table(["kind", "pass", ">matched", ">effected", ">refused", ">ms"], rows, stream)
+        headers = ["kind", "pass", ">matched", ">effected", ">refused", ">ms"]
+        show_table(headers, list(map(_pass_row, matched)), stream)
     refused = [
-        [t.name, str(times), " ".join(reason.split())]
-        for t in matched
-        for reason, times in t.refused.items()
+        [total.name, str(times), " ".join(reason.split())]
+        for total in matched
+        for reason, times in total.refused.items()
     ]
     if refused:
         print(file=stream)
         show_table(["pass", ">refused", "because"], refused, stream)
-    types = sorted(report.operators_before.keys() | report.operators_after.keys())
-    counts = [
-        (name, report.operators_before.get(name, 0), report.operators_after.get(name, 0))
-        for name in types
-    ]
-    changed = [[name, str(before), str(after)] for name, before, after in counts if before != after]
-    if changed:
+    if changed := list(_changed_counts(report)):
         print(file=stream)
         show_table(["operator", ">before", ">after"], changed, stream)
     if report.outputs:
@@ -65,6 +49,20 @@ def show_report(report: Report, stream: TextIO) -> None:
         show_outputs(report.outputs, stream)
     print(file=stream)
     show_facts(_facts(report), stream)
+
+
+def _pass_row(total: PassTotal) -> list[str]:
+    counts = (total.matched, total.effected, total.matched - total.effected)
+    return [total.kind, total.name, *map(str, counts), f"{total.seconds * 1000:.1f}"]
+
+
+def _changed_counts(report: Report) -> Iterator[list[str]]:
+    """The operators that the result has more or fewer of."""
+    for name in sorted(report.operators_before.keys() | report.operators_after.keys()):
+        before = report.operators_before.get(name, 0)
+        after = report.operators_after.get(name, 0)
+        if before != after:
+            yield [name, str(before), str(after)]
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:

@@ -28,6 +28,7 @@ _OPEN = 2  # the size with which other open dimensions run
 
 # by input name and axis the symbol, "" for one that is found
 FreeDims = Mapping[str, Mapping[int, str]]
+_Size = int | str | None  # of a dimension: a number, a symbol, or unknown
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
@@ -282,23 +283,31 @@ def _open(
     Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new
     size with it, too. `kept` are the axes whose names hold for any size.
     """
-    if not info.type.HasField("tensor_type"):  # a sequence, say, of which no sizes are known
+    dims = info.type.tensor_type.shape.dim  # none of a sequence, say, whose sizes are unknown
+    if before is None or after is None or not len(dims) == len(before) == len(after):
         info.type.CopyFrom(shapeless(info.type))
         return
-    type_ = info.type.tensor_type
-    rank = len(type_.shape.dim)
-    if before is None or after is None or not rank == len(before) == len(after):
-        type_.ClearField("shape")
-        return
-    twice = doubled if doubled is not None and len(doubled) == rank else (None,) * rank
-    dims = zip(type_.shape.dim, before, after, twice, strict=True)
-    for axis, (dim, was, is_now, becomes) in enumerate(dims):
-        alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
-        if is_now in former or len(alike) == 1:
-            dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif (
-            axis not in kept
-            and is_now != dim.dim_param
-            and (is_now != was or not isinstance(was, int))
-        ):
+    if doubled is None or len(doubled) != len(dims):
+        doubled = (None,) * len(dims)
+    sizes = zip(before, after, doubled, strict=True)
+    symbols = [_symbol_of(*three, former) for three in sizes]
+    for axis, (dim, symbol) in enumerate(zip(dims, symbols, strict=True)):
+        holds = axis in kept or after[axis] == dim.dim_param
+        if symbol:
+            dim.dim_param = symbol
+        elif not (holds or _is_same_size(before[axis], after[axis])):
             dim.Clear()
+
+
+def _symbol_of(size: _Size, size_now: _Size, size_doubled: _Size, former: Mapping[str, int]) -> str:
+    """The symbol of a dimension: as inferred, or the only one whose size and twice that it has;
+    empty if there is none.
+    """
+    if size_now in former:
+        return str(size_now)
+    fitting = [name for name, was in former.items() if was == size and size_doubled == 2 * was]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _is_same_size(former: _Size, now: _Size) -> bool:
+    return isinstance(former, int) and now == former

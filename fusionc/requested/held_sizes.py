@@ -152,16 +152,27 @@ class TwoSizes:
         size.
         """
         inputs = [value for value in node.inputs if value is not None]
-        if is_foreign(node) or not (self._fails(node) or any(map(self._is_other, inputs))):
+        is_touched = self._fails(node) or any(map(self._is_other, inputs))
+        if is_foreign(node) or not is_touched:
             return ""
-        given = inputs[1].constant() if len(inputs) > 1 else None
-        if node.is_op("Reshape") and given is not None:
-            holding = self._shape_that_holds(node, given, right, readings)
-        elif node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
-            holding = "it takes all of the size, and no more"
-        else:
-            holding = "" if self._takes(node) else self._operands_that_hold(node, inputs, given)
-        return holding and f"{node.op} {node.name or node.proto.output[0]}: {holding}"
+        constant = inputs[1].constant() if len(inputs) > 1 else None
+        reason = self._reason(node, inputs, constant, right, readings)
+        return reason and f"{node.op} {node.name or node.proto.output[0]}: {reason}"
+
+    def _reason(
+        self,
+        node: Node,
+        inputs: Sequence[Edge],
+        constant: _Array | None,
+        right: dict[_Place, _Array],
+        readings: dict[_Place, _Array],
+    ) -> str:
+        """How a node holds a size; empty if it does not. `constant` is its second input."""
+        if constant is not None and node.is_op("Reshape"):
+            return self._shape_that_holds(node, constant, right, readings)
+        if constant is not None and node.is_op(*_TAKING) and self._took_all(node, constant):
+            return "it takes all of the size, and no more"
+        return "" if self._takes(node) else self._operands_that_hold(node, inputs, constant)
 
     def _shape_that_holds(
         self, node: Node, given: _Array, right: dict[_Place, _Array], readings: dict[_Place, _Array]
@@ -262,15 +273,11 @@ class TwoSizes:
         return _with_following(shape, left, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
-        """Whether a size has changed that another input, which has not, has to have, too; of these
-        operators onnx's inference does not say so.
+        """Whether a size has changed that another input, which has not changed, has to have, too.
+        onnx's inference does not say so for these operators.
         """
-        shapes = [v.shape for v in node.inputs if v is not None]
         if node.is_op(*_BROADCASTING):
-            sizes = [
-                {d for d in dims if isinstance(d, int) and d != 1} for dims in _aligned(shapes)
-            ]
-            return any(len(found) > 1 for found in sizes)
+            return not _can_broadcast([value.shape for value in node.inputs if value is not None])
         former, now = self._shapes_of(node.inputs[0])
         if not node.is_op(*_CHANNELS) or former is None or now is None or len(now) < 2:
             return False
@@ -411,9 +418,11 @@ def _grows(former: int | str | None, now: int | str | None) -> bool:
     return isinstance(former, int) and isinstance(now, int) and former != now
 
 
-def _aligned(shapes: Sequence[Shape | None]) -> Iterator[tuple[int | str | None, ...]]:
-    """The dimensions that meet each other when values are broadcast."""
-    return zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
+def _can_broadcast(shapes: Sequence[Shape | None]) -> bool:
+    """Whether values of these shapes can be broadcast, as far as their sizes are known."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
+    sizes = ({dim for dim in dims if isinstance(dim, int) and dim != 1} for dims in aligned)
+    return all(len(different) <= 1 for different in sizes)
 
 
 def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:

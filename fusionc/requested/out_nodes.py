@@ -38,21 +38,29 @@ def set_outputs(
         raise UsageError(
             what, where=_OPTION, hint="leave the option out, or export without it", code="E10001"
         )
-    parts = (
-        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
-    )
-    names = [value_named(model, part, _OPTION) for part in parts]
-    if not names or len(set(names)) < len(names):
-        twice = next((name for name in names if names.count(name) > 1), None)
-        what = f"{twice} is named twice" if twice else "no output is named"
-        hint = "name each value once" if twice else 'write it as "conv1:0;relu2:1"'
-        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+    names = _names(model, out_nodes)
     outputs = declarations_of(model, names, folder, ran or TypesOfARun())
     # an inner value, from now on
     graph.value_info.extend(value for value in graph.output if value.name not in names)
     del graph.output[:]
     graph.output.extend(outputs)
     _drop_unused(model, set(names))
+
+
+def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
+    """The values that are to be outputs. Raises UsageError if one is named twice, or none is."""
+    parts = (
+        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+    )
+    names = [value_named(model, part, _OPTION) for part in parts]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        what = f"{twice} is named twice"
+        raise UsageError(what, where=_OPTION, hint="name each value once", code="E10001")
+    if not names:
+        hint = 'write it as "conv1:0;relu2:1"'
+        raise UsageError("no output is named", where=_OPTION, hint=hint, code="E10001")
+    return names
 
 
 def _drop_unused(model: ModelProto, names: Set[str]) -> None:

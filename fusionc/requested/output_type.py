@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.protos import fresh_name, graphs_of, nodes_of, own_names, tensors_of
+from fusionc.protos import bodies_of, fresh_name, nodes_of, own_names, tensors_of
 from fusionc.requested.exact_names import name_in_front, names_of_values, parted
 from fusionc.requested.value_names import value_named
 
@@ -49,7 +49,10 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
-        what = f"a Cast needs version 6 of the standard operators or newer, the model has {opset or 'none'}"
+        what = (
+            "a Cast needs version 6 of the standard operators or newer, the model has "
+            f"{opset or 'none'}"
+        )
         raise UsageError(
             what,
             where=_OPTION,
@@ -73,27 +76,24 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
 
 
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
-    """Put a Cast behind each of these outputs."""
-    taken = {name for node in nodes_of(model) for name in [node.name, *node.input, *node.output]}
-    bodies = [
-        body
-        for node in nodes_of(model)
-        for attribute in node.attribute
-        for body in graphs_of(attribute)
-    ]
-    taken |= {
-        value.name
-        for graph in (model.graph, *bodies)
-        for value in (*graph.input, *graph.value_info)
-    }
-    taken |= {tensor.name for tensor in tensors_of(model)}
-    names = dict.fromkeys(taken, 1)
+    """Put a Cast after each of these outputs."""
+    names = dict.fromkeys(_names_in(model), 1)
     outputs = {output.name: output for output in model.graph.output}
     for name in [name for name in outputs if name in types]:
         _cast(model.graph, outputs[name], types[name], names)
     for output in model.graph.output:  # the same one may be listed twice
         if output.name in types:
             output.type.tensor_type.elem_type = types[output.name]
+
+
+def _names_in(model: ModelProto) -> Iterator[str]:
+    """The names of all values, nodes and tensors."""
+    for node in nodes_of(model):
+        yield from (node.name, *node.input, *node.output)
+    bodies = (body for node in nodes_of(model) for body in bodies_of(node))
+    for graph in (model.graph, *bodies):
+        yield from (value.name for value in (*graph.input, *graph.value_info))
+    yield from (tensor.name for tensor in tensors_of(model))
 
 
 def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
@@ -170,10 +170,9 @@ def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
         for names in (node.input, node.output):
             if old in names:
                 names[:] = [new if name == old else name for name in names]
-        for attribute in node.attribute:
-            for body in graphs_of(attribute):
-                if old not in own_names(body):
-                    _rename(body.node, old, new)
-                    for value in body.output:
-                        if value.name == old:
-                            value.name = new
+        for body in bodies_of(node):
+            if old not in own_names(body):
+                _rename(body.node, old, new)
+                for value in body.output:
+                    if value.name == old:
+                        value.name = new

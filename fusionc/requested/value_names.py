@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, ValueInfoProto
 
 from fusionc.errors import FusioncError, UsageError, advice
 from fusionc.requested.types_of_a_run import TypesOfARun
@@ -19,34 +19,37 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
 
     Raises UsageError where it means none, or two.
     """
-    made = {output for node in model.graph.node for output in node.output if output}
+    made = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
     if name in made | outputs:
         return name
     node_name, colon, index = name.rpartition(":")
-    nodes = [
-        node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name
-    ]
-    found: set[str] = {
-        node.output[int(index)] for node in nodes if int(index) < len(node.output)
-    } - {""}
-    if len(found) == 1:
-        return found.pop()
-    if found:
-        what = f"{name} means several values: {', '.join(sorted(found))}"
-        raise UsageError(
-            what, where=option, hint="give the name of the value itself", code="E10016"
-        )
-    if nodes:
-        what = f"the node {node_name} has no output {index}"
-        hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
-        raise UsageError(what, where=option, hint=hint, code="E10016")
-    names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
-    hint = advice(name, names, f"its outputs are: {', '.join(sorted(outputs))}.")
+    is_place = bool(colon) and index.isdecimal()
+    nodes = [node for node in model.graph.node if node.name == node_name]
+    if is_place and nodes:
+        return _output_of(nodes, int(index), name, option)
+    places = [f"{node.name}:0" for node in model.graph.node if node.name]
+    hint = advice(name, [*made, *places], f"its outputs are: {', '.join(sorted(outputs))}.")
     what = f"no node of the model makes {name}"
     raise UsageError(
         what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016"
     )
+
+
+def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -> str:
+    """The output at this index of the nodes of one name; `name` is what the user wrote.
+
+    Raises UsageError if none of the nodes has it, or several do.
+    """
+    values: set[str] = {node.output[index] for node in nodes if index < len(node.output)} - {""}
+    if len(values) == 1:
+        return values.pop()
+    what = f"the node {nodes[0].name} has no output {index}"
+    hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
+    if values:
+        what = f"{name} means several values: {', '.join(sorted(values))}"
+        hint = "give the name of the value itself"
+    raise UsageError(what, where=option, hint=hint, code="E10016")
 
 
 def declarations_of(
@@ -70,7 +73,10 @@ def declarations_of(
     for name in names:
         if not _is_whole(declared.get(name)):
             what = f"the type of {name} is not known"
-            hint = "declare it in the value_info of the model, give --inputs on which it runs, or another output"
+            hint = (
+                "declare it in the value_info of the model, give --inputs on which it runs, or "
+                "another output"
+            )
             raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
         result.append(ValueInfoProto())
         result[-1].CopyFrom(declared[name])

@@ -135,14 +135,12 @@ def _laid_out(
     from grandalf.layouts import SugiyamaLayout
 
     vertices = [Vertex(box) for box in boxes]
-    paths = [_Path() for _ in links]
-    edges = []
     for vertex, box in zip(vertices, boxes, strict=True):
         vertex.view = box
-    for (start, end), path in zip(links, paths, strict=True):
-        edge = Edge(vertices[start], vertices[end])
+    paths = [_Path() for _ in links]
+    edges = [Edge(vertices[start], vertices[end]) for start, end in links]
+    for edge, path in zip(edges, paths, strict=True):
         edge.view = path
-        edges.append(edge)
     right = bottom = _MARGIN
     for component in Graph(vertices, edges, directed=True).C:
         layout: Any = SugiyamaLayout(component)
@@ -152,22 +150,28 @@ def _laid_out(
         layout.draw()
         own = [vertex.view for vertex in component.sV]
         own_paths = [edge.view for edge in component.sE]
-        crooked = [x for path in own_paths for x, _ in path.points[1:-1]]
-        left = min([box.xy[0] - box.w / 2 for box in own] + crooked)
-        top = min(box.xy[1] - box.h / 2 for box in own)
-        for item in (*own, *own_paths):
-            _shift(item, right - left, _MARGIN - top)
-        right = (
-            max(
-                [box.xy[0] + box.w / 2 for box in own] + [x for p in own_paths for x, _ in p.points]
-            )
-            + _GAP
-        )
-        bottom = max(bottom, *(box.xy[1] + box.h / 2 for box in own))
+        width, height = _move_to(own, own_paths, right)
+        right += width + _GAP
+        bottom = max(bottom, _MARGIN + height)
     return paths, right - _GAP + _MARGIN, bottom + _MARGIN
 
 
-def _shift(item: Any, x: float, y: float) -> None:
+def _move_to(boxes: Sequence[_Box], paths: Sequence[_Path], x: float) -> tuple[float, float]:
+    """Move a component so that it begins at `x` and at the top; return its width and height."""
+    crooked = [at for path in paths for at, _ in path.points[1:-1]]
+    left = min([box.xy[0] - box.w / 2 for box in boxes] + crooked)
+    right = max(
+        [box.xy[0] + box.w / 2 for box in boxes] + [at for path in paths for at, _ in path.points]
+    )
+    top = min(box.xy[1] - box.h / 2 for box in boxes)
+    bottom = max(box.xy[1] + box.h / 2 for box in boxes)
+    moved: list[_Box | _Path] = [*boxes, *paths]
+    for item in moved:
+        _shift(item, x - left, _MARGIN - top)
+    return right - left, bottom - top
+
+
+def _shift(item: _Box | _Path, x: float, y: float) -> None:
     if isinstance(item, _Box):
         item.xy = (item.xy[0] + x, item.xy[1] + y)
     else:

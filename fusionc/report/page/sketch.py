@@ -52,36 +52,56 @@ class Sketch:
 def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Sketch:
     """Draw nodes, and the values that come out of them with the names that they go by.
 
-    Nothing is asked that the graph does not know already: what is drawn changes nothing.
+    It asks nothing that the graph does not know already: drawing changes nothing.
     """
-    drawn = nodes[:_MOST_NODES]
-    items = [_operator(node) for node in drawn]
-    place: dict[Edge, int] = {
-        value: at for at, n in enumerate(drawn) for value in n.outputs if value is not None
-    }
-    hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
-    links = []
-    for at, node in enumerate(drawn):
+    sketcher = _Sketcher(nodes)
+    for at, node in enumerate(sketcher.drawn):
         for value in dict.fromkeys(node.inputs):
-            if value is None or value.is_constant or value in hidden:
-                continue
-            if value not in place:
-                place[value] = len(items)
-                items.append(Item(VALUE, value.name, (_shape_text(value),)))
-            links.append((place[value], at))
+            if value is not None and not value.is_constant:
+                sketcher.link_input(value, at)
     for value, name in results:
-        if value in hidden:
-            continue
-        if value not in place:
-            place[value] = len(items)
-            is_new = value.graph.values.get(value.name) is not value
-            text = "new constant" if is_new and value.is_constant else value.name
-            items.append(
-                Item(CONSTANT if value.is_constant else VALUE, text, (_shape_text(value),))
-            )
-        links.append((place[value], len(items)))
-        items.append(Item(VALUE, name, (_shape_text(value),)))
-    return Sketch(tuple(items), tuple(dict.fromkeys(links)), len(nodes) - len(drawn))
+        sketcher.add_result(value, name)
+    links = tuple(dict.fromkeys(sketcher.links))
+    return Sketch(tuple(sketcher.items), links, len(nodes) - len(sketcher.drawn))
+
+
+class _Sketcher:
+    """Puts a sketch together."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.drawn = nodes[:_MOST_NODES]
+        self.items = list(map(_operator, self.drawn))
+        self.links = list[tuple[int, int]]()
+        self._hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
+        self._place: dict[Edge, int] = {  # the number of the item that stands for a value
+            value: at
+            for at, node in enumerate(self.drawn)
+            for value in node.outputs
+            if value is not None
+        }
+
+    def link_input(self, value: Edge, reader: int) -> None:
+        """Draw a value that goes into the operator of this number."""
+        if value not in self._hidden:
+            self._add(value, Item(VALUE, value.name, (_shape_text(value),)))
+            self.links.append((self._place[value], reader))
+
+    def add_result(self, value: Edge, name: str) -> None:
+        """Draw a value that comes out."""
+        if value in self._hidden:
+            return
+        shape = _shape_text(value)
+        is_new = value.graph.values.get(value.name) is not value
+        text = "new constant" if is_new and value.is_constant else value.name
+        self._add(value, Item(CONSTANT if value.is_constant else VALUE, text, (shape,)))
+        self.links.append((self._place[value], len(self.items)))
+        self.items.append(Item(VALUE, name, (shape,)))
+
+    def _add(self, value: Edge, item: Item) -> None:
+        """Draw a value, unless something stands for it already."""
+        if value not in self._place:
+            self._place[value] = len(self.items)
+            self.items.append(item)
 
 
 def _operator(node: Node) -> Item:

@@ -13,25 +13,34 @@ from fusionc.rewrite.log import PatternCount
 
 
 def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str) -> list[str]:
-    """What was refused for the opset of the model alone, and the one that would allow it.
+    """What was refused only for the opset of the model, and the opset that would allow it.
 
-    That is one that onnxruntime runs, with a kernel for each operator of the model that it has one
-    for.
+    onnxruntime runs that opset, and loses no kernel by it for an operator of the model.
     """
     waiting: dict[str, Counter[int]] = {}
     for count in counts:
         if count.waiting:
             waiting.setdefault(count.pass_name, Counter()).update(count.waiting)
-    newest = _newest_without_loss(waiting.values(), model, folder) if waiting else 0
+    if not waiting:
+        return []
+    newest = _newest_without_loss(waiting.values(), model, folder)
     allowed = {
-        name: {v: n for v, n in times.items() if v <= newest} for name, times in waiting.items()
+        name: {opset: times for opset, times in refused.items() if opset <= newest}
+        for name, refused in waiting.items()
     }
-    wanted = max((max(times, default=0) for times in allowed.values()), default=0)
-    told = []
-    for name, times in allowed.items():
-        since = f", from {max(times)}" if times and max(times) < wanted else ""
-        told += [f"{name} ({sum(times.values())}{since})"] if times else []
-    return [f"--target_opset {wanted} would allow: {', '.join(told)}"] if told else []
+    allowed = {name: refused for name, refused in allowed.items() if refused}
+    if not allowed:
+        return []
+    wanted = max(map(max, allowed.values()))
+    told = (
+        f"{name} ({sum(refused.values())}{_since(max(refused), wanted)})"
+        for name, refused in allowed.items()
+    )
+    return [f"--target_opset {wanted} would allow: {', '.join(told)}"]
+
+
+def _since(opset: int, wanted: int) -> str:
+    return f", from {opset}" if opset < wanted else ""
 
 
 def _newest_without_loss(waiting: Iterable[Counter[int]], model: ModelProto, folder: str) -> int:

@@ -7,14 +7,14 @@ writes anew keeps its name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, is_small, reads_of
+from fusionc.protos import bodies_of, fresh_name, graphs_of, is_small, reads_of
 from fusionc.requested.target_opset.limits import cannot
 from fusionc.requested.target_opset.meanings import Meanings
 from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unknown
@@ -32,36 +32,26 @@ class Converter:
         self.new = new
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
-        """Convert the nodes of a graph in place, those of its subgraphs last."""
-        types = dict(outer)
-        types.update(
-            {
-                t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims)
-                for t in graph.initializer
-            }
-        )
-        types.update({v.name: v.type for v in [*graph.value_info, *graph.output, *graph.input]})
+        """Convert the nodes of a graph in place, those of its subgraphs last; `outer` are the types
+        of the values around it.
+        """
+        types = _types_in(graph, outer)
         originals = {tuple(node.output): node for node in graph.node}
         meanings = Meanings(graph, types, self.old, self.new)
-        used = [name for node in graph.node for name in reads_of(node)]
-        meanings.write_out([*used, *(value.name for value in graph.output)], self.fresh)
+        meanings.write_out(_used(graph), self.fresh)
         originals = {tuple(node.output): node for node in graph.node} | originals
         converted = self.converted(graph, types)
         meanings.complete(converted, self.fresh)
         nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
-        renamed = {name: self.fresh(name) for name in _made(nodes) - _made(graph.node)}
-        for node in nodes:
-            node.input[:] = [renamed.get(name, name) for name in node.input]
-            node.output[:] = [renamed.get(name, name) for name in node.output]
+        self.rename_values(nodes, _made(nodes) - _made(graph.node))
         self.rename(nodes, originals.values())
         known = {tensor.name for tensor in graph.initializer}
         graph.initializer.extend(t for t in converted.initializer if t.name not in known)
         del graph.node[:]
         graph.node.extend(nodes)
         for node in graph.node:
-            for attribute in node.attribute:
-                for body in graphs_of(attribute):
-                    self.graph(body, types)
+            for body in bodies_of(node):
+                self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
         """What onnx makes of the graph by itself.
@@ -82,18 +72,16 @@ class Converter:
         """
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
-        alone.initializer.extend(t for t in graph.initializer if is_small(t))
+        alone.initializer.extend(tensor for tensor in graph.initializer if is_small(tensor))
+        made = _made(graph.node)
         held = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
-        given = {name for node in graph.node for name in reads_of(node)} | outputs
-        given -= _made(graph.node) | held
-        alone.input.extend(
-            _value(name, types) for name in sorted(given | {v.name for v in graph.input} - held)
-        )
-        alone.output.extend(_value(value.name, types) for value in graph.output)
-        # What its converter writes anew loses its name otherwise.
-        changing = _made(node for node in graph.node if self.changes(node))
-        alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
+        inputs = (_used(graph) - made - held) | ({value.name for value in graph.input} - held)
+        # What the converter writes anew loses its name otherwise.
+        changing = _made(filter(self.changes, graph.node))
+        alone.input.extend(_values(sorted(inputs), types))
+        alone.output.extend(_values([value.name for value in graph.output], types))
+        alone.output.extend(_values(sorted(changing - outputs), types))
         hide(alone.node, self.old)
         model = ModelProto(ir_version=10, graph=alone)
         model.opset_import.extend(
@@ -110,9 +98,16 @@ class Converter:
         before, after = (schema(node.op_type, "", version) for version in (self.old, self.new))
         return before is None or after is None or before.since_version != after.since_version
 
+    def rename_values(self, nodes: Iterable[NodeProto], values: Iterable[str]) -> None:
+        """Give these values, which the converter made, names that no scope has."""
+        names = {name: self.fresh(name) for name in values}
+        for node in nodes:
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
-        """Give each node that the converter made a name of its own: it gives several the name of
-        one.
+        """Give each node that the converter made a name of its own: the converter gives several
+        nodes the same one.
         """
         kept = set(map(id, originals))
         taken = {node.name for node in nodes if id(node) in kept} | {""}
@@ -127,22 +122,17 @@ class Converter:
 
 
 def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
-    """The original where the converter changed nothing; else the new node with what it lost of the
+    """The original if the converter changed nothing; else the new node with what it lost of the
     original.
     """
     if original is None:
         return node
     # onnx may have converted the subgraphs, too: that is done here, and only once
-    for old in original.attribute:
-        for new in (a for a in node.attribute if a.name == old.name and graphs_of(old)):
-            new.CopyFrom(old)
-    attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
-    before = {a.name: a.SerializeToString(deterministic=True) for a in original.attribute}
-    if (
-        node.op_type == original.op_type
-        and list(node.input) == list(original.input)
-        and attributes == before
-    ):
+    bodies = {old.name: old for old in original.attribute if graphs_of(old)}
+    for attribute in node.attribute:
+        if attribute.name in bodies:
+            attribute.CopyFrom(bodies[attribute.name])
+    if _form(node) == _form(original):
         return original
     node.name = original.name
     node.doc_string = original.doc_string
@@ -150,12 +140,36 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
     return node
 
 
+def _form(node: NodeProto) -> object:
+    """What a node computes, from what."""
+    attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
+    return node.op_type, list(node.input), attributes
+
+
+def _types_in(graph: GraphProto, outer: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
+    """The known types of the values that the nodes of a graph may read."""
+    weights = {
+        tensor.name: onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        for tensor in graph.initializer
+    }
+    declared = (*graph.value_info, *graph.output, *graph.input)
+    return {**outer, **weights, **{value.name: value.type for value in declared}}
+
+
+def _used(graph: GraphProto) -> set[str]:
+    """What the nodes of a graph read, and its outputs."""
+    read = set[str]().union(*map(reads_of, graph.node))
+    return read | {value.name for value in graph.output}
+
+
 def _made(nodes: Iterable[NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output if name}
 
 
-def _value(name: str, types: Mapping[str, TypeProto]) -> ValueInfoProto:
-    value = ValueInfoProto(name=name)
-    if name in types:
-        value.type.CopyFrom(types[name])
-    return value
+def _values(names: Iterable[str], types: Mapping[str, TypeProto]) -> Iterator[ValueInfoProto]:
+    """Declarations of these values, with their types as far as they are known."""
+    for name in names:
+        value = ValueInfoProto(name=name)
+        if name in types:
+            value.type.CopyFrom(types[name])
+        yield value

@@ -148,9 +148,7 @@ class Meanings:
             for attribute in node.attribute
         }
         defaults = _OF_ATTRIBUTES[node.op_type]
-        kept = [attribute for attribute in node.attribute if attribute.name not in defaults]
-        del node.attribute[:]
-        node.attribute.extend(kept)
+        _keep_attributes(node, lambda name: name not in defaults)
         made = []
         for name, default in defaults.items():
             node.input.append(fresh(f"{node.output[0]}_{name}"))
@@ -174,24 +172,20 @@ class Meanings:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
     def _aligned(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """The node with a second operand that has its axes where numpy looks for them: dimensions
-        of 1 behind it.
+        """The node with a second operand that has its axes where numpy looks for them: it gets
+        dimensions of 1 at its end.
 
-        Of PRelu the slopes were those of channels, of others the second operand began at the axis.
+        The slopes of a PRelu were those of channels; the second operand of the other operators
+        began at the axis.
         """
-        ranks = [self._rank(name) for name in node.input]
-        axis = 1 if node.op_type == "PRelu" else _attribute(node, "axis", None)
-        if axis is None or (node.op_type == "PRelu" and self._is_one(node.input[1])):
+        is_prelu = node.op_type == "PRelu"
+        axis = 1 if is_prelu else _attribute(node, "axis", None)
+        if axis is None or (is_prelu and self._is_one(node.input[1])):
             return [node]
-        if None in ranks:
-            why = f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it matters, or may"
-            raise cannot(self._old, self._new, f"{why}: the rank of an operand is unknown")
-        first, second = (rank or 0 for rank in ranks[:2])
+        first, second = self._ranks(node)
         axis += first if axis < 0 else 0
-        # onnx knows none below 0
-        kept = [attribute for attribute in node.attribute if attribute.name != "axis"]
-        del node.attribute[:]
-        node.attribute.extend(kept)
+        # onnx knows no axis below 0
+        _keep_attributes(node, lambda name: name != "axis")
         if axis + second >= first:
             return [node]
         operand = node.input[1]
@@ -202,6 +196,17 @@ class Meanings:
     def _dims(self, name: str) -> Sequence[TensorShapeProto.Dimension] | None:
         tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
         return list(tensor.shape.dim) if tensor.HasField("shape") else None
+
+    def _ranks(self, node: NodeProto) -> tuple[int, int]:
+        """The ranks of both operands. Raises FusioncError if the rank of an operand is unknown."""
+        ranks = [self._rank(name) for name in node.input]
+        if None in ranks:
+            why = (
+                f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it "
+                "matters, or may"
+            )
+            raise cannot(self._old, self._new, f"{why}: the rank of an operand is unknown")
+        return ranks[0] or 0, ranks[1] or 0
 
     def _rank(self, name: str) -> int | None:
         dims = self._dims(name)
@@ -224,27 +229,38 @@ class Meanings:
         )
 
     def _nearest_mode(self, node: NodeProto, nodes: Iterable[NodeProto]) -> str:
-        """The element that "nearest" takes: the one before it where the result is larger, else the
-        one behind it.
+        """The element that "nearest" takes: the one before if the result is larger, else the one
+        after.
         """
-        mode = next(
-            (attribute.s for attribute in node.attribute if attribute.name == "mode"), b"nearest"
-        )
-        if node.op_type == "Upsample" or mode != b"nearest":
+        modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
+        if node.op_type == "Upsample" or modes not in ([], [b"nearest"]):
             return "floor"
-        made = [
-            n.attribute[0].t for n in nodes if n.op_type == "Constant" and node.input[1] in n.output
-        ]
-        found = [
-            *made,
-            *(tensor for tensor in self._graph.initializer if tensor.name == node.input[1]),
-        ]
-        is_known = bool(found) and not is_external(found[0])
-        scales = onnx.numpy_helper.to_array(found[0]) if is_known else np.array([0.5, 2])
-        if scales.min() < 1 < scales.max():
-            why = "Resize of opset 10 takes another nearest element, unless its scales are constants, all up or down"
+        scales = self._constant(node.input[1], nodes)
+        if scales is None or scales.min() < 1 < scales.max():
+            why = (
+                "Resize of opset 10 takes another nearest element, unless its scales are "
+                "constants, all up or down"
+            )
             raise cannot(self._old, self._new, why)
         return "floor" if scales.min() >= 1 else "ceil"
+
+    def _constant(self, name: str, nodes: Iterable[NodeProto]) -> np.ndarray[Any, Any] | None:
+        """The elements of a value that a Constant or an initializer has; None if they are not at
+        hand.
+        """
+        constants = (node for node in nodes if node.op_type == "Constant" and name in node.output)
+        tensors = [node.attribute[0].t for node in constants]
+        tensors += [tensor for tensor in self._graph.initializer if tensor.name == name]
+        if not tensors or is_external(tensors[0]):
+            return None
+        return onnx.numpy_helper.to_array(tensors[0])
+
+
+def _keep_attributes(node: NodeProto, is_kept: Callable[[str], bool]) -> None:
+    """Remove the attributes whose names are not kept."""
+    kept = [attribute for attribute in node.attribute if is_kept(attribute.name)]
+    del node.attribute[:]
+    node.attribute.extend(kept)
 
 
 def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
