@@ -46,8 +46,9 @@ class ReferenceModel:
 class AskedModel:
     """The model of a conversion as the passes get it, as often as they need it.
 
-    Three steps lead there: `opened` (or `again` for all three), `changed`, `raised`. The reference
-    is the model after the second one, so that a comparison judges raising as it judges the passes.
+    Three steps lead there, which `again` does at once: `opened`, `changed`, `raised`. The reference
+    is the model after `changed`, so that a comparison judges raising the opset as it judges the
+    passes.
     """
 
     def __init__(self, plan: ConversionPlan) -> None:
@@ -59,8 +60,8 @@ class AskedModel:
         self._folder = os.fspath(plan.options.source.parent)
 
     def opened(self) -> ModelProto:
-        """The model as it is in its file, for the first time: check that the result has a place,
-        and keep the kernels that the model has.
+        """Load the model for the first time: check that the result has a place, and keep the
+        kernels that the model has.
         """
         options = self.plan.options
         proto = self.loaded()
@@ -72,7 +73,7 @@ class AskedModel:
         return proto
 
     def loaded(self) -> ModelProto:
-        """The model as it is in its file; for dumps with all weights in it."""
+        """The model as it is in its file; all weights are in it if it is to be dumped."""
         options = self.plan.options
         return load(options.source, maps=options.dump_graph is None)
 
@@ -84,7 +85,9 @@ class AskedModel:
         return proto
 
     def raised(self, proto: ModelProto) -> ModelProto:
-        """The changed model at the target opset; there is one notice for each lost kernel."""
+        """The changed model at the target opset. The user is told of each kernel that this
+        costs.
+        """
         raised, lost = self.plan.requests.raised(proto, self._folder)
         if not self.lost:
             self.lost = lost
@@ -97,8 +100,8 @@ class AskedModel:
 
     @contextmanager
     def reference(self, changed: ModelProto) -> Iterator[ReferenceModel]:
-        """What the result is compared with: the file of the model, or one of `changed`, which stays
-        as it is.
+        """The file that the result is compared with: the model's own, or one of `changed`, which
+        stays as it is.
 
         If onnxruntime does not run opsets as old as the model's, the reference is raised as well.
         Raises UsageError if the changed model is not valid.
@@ -115,8 +118,8 @@ class AskedModel:
         if is_raised:
             copy = self.raised(copy)
             self.notices.append(
-                f"onnxruntime does not run this model of opset {opsets_of(changed)['']}: the result "
-                f"is compared with the model as raised to opset {requests.target_opset}"
+                f"onnxruntime does not run this model of opset {opsets_of(changed)['']}: the "
+                f"result is compared with the model as raised to opset {requests.target_opset}"
             )
         with save(copy, options.source.parent, options.destination) as saved:
             del copy

@@ -21,18 +21,18 @@ from fusionc.shapes.inference import typed_model
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused
 
-_ENOUGH = 3  # rewrites of one pass; then all of it is left out, as each costs a search
+_ENOUGH = 3  # rewrites of one pass; then the pass is left out, as each rewrite costs a search
 
 
 @dataclass
 class LeftOut:
-    """What attempts do without, as earlier ones went wrong with it."""
+    """What attempts leave out because earlier ones failed with it."""
 
-    rewrites: dict[Commit, str] = field(default_factory=dict)  # and why
+    rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
     passes: set[str] = field(default_factory=set)
 
     def roll_back(self, commit: Commit, reason: str) -> None:
-        """Leave out a rewrite, and its pass if that has gone wrong several times."""
+        """Leave out a rewrite, and its whole pass once that failed several times."""
         self.rewrites[commit] = reason
         if sum(other.pass_name == commit.pass_name for other in self.rewrites) == _ENOUGH:
             self.passes.add(commit.pass_name)

@@ -1,4 +1,4 @@
-"""What is said of a conversion that fails: an error for people, whatever went wrong."""
+"""Errors for people, whatever goes wrong in a conversion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
 
 @contextmanager
 def explained(source: Path, plog: Plog) -> Iterator[None]:
-    """Whatever is raised inside, while the model `source` is converted, is explained and logged."""
+    """Explain and log every error that is raised inside, while the model `source` is converted."""
     try:
         yield
     except Exception as error:
@@ -31,10 +31,8 @@ def explained(source: Path, plog: Plog) -> Iterator[None]:
 
 
 def _explained(error: Exception, source: Path) -> Exception:
-    """The error, with what may help where it says too little.
-
-    What nobody foresaw is the fault of a model that onnxruntime cannot load. onnx.checker is not
-    asked: it has complaints about many a model that runs, which need not be related.
+    """The error, or one that says more. An unforeseen error is blamed on the model if onnxruntime
+    cannot load it. onnx.checker is not asked: it complains about many models that run.
     """
     if isinstance(error, MemoryError):
         return FusioncError(

@@ -13,9 +13,8 @@ DEPLOYED = "all"  # the default level of onnxruntime's optimizers
 
 
 def fault_of_result(plan: ConversionPlan, result: Path) -> str | None:
-    """Why onnxruntime cannot load a result; None where it can, or cannot load the original either.
-
-    A result with kernels is loaded with them and without, as it promises to run anywhere.
+    """Why onnxruntime cannot load a result; None if it can, or if it cannot load the original
+    either. A result with kernels is loaded with and without them, as it should run anywhere.
     """
     for library in dict.fromkeys((None, plan.kernels.file)):
         fault = fault_of_loading(result, DEPLOYED, library)

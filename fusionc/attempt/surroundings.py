@@ -1,5 +1,5 @@
-"""What a result depends on besides its model and its options: for those who keep results, and go on
-where they were.
+"""What a result depends on in addition to its model and its options, for rooms that keep results or
+continue interrupted work.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from fusionc.version import __version__
 
 
 def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:
-    """Versions, the compiler, without which kernels are left out, the files that these flags of
-    graph kernel fusion and those of the environment name, and modules and packages beside files of
-    passes, which may import them; with the options they are what `disk.ingredients` makes a hash
-    of.
+    """Versions; the C compiler, which kernels need; the files that these graph kernel flags and
+    those of the environment name; and modules and packages next to files of passes, which may
+    import them. `disk.ingredients` hashes them together with the options.
     """
     folders = {file.resolve().parent for file in custom_passes}
     packages = {init.parent for folder in folders for init in folder.glob("*/__init__.py")}
@@ -36,8 +35,8 @@ def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, 
 
 
 def versions() -> dict[str, str]:
-    """The versions of packages, of those that bring passes, too, and flags of graph kernel fusion
-    where the environment has them.
+    """The versions of packages, including those that bring passes; and the graph kernel flags of
+    the environment, if it has some.
     """
     plugins = {
         entry.dist.name
@@ -51,7 +50,7 @@ def versions() -> dict[str, str]:
 
 
 def compiler_here() -> list[str]:
-    """The command of the C compiler; empty where there is none."""
+    """The command of the C compiler; empty if there is none."""
     try:
         return compiler()
     except NoCompiler:

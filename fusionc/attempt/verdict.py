@@ -26,12 +26,12 @@ from fusionc.verify.result import IN_PART, Verification
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a converted model."""
+    """The judgment on a converted model."""
 
     is_right: bool
     summary: str  # a sentence
     is_loadable: bool  # valid, and loaded by onnxruntime
-    is_verified: bool = True  # the reference runs, so that there was something to compare
+    is_verified: bool = True  # the reference runs, so that there were values to compare
     outputs: Sequence[OutputErrors] = ()  # how far each of them is off
     notices: Sequence[str] = ()  # for the user
     budget: Budget | None = None  # what the verification has cost, and left out for that
@@ -44,10 +44,9 @@ def verdict_on(
     counts: Sequence[PatternCount],
     lost: Sequence[LostKernel] = (),
 ) -> Verdict:
-    """Whether a model that a conversion has made is valid and computes what the reference computes.
-
-    `counts` say what took effect, as some passes are for finite numbers only, and `lost` which
-    kernels it costs to raise the opset.
+    """Whether a model that a conversion made is valid and computes what the reference computes.
+    `counts` say what took effect, as some passes are for finite numbers only; `lost` are the
+    kernels that raising the opset cost.
     """
     try:
         require_as_valid(candidate, reference.file)
@@ -93,16 +92,16 @@ def verdict_on(
 def _for_finite(
     plan: ConversionPlan, effective: Collection[str], lost: Sequence[LostKernel]
 ) -> list[str]:
-    """What may give other results for NaN and infinities: passes that took effect, and operators
-    that lost a kernel, as onnxruntime runs others for these.
+    """The passes that took effect, and the operators that lost a kernel, that may give other
+    results for NaN and infinities.
     """
     names = sorted(p.name for p in plan.passes if p.is_for_finite and p.name in effective)
     return [*names, *(f"{kernel.op} of opset {kernel.since}" for kernel in lost)]
 
 
 def _summary(verification: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
-    """What the verification says, in a line; `finite` are those that may give other results for NaN
-    and infinities.
+    """What the verification found, in a line; `finite` may give other results for NaN and
+    infinities.
     """
     summary = verification.summary
     if verification.status == "impossible":
@@ -118,8 +117,8 @@ def _summary(verification: Verification, finite: Sequence[str], *, with_kernels:
 
 
 def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
-    """Whether the model runs with its own sizes; the reference, with those that were asked for,
-    does not.
+    """Whether the model runs with its own sizes, while the reference, with the sizes that were
+    asked for, does not.
     """
     source = plan.options.source
     return plan.requests.input_shape is not None and bool(
@@ -128,7 +127,7 @@ def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
 
 
 def _unfit(plan: ConversionPlan, summary: str) -> UsageError:
-    """What to say of sizes with which the model does not run. Values of the other inputs may decide
+    """The error for sizes with which the model does not run. Values of the other inputs may decide
     which sizes fit.
     """
     inputs = inputs_to_feed(load(plan.options.source).graph)
@@ -138,12 +137,14 @@ def _unfit(plan: ConversionPlan, summary: str) -> UsageError:
 
 
 def of_the_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
-    """What is said of the reference, which may lie in a temporary folder, said of the model."""
+    """A summary that names the model instead of the reference, which may be in a temporary
+    folder.
+    """
     return summary.replace(str(reference.file), str(plan.options.source))
 
 
 def _numerics(plan: ConversionPlan, effective: Collection[str]) -> Numerics:
-    """What the passes that took effect claim together: what the least precise of them does."""
+    """The numerics of the least precise pass that took effect."""
     if plan.requests.target_opset is not None:
         return "rounding"
     claims = {p.numerics for p in plan.passes if p.name in effective}

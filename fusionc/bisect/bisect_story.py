@@ -1,4 +1,4 @@
-"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches
+"""The story of a search: the conversion → the rewrites at fault → a model of each, and switches
 that avoid them.
 """
 
@@ -27,12 +27,12 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MOST = 16  # culprits; more are better seen one pass after the other
+_MOST = 16  # culprits; more are better examined one pass at a time
 
 
 @dataclass(frozen=True)
 class Found:
-    """A culprit, the smallest model that shows it, and the files that were written of that."""
+    """A culprit, the smallest model that shows it, and the files of that."""
 
     culprit: Culprit
     minimal: MinimalModel | None
@@ -41,24 +41,19 @@ class Found:
 
 @dataclass
 class Bisection:
-    """What was found in so many runs: nothing where the result is right, which `summary` says then.
-
-    `switches` is a file that switches the passes at fault off, but for those in `must`, which only
-    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the
-    result is right without them, None where nobody can tell.
-    """
+    """The result of a search: no culprits if the result is right."""
 
     found: list[Found] = field(default_factory=list)
     runs: int = 0
-    summary: str = ""
-    switches: Path | None = None
-    must: tuple[str, ...] = ()
-    is_all: bool | None = True
+    summary: str = ""  # of the last run
+    switches: Path | None = None  # a switch file without the passes at fault, except `must`
+    must: tuple[str, ...] = ()  # passes that only --optimization_switch can switch off
+    is_all: bool | None = True  # whether the result is right without them; None if unknown
     notices: list[str] = field(default_factory=list)
 
 
 class _Steps:
-    """Says which run it is before what is being done in it."""
+    """Adds the number of the run to what is being done."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -73,10 +68,9 @@ class _Steps:
 
 
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
-    """Find the rewrites at fault, and write what was found into a folder.
-
-    `check` is a command that says whether a model is right, by default the verification does.
-    Raises FusioncError where nobody can tell.
+    """Find the rewrites at fault, and write them into a folder. `check` is a command that says
+    whether a model is right; by default the result is verified. Raises FusioncError if neither can
+    tell.
     """
     start()
     steps = _Steps(options.progress)
@@ -115,7 +109,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with the first `limit` rewrites only, and return the last one; nothing is
+    """Convert with only the first `limit` rewrites, and return the last one; the result is not
     verified.
     """
     start()

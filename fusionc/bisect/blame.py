@@ -1,6 +1,4 @@
-"""What becomes of a conversion whose result is wrong: the rewrite at fault is named, or left
-out.
-"""
+"""A wrong result: the rewrite at fault is named, or left out."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
 
 NOT_LOADED = "the result could not be loaded with it"
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
+_MOST_LEFT_OUT = 8  # rewrites; more are a defect that the user should see
 
 
 def blame(
@@ -27,11 +25,11 @@ def blame(
     reference: ReferenceModel,
     left_out: LeftOut,
 ) -> None:
-    """Find the rewrite that makes the result of an attempt wrong, as the verdict says.
+    """Find the rewrite that makes the result of an attempt wrong.
 
-    Raises VerificationError that names it, FusioncError if the conversion does something else each
-    time. With --on_mismatch rollback, and if the result could not be loaded and no user's pass is
-    at fault, nothing is raised: the rewrite is added to what is left out, so convert again.
+    Raises VerificationError that names it, FusioncError if the conversion is not reproducible. With
+    --on_mismatch rollback, or if the result could not be loaded and no user's pass is at fault,
+    nothing is raised: the rewrite is left out from now on, so convert again.
     """
     plan = model.plan
     options = plan.options
@@ -61,12 +59,12 @@ def blame(
 
 
 def may_be_left_out(guilty: Commit, plan: ConversionPlan, left_out: LeftOut) -> bool:
-    """Whether a rewrite with which the result cannot be loaded goes unsaid."""
+    """Whether a rewrite with which the result cannot be loaded may be left out without an error."""
     return guilty.pass_name not in plan.custom and len(left_out.rewrites) < _MOST_LEFT_OUT
 
 
 def _raising_is_at_fault(what: str, where: str, verdict: Verdict) -> FusioncError:
-    # onnxruntime may have an operator for other types in the newer opset
+    # at the newer opset, onnxruntime may have an operator for other types
     if not verdict.is_loadable:
         summary = verdict.summary.removeprefix("different: ")
         return UsageError(
@@ -87,7 +85,7 @@ def _advice(plan: ConversionPlan, done: ConversionAttempt, guilty: Commit) -> st
     if guilty.pass_name in plan.custom:
         return f"correct the pass, or switch it off: {off}"
     taken = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
-    # rounding errors of these algorithms are larger
+    # these algorithms have larger rounding errors
     if taken and guilty.pass_name in (BLOCKED, PRODUCTS):
         first = ";".join(f"{name}:off" for name in sorted(taken))
         return (

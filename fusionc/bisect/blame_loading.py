@@ -1,5 +1,5 @@
-"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: what
-becomes of it.
+"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: the
+rewrite at fault is named, or left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def blame_loading(
     out from now on.
 
     Raises VerificationError, which names it, if a user's pass or too many rewrites are at fault, or
-    none is.
+    if no rewrite is.
     """
     plan = model.plan
     options = plan.options

@@ -1,6 +1,4 @@
-"""The rewrites at fault, one after another: what was found is left out, and the search begins
-anew.
-"""
+"""The rewrites at fault, one after another: each is left out, and the search begins anew."""
 
 from __future__ import annotations
 
@@ -17,11 +15,9 @@ LEFT_OUT = "the result is wrong with it"
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite that turns a right result into a wrong one; several where nobody can tell which of
-    them does.
-
-    `count` is how many rewrites there were, `before` and `after` are what was found without it and
-    with it.
+    """A rewrite that turns a right result into a wrong one; several if it is unknown which of them
+    does. `count` is the number of rewrites; `before` and `after` describe the results without it
+    and with it.
     """
 
     rewrites: tuple[Rewrite, ...]
@@ -31,12 +27,12 @@ class Culprit:
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the halving,
-    and the one of all but what was found. They are left out from then on. Where nobody
-    can tell whether the rest is right, the search ends with what was found.
+    """Find all culprits, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the
+    halving, and the one without the culprits. They are left out from then on. The search ends early
+    if it is unknown whether the rest is right.
 
-    Raises FusioncError where it cannot be told whether the first result is right, or the model
-    itself is not.
+    Raises FusioncError if it is unknown whether the first result is right, or if the model itself
+    is wrong.
     """
     whole = trials.run()
     has_found = False
@@ -76,10 +72,9 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
 
 
 def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = False) -> Commit:
-    """The rewrite that makes the result wrong of which this is the log.
-
-    `is_unknown_good` says how a trial counts of which nobody can tell whether it is right. Raises
-    FusioncError if the trials contradict each other.
+    """The rewrite that makes a result wrong, found in the log of its attempt. `is_unknown_good`
+    says how trials count whose result is neither known to be right nor wrong. Raises FusioncError
+    if the trials contradict each other.
     """
 
     def is_good(limit: int) -> bool | None:
@@ -94,9 +89,12 @@ def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = F
 
 
 def erratic(trials: Trials) -> FusioncError:
-    """What to say where the trials contradict each other."""
+    """The error for trials that contradict each other."""
     what = f"the conversion does something else each time: {trials.contradiction}"
-    hint = "correct the pass that draws random numbers or keeps what it has seen; there is nothing to halve until then"
+    hint = (
+        "correct the pass that draws random numbers or keeps what it has seen; there is nothing "
+        "to halve until then"
+    )
     return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)
 
 

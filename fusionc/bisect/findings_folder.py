@@ -1,4 +1,4 @@
-"""The folder that a search writes into: a switch file, and small models in the place of those of a
+"""The folder that a search writes into: a switch file, and small models, which replace those of a
 former search.
 """
 
@@ -17,13 +17,12 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
-_MARKS = ("fusionc", "rewrite")  # the producer and the name of the graph of what a search writes
+_MARKS = ("fusionc", "rewrite")  # the producer of a search's models, and the name of their graph
 
 
 class FindingsFolder:
-    """Nothing is written, nor removed, before there is something to write.
-
-    Raises UsageError where there are files that no search has written, or one that is `used`.
+    """Changes nothing in the folder until there is something to write. Raises UsageError if it has
+    files that no search has written, or one that is `used`.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -45,8 +44,8 @@ class FindingsFolder:
 
     @property
     def place(self) -> Path:
-        """The folder, or the nearest one above it that is there: where results may lie while they
-        are examined.
+        """The folder, or the nearest existing one above it: a place for results that are
+        examined.
         """
         return next(
             path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
@@ -85,6 +84,6 @@ def _is_switches(file: Path) -> bool:
 def _is_ours(file: Path) -> bool:
     try:
         model = onnx.load(file, load_external_data=False)
-    except Exception:  # protobuf's own, which have no common base
+    except Exception:  # protobuf's errors, which have no common base
         return False
     return (model.producer_name, model.graph.name) == _MARKS

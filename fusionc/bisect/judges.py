@@ -1,4 +1,4 @@
-"""Who finds a result right: the verification of a conversion, or a command of the user's."""
+"""Judges of a result: the verification of a conversion, or a command of the user's."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.rewrite.log import PatternCount
 
-MODEL = "{model}"  # what stands in a command for the path of the model
-# in quotes or not: the path brings those that it needs
+MODEL = "{model}"  # replaced in a command by the path of the model
+# in quotes or not: the path is quoted as it needs
 _PLACE = re.compile(r"""(["']?)\{model\}\1""")
-_LONGEST = 200  # characters of what a command says
+_LONGEST = 200  # characters of the output of a command
 _CANNOT_TELL = 125
-_NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
+_NOT_A_COMMAND = (126, 127)  # of a shell that cannot run a command
 
 
 class Verifying:
     """Compares a result with the reference, as a conversion does.
 
-    `counts` are those of all rewrites, which say what is accepted; by default those of the first
-    result. Of some of the rewrites no more is asked: the first that is at fault would be one that
-    rounds.
+    `counts`, by default those of the first result, are the counts of all rewrites, and decide which
+    errors are accepted. A result with fewer rewrites is judged by the same counts: otherwise the
+    first rewrite that rounds would be found at fault.
     """
 
     def __init__(
@@ -60,15 +60,16 @@ class Verifying:
 
 class Checking:
     """Runs a command of the user's on the result, which is published with its weights and kernels
-    in a folder.
-
-    Exit code 0 is right, 125 cannot tell, 1 to 124 wrong, as for `git bisect run`; all others end
-    the search.
+    in a folder. Exit code 0 is right, 125 unknown, 1 to 124 wrong, as for `git bisect run`; others
+    end the search.
     """
 
     def __init__(self, command: str) -> None:
         if MODEL not in command:
-            hint = f'write {MODEL} where the path of the model goes: --check "python accuracy.py {MODEL}"'
+            hint = (
+                f"write {MODEL} where the path of the model goes: "
+                f'--check "python accuracy.py {MODEL}"'
+            )
             what = "the command does not say where the model goes"
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command
@@ -101,8 +102,8 @@ class Checking:
 
 
 def _run(command: str) -> tuple[int, str, str]:
-    """The exit code of a command, and what it says. Where that is interrupted, the command ends,
-    and all it started.
+    """The exit code of a command and its output. An interruption ends the command and all processes
+    that it started.
     """
     with subprocess.Popen(
         command,

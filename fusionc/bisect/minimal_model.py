@@ -1,5 +1,5 @@
-"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes,
-weights cut down.
+"""The smallest model on which a rewrite still goes wrong, for a report: a few nodes, with small
+weights.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
 
-_SMALL = 4096  # bytes; no need to cut anything down
+_SMALL = 4096  # bytes; a model of this size is not cut down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # that a single dimension is cut to, as far as it is larger
+_SIZES = (1, 2, 3, 4, 8, 16)  # to which a single larger dimension is cut
 _MOST_DIMENSIONS = 12  # that are cut one by one
-_VECTOR = 16  # elements; whole numbers in so few may be sizes
+_VECTOR = 16  # elements; whole numbers in vectors as short may be sizes
 
 
 @dataclass(frozen=True)
 class MinimalModel:
-    """A model with what a rewrite replaces, and that with what it puts there.
+    """A model with the nodes that a rewrite replaces, and one with their replacement.
 
-    `shown` says what a conversion of the first with the passes of the plan finds wrong, or the comparison
-    of the two where `is_converted` is False; it is empty where neither shows anything.
+    `shown` is the error that a conversion of the first finds with the passes of the plan, or that a
+    comparison of the two finds if `is_converted` is False; it is empty if neither finds one.
     """
 
     model: onnx.ModelProto
@@ -45,8 +45,8 @@ class MinimalModel:
 
 
 def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None:
-    """Of the models of a rewrite the first that shows the difference, cut down; None where there
-    are none.
+    """The first model of a rewrite that shows the error, cut down; None if the rewrite has no
+    models.
     """
     alone = replace(plan, requests=Requests(), options=replace(plan.options, inputs=None))
     for models in rewrite.models:
@@ -67,7 +67,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
 
 
 def _converted(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
-    """The model and what a conversion makes of it, if that is wrong."""
+    """The model and its conversion, if that is wrong."""
     try:
         proto = copied(model)
         done = attempt(plan, proto, LeftOut())
@@ -83,7 +83,7 @@ def _difference(
     candidate: onnx.ModelProto,
     counts: Sequence[PatternCount],
 ) -> str:
-    """How two models differ; empty where they do not, or do not run."""
+    """How two models differ; empty if they do not, or do not run."""
     folder = plan.options.source.parent
     destination = plan.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
@@ -92,7 +92,7 @@ def _difference(
 
 
 def _cut_down(plan: ConversionPlan, found: MinimalModel) -> MinimalModel:
-    """The smallest model that is found and still shows the difference."""
+    """The smallest model found that still shows the error."""
     for divisor in _DIVISORS:
         fitting = {
             size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
@@ -111,7 +111,9 @@ def _cut_down(plan: ConversionPlan, found: MinimalModel) -> MinimalModel:
 def _smaller(
     plan: ConversionPlan, found: MinimalModel, sizes: Mapping[int, int]
 ) -> MinimalModel | None:
-    """The model with these sizes, if it needs to be smaller and still shows the difference then."""
+    """The model with these sizes, if it is not small enough yet and still shows the error then;
+    else None.
+    """
     if found.model.ByteSize() <= _SMALL:
         return None
     model = _cut(found.model, sizes)
@@ -119,8 +121,8 @@ def _smaller(
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be,
-    the largest first.
+    """The sizes above 1 of dimensions of weights and inputs, and of whole numbers that may be
+    sizes, largest first.
     """
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
     sizes |= {
@@ -141,7 +143,7 @@ def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
 
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
-    """The model with other sizes: of its weights the beginnings are kept."""
+    """The model with other sizes; weights keep their first elements."""
     cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -162,9 +164,7 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it
-    takes longer.
-    """
+    """Whether its shapes fit together, as far as onnx can tell; running it would take longer."""
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

@@ -1,6 +1,4 @@
-"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result
-right.
-"""
+"""Trials: the same conversion with some of its rewrites, and the judgment of its result."""
 
 from __future__ import annotations
 
@@ -18,26 +16,26 @@ from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
 
-_LARGEST = 1 << 28  # bytes of the models of one rewrite; no smaller ones are made of larger ones
+_LARGEST = 1 << 28  # bytes of the models of one rewrite; larger ones are not cut down
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """Whether a result is right, None where that cannot be told, and a sentence on it."""
+    """Whether a result is right, None if that is unknown, and a sentence on it."""
 
     is_good: bool | None
     summary: str
 
 
 class Examiner(Protocol):
-    """Somebody who looks at the result of a conversion."""
+    """A judge of the result of a conversion."""
 
     def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion: ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A conversion with at most so many rewrites: what was found of it, how many took effect, and
+    """A conversion with a limited number of rewrites: the opinion on it, how many took effect, and
     the last one.
     """
 
@@ -48,7 +46,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite by name, its pass, and models of it with less and more of what comes before it."""
+    """A rewrite, its pass, and models of it with less and more of the nodes before it."""
 
     commit: Commit
     pass_: Pass
@@ -57,10 +55,10 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
+    """Runs trials, each once. `runs` counts them; `say` is called before each.
 
-    `contradiction` says which rewrite was another one in another run, "" where all runs did the
-    same.
+    `contradiction` names a rewrite that differed from one run to another; it is empty if all runs
+    did the same.
     """
 
     model: AskedModel
@@ -73,7 +71,7 @@ class Trials:
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; those that are left out do not
+        """The trial with at most `limit` rewrites, None for all; rewrites that are left out do not
         count.
         """
         key = len(self.left_out.rewrites), limit
@@ -88,8 +86,8 @@ class Trials:
         return self._known[key]
 
     def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
-        """A conversion, which does as far as it goes what those before it did, unless a pass is
-        erratic.
+        """Convert. Unless a pass is erratic, the rewrites are the same as in earlier trials, as far
+        as both go.
         """
         commits: list[Commit] = []
         done = attempt(
@@ -112,7 +110,7 @@ class Trials:
         return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:
-        """The rewrites of these numbers, as they take effect."""
+        """The rewrites of these numbers, caught as they take effect."""
         found: list[Rewrite] = []
 
         def examine(

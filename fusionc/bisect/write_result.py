@@ -1,4 +1,4 @@
-"""A result of a conversion that a search makes, as files."""
+"""The result of a trial, as files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from fusionc.graph_kernel.library.location import published
 
 
 def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) -> None:
-    """Write a result, with its weights and kernels, to a place that need not be that of the conversion; nothing
-    is verified.
-    """
+    """Write a result, with its weights and kernels, to a place of its own; it is not verified."""
     plan = model.plan
     source = plan.options.source
     with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:

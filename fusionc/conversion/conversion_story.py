@@ -86,8 +86,8 @@ def _convert(
 def _prepared(
     model: AskedModel, report: Report, stack: ExitStack
 ) -> tuple[ModelProto, ReferenceModel | None]:
-    """The model as the passes get it, and what its result is compared with, if it is; `stack`
-    closes that.
+    """The model as the passes get it, and the reference, if the result is compared with one;
+    `stack` closes that.
     """
     options = model.plan.options
     reference = None
@@ -108,7 +108,7 @@ def _prepared(
 @contextmanager
 def _running_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
     """The reference, which runs while the passes do."""
-    # without verification nothing waits for these imports
+    # a conversion without verification does not wait for these imports
     from fusionc.verify.budget import elements_of
     from fusionc.verify.reference_ahead import reference_ahead
 
@@ -127,7 +127,7 @@ def _dump(options: Options) -> GraphDump | None:
 def _tell_of_attempt(
     model: AskedModel, done: ConversionAttempt, report: Report, plog: Plog
 ) -> list[str]:
-    """Report what the patterns did, and return what the user should know of areas and opsets."""
+    """Report what the patterns did; return what the user should know of areas and opsets."""
     plan = model.plan
     told = list[str]()
     report.patterns = done.counts

@@ -1,5 +1,5 @@
-"""Who looks on while a model is converted, where that is asked for: the check of each rewrite, the
-page for people.
+"""Onlookers: what examines each rewrite while a model is converted, if asked for: the check of
+rewrites, and the page for people.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Onlookers:
-    """Those of a conversion; they come to be before it begins, so that what is wrong with them is
-    said first.
+    """The onlookers of a conversion. They are made before it begins, so that errors in their
+    options come first.
     """
 
     def __init__(self, plan: ConversionPlan, left_out: LeftOut, report: Report) -> None:
@@ -33,8 +33,8 @@ class Onlookers:
         self.page = _page(plan.options)
 
     def begin(self) -> list[Callable[..., None]]:
-        """Who is shown the rewrites of a conversion that begins, once more or not: first who may
-        refuse one.
+        """The functions that examine the rewrites of a conversion that begins, or begins again; one
+        that may refuse a rewrite comes first.
         """
         return [one.begin().examine for one in (self._checker, self.page) if one is not None]
 
@@ -60,8 +60,8 @@ class Onlookers:
 
 @contextmanager
 def onlookers_of(plan: ConversionPlan, left_out: LeftOut, report: Report) -> Iterator[Onlookers]:
-    """Those that the options of a job ask for; the page is written in the end, on a wrong result,
-    too.
+    """The onlookers that the options ask for. The page is written at the end, also if the result is
+    wrong.
     """
     onlookers = Onlookers(plan, left_out, report)
     page = onlookers.page

@@ -36,11 +36,11 @@ def save_if_right(
     left_out: LeftOut,
     report: Report,
 ) -> list[str] | None:
-    """Write the result if onnxruntime loads it and it computes what the reference computes, unless
-    no verification is asked for; return what the user should know of it.
+    """Write the result if it is right: onnxruntime loads it, and it computes what the reference
+    computes if that is to be verified. Return what the user should know of it.
 
-    None if it is wrong: what makes it so is left out from now on. Raises VerificationError if that
-    is not to be left out.
+    Returns None if the result is wrong, and leaves out from now on what makes it so. Raises
+    VerificationError if that must not be left out.
     """
     plan = model.plan
     options = plan.options
@@ -48,7 +48,7 @@ def save_if_right(
     report.operators_after = operator_counts(done.proto)
     if options.ready:
         require_session_place(options.destination)
-    # whether the library has a place, before all is verified
+    # raises if the library has no place, before everything is verified
     published(kernels, options.destination, options.source)
     options.progress("saving")
     with ExitStack() as files:
@@ -86,7 +86,7 @@ def save_if_right(
 def _publish(
     model: AskedModel, saved: Saved, ready: MadeReady | None, library: Library, report: Report
 ) -> list[str]:
-    """Put the result in its place, with its kernels and its ready form; return what that costs a
+    """Put the result in its place, with its kernels and its ready form; return what happens to a
     session file that was there.
     """
     place = session_file_of(model.plan.options.destination)
@@ -102,8 +102,8 @@ def _publish(
 def _is_loadable(
     model: AskedModel, done: ConversionAttempt, saved: Saved, left_out: LeftOut, report: Report
 ) -> bool:
-    """Whether onnxruntime loads the saved result if it loads the original; else the rewrite at
-    fault is left out.
+    """Whether onnxruntime loads the saved result, or does not load the original either; else the
+    rewrite at fault is left out.
     """
     model.plan.options.progress("loading the result")
     with timed(report, "load the result"):
@@ -142,10 +142,10 @@ def _verdict(
     left_out: LeftOut,
     report: Report,
 ) -> Verdict:
-    """Whether the saved result is right. If not, what is to blame is raised, or left out from now
-    on.
+    """Whether the saved result is right. If not, the rewrite at fault is named in an error, or left
+    out from now on.
     """
-    # without verification nothing waits for their imports
+    # a conversion without verification does not wait for these imports
     from fusionc.attempt.verdict import of_the_model, verdict_on
 
     plan = model.plan

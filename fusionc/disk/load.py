@@ -20,7 +20,7 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     enough, and lie in the model's folder. With `maps`, large weights inside the model stay in the
     file, too (`mapped_weights`).
 
-    Raises UsageError if there is no such file, FusioncError if it is not a valid ONNX model.
+    Raises UsageError if the file does not exist, FusioncError if it is not a valid ONNX model.
     """
     require_path(path, "model")
     if not path.is_file():
@@ -50,7 +50,7 @@ def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
             hint="check its permissions",
             code="E13003",
         ) from error
-    except Exception as error:  # protobuf's own, which have no common base
+    except Exception as error:  # protobuf's errors, which have no common base
         raise _not_a_model(path) from error
     if not proto.HasField("graph"):
         raise _not_a_model(path)

@@ -1,10 +1,9 @@
-"""What everything else relies on in a model that was read: names are text, element types exist,
-weights are as long as their shapes say, functions can be expanded.
-
-It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is
-refused here: names that are not UTF-8, which its Python interface cannot give back either,
-operators of ONNX in no version at all, attributes that refer to the call of a function outside of
-one, flags that are neither 0 nor 1, and weights that are segments, which onnx cannot read.
+"""What all other rooms rely on in a model that was read: names are text, element types exist,
+weights have the length that their shapes say, functions can be expanded. onnx.checker asks for
+more, but onnxruntime runs models that it rejects. Of the models that onnxruntime runs, only these
+are refused: names that are not UTF-8, which its Python interface cannot give back either; ONNX
+operators without any opset; attributes outside a function that refer to its call; flags that are
+neither 0 nor 1; and weights that are segments, which onnx cannot read.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-_PER_ENTRY: dict[int, int] = {  # elements in one entry of a typed field; one where it is not here
+_PER_ENTRY: dict[int, int] = {  # elements in one entry of a typed field; one for all other types
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 2),
     **dict.fromkeys((TensorProto.INT2, TensorProto.UINT2), 4),
 }
@@ -43,8 +42,8 @@ _HINT = "export the model again, or correct it there"
 
 
 def validate(model: ModelProto, file: str) -> None:
-    """Raise FusioncError E13005 where the model is wrong; it names the place in `file`. Reads every
-    inline weight once, one after the other.
+    """Raise FusioncError E13005 if the model is wrong, with the place in `file`. Every inline
+    weight is read once, one after the other.
     """
     try:
         _require_text(
@@ -63,7 +62,7 @@ def validate(model: ModelProto, file: str) -> None:
         _check_weights(model, file)
         require_expandable(model, file)
         _check_nodes(model, file)
-    except UnicodeDecodeError as error:  # in a field that is not looked at above
+    except UnicodeDecodeError as error:  # in a field that was not checked above
         raise _wrong(f"the name {error.object!r} is not UTF-8", file) from None
 
 
@@ -93,7 +92,9 @@ def _label(node: NodeProto) -> str:
 
 
 def _require_text(file: str, place: str, names: Callable[[], Iterable[str]]) -> None:
-    """Protobuf gives bytes for text that is not UTF-8, or an error."""
+    """Raise FusioncError if a name is not text: protobuf gives bytes or an error for text that is
+    not UTF-8.
+    """
     try:
         "".join(names())
     except UnicodeDecodeError as error:
@@ -147,7 +148,7 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
     else:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
-        try:  # at once, and in detail only where something is wrong: there may be very many nodes
+        try:  # all names at once, and in detail only if one is wrong: there may be very many nodes
             "".join(
                 (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
             )
@@ -224,7 +225,7 @@ def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
 
 
 def _wrong_types(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, int]]:
-    """The declared values whose element type does not exist, with that."""
+    """Declared values whose element type does not exist, each with that type."""
     for value in values:
         for tensor in _tensor_types(value.type):
             if tensor.elem_type not in _ELEMENT_TYPES:
@@ -239,13 +240,13 @@ def _check_weights(model: ModelProto, file: str) -> None:
         fault = _fault(tensor)
         if fault is not None:
             used = _used(model) if used is None else used
-            # onnxruntime never reads an initializer of no use
+            # onnxruntime never reads an unused initializer
             if tensor.name in used or place.startswith("node"):
                 raise _wrong(f"{place} {fault}", file)
 
 
 def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
-    """Every weight that a conversion may read, and what to call it."""
+    """Every weight that a conversion may read, with its name for messages."""
     for graph in _graphs(model):
         if isinstance(graph, GraphProto):
             for tensor in graph.initializer:
@@ -257,7 +258,9 @@ def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
 
 
 def _fault(tensor: TensorProto) -> str | None:
-    """What is wrong with the dimensions of a tensor, or with the length of what it holds."""
+    """What is wrong with the dimensions of a tensor or with the number of its elements; None if
+    nothing is.
+    """
     dims = list(tensor.dims)
     if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENTS:
         return f"has the shape {dims}"
@@ -272,7 +275,9 @@ def _fault(tensor: TensorProto) -> str | None:
 
 
 def _lengths(tensor: TensorProto, count: int) -> tuple[int, int, str]:
-    """How long what a tensor holds is, how long `count` elements are, and the unit of both."""
+    """The length of a tensor's data, the length that `count` elements need, and the unit of
+    both.
+    """
     if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
         return len(tensor.raw_data), (count * _bits(tensor.data_type) + 7) // 8, "bytes"
     field = helper.tensor_dtype_to_field(tensor.data_type)

@@ -1,6 +1,6 @@
-"""Whether the nodes of a model are calls of their operators: as many inputs and outputs, and the
-attributes, that the operator has in the opset that the model imports. onnxruntime asks the same of
-every node that it knows.
+"""Whether the nodes of a model are calls of their operators: with the inputs, outputs and
+attributes that the operator has in the imported opset. onnxruntime checks the same for every node
+that it knows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from onnx.defs import OpSchema
 
 from fusionc.model.operators import canonical_domain, schema
 
-_INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
+_INTERNAL = "__"  # the prefix of attributes that onnx itself leaves on nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
-# Which are yes or no. Of other numbers each operator, and each runtime, makes something else.
+# These are 0 or 1. Operators and runtimes read other numbers differently.
 _FLAGS = frozenset({
-    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad", "detect_negative",
-    "detect_positive", "exclude_outside", "exclusive", "input_forget", "interleaved", "inverse", "is_causal",
-    "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad",
+    "detect_negative", "detect_positive", "exclude_outside", "exclusive", "input_forget",
+    "interleaved", "inverse", "is_causal", "keepdims", "largest", "linear_before_reset",
+    "noop_with_empty_axes", "onesided", "reverse",
     "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB",
 })  # fmt: skip
 _Single = OpSchema.FormalParameterOption.Single
@@ -30,14 +31,14 @@ _Variadic = OpSchema.FormalParameterOption.Variadic
 
 
 class _Call(NamedTuple):
-    """What an operator takes; attributes with their types, and those that must be there."""
+    """What an operator takes."""
 
     inputs: range
     outputs: range
-    single_inputs: frozenset[int]
-    first_of_many: int  # the input from which on there may be any number, none of them left out
+    single_inputs: frozenset[int]  # those that must be there
+    first_of_many: int  # from this input on there may be any number, and none is left out
     single_outputs: frozenset[int]
-    attributes: Mapping[str, int]
+    attributes: Mapping[str, int]  # their types
     required: frozenset[str]
 
     def needs_input(self, at: int) -> bool:
@@ -105,7 +106,9 @@ def _fault_of_ports(
 
 
 def _fault_of_einsum(node: NodeProto) -> str | None:
-    """onnx's inference looks for the end of other equations for ever."""
+    """What is wrong with an equation; onnx's inference searches forever for the end of such
+    ones.
+    """
     written = next(
         (a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), ""
     )
@@ -117,7 +120,9 @@ def _fault_of_einsum(node: NodeProto) -> str | None:
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
-    """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
+    """What is wrong with a Split: more outputs than `num_outputs` end the process, in onnx and in
+    onnxruntime.
+    """
     said = _number(node, "num_outputs", len(node.output))
     return (
         f"has {len(node.output)} outputs, not num_outputs, which is {said}"
@@ -132,7 +137,7 @@ def _fault_of_group(node: NodeProto) -> str | None:
 
 
 def _number(node: NodeProto, name: str, default: int) -> int:
-    """What an attribute says, where it says it here."""
+    """The value of an attribute, unless a call of a function gives it."""
     return next((a.i for a in node.attribute if a.name == name and not a.ref_attr_name), default)
 
 

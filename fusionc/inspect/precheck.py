@@ -1,8 +1,8 @@
-"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing
-it.
+"""ATC's mode 3: whether a model would run on the target, operator by operator, without running or
+changing it.
 
 For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does
-not load fails, whatever is known of the single operators.
+not load fails, whatever is known of single operators.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 
-# ATC's codes for an operator that there is not, and for one that cannot take its inputs
+# ATC's codes for an unknown operator, and for one that cannot take its inputs
 _UNSUPPORTED = 1
 _INVALID = 2
-_Cause = tuple[int, str]  # a code, and what to say
+_Cause = tuple[int, str]  # a code and a message
 
 
 def precheck(path: Path, target: str) -> dict[str, Any]:
-    """The content of ATC's check_result.json: how many operators there are, pass and fail, and each
+    """The content of ATC's check_result.json: how many operators there are, pass and fail, each
     with its causes.
 
-    `cause` beside these is what onnxruntime has against the model as a whole; where the target is
-    any runtime, onnx.checker. Raises FusioncError where the file is no model.
+    `cause` of the model is what onnxruntime has against it as a whole, or onnx.checker if the
+    target is any runtime. Raises FusioncError if the file is not a model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
@@ -59,7 +59,7 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
 
 
 def _in_short(fault: str | None) -> str | None:
-    """What onnxruntime has against a model, without what precedes it."""
+    """onnxruntime's message against a model, without its prefix."""
     return (
         None
         if fault is None
@@ -70,8 +70,8 @@ def _in_short(fault: str | None) -> str | None:
 
 
 def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
-    """Why each node keeps onnxruntime from loading the model; where none of them is known to, those
-    that it names.
+    """Why each node keeps onnxruntime from loading the model; if no node is known to, the nodes
+    that the message names.
     """
     causes = [list(_causes(node)) for node in nodes]
     if any(causes):
@@ -92,7 +92,7 @@ def _causes(node: Node) -> Iterator[_Cause]:
     model = node.graph.model
     version = node.graph.opset_of(node.domain)
     if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
-        version = version or 1  # the one that there is, whether the model says so or not
+        version = version or 1  # its only version, whether the model imports it or not
     if node.function is not None:
         return
     schema = operators.schema(node.op, node.domain, version)
@@ -112,7 +112,7 @@ def _causes(node: Node) -> Iterator[_Cause]:
         yield _UNSUPPORTED, f"{name} is not an operator of {place}"
     elif model.is_for_onnxruntime and not node.is_op(
         "Constant"
-    ):  # which onnxruntime makes an initializer
+    ):  # onnxruntime makes it an initializer
         types = [0 if value is None else value.elem_type for value in node.inputs]
         if way_to_run(node.op, node.domain, version, types) != "none":
             return

@@ -1,7 +1,5 @@
-"""Model-local functions: the nodes that a call of one stands for.
-
-onnx's own inliner forgets the defaults that a function gives its attributes, and leaves out
-functions of other opsets.
+"""Model-local functions, and the nodes that replace their calls. onnx's own inliner forgets the
+default values of a function's attributes, and skips functions of other opsets.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ Key = tuple[str, str, str]  # domain, name and overload
 
 
 def functions_of(model: ModelProto) -> dict[Key, FunctionProto]:
-    """The functions of a model that a node can call: where onnx has an operator of that name, it is
-    that one.
+    """The functions that a node of the model can call. A name that onnx has an operator for means
+    that operator.
     """
     opsets = opsets_of(model)
     found = {_key(function): function for function in model.functions}
@@ -28,7 +26,7 @@ def functions_of(model: ModelProto) -> dict[Key, FunctionProto]:
 
 
 def called(node: NodeProto, functions: Mapping[Key, FunctionProto]) -> FunctionProto | None:
-    """The function that a node calls, if it does."""
+    """The function that a node calls, if any."""
     return (
         functions.get((canonical_domain(node.domain), node.op_type, node.overload))
         if functions
@@ -41,17 +39,15 @@ def _key(function: FunctionProto) -> Key:
 
 
 def parameters(function: FunctionProto, call: NodeProto) -> dict[str, AttributeProto]:
-    """What the attributes of a function are in a call: those that it gives, and the defaults of the
+    """The values of a function's attributes in a call: those of the call, and defaults for the
     others.
     """
     return {attribute.name: attribute for attribute in (*function.attribute_proto, *call.attribute)}
 
 
 def resolve(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
-    """Put what a call gives in the place of the parameters that a node of the function, or one
-    inside it, takes.
-
-    What the call does not give is left to the default of the operator.
+    """Replace the parameters that a node of the function, or one inside it, takes by the values of
+    a call. A parameter without a value is removed, so that the default of the operator holds.
     """
     attributes = list(node.attribute)
     del node.attribute[:]
@@ -66,7 +62,7 @@ def resolve(node: NodeProto, given: Mapping[str, AttributeProto]) -> None:
 
 
 def taken_names(model: ModelProto) -> dict[str, int]:
-    """Every name of a value or a node, as `fresh_name` wants them."""
+    """Every name of a value or a node, in the form that `fresh_name` needs."""
     taken = {name: 1 for node in nodes_of(model) for name in (*node.input, *node.output, node.name)}
     taken.update({value.name: 1 for value in (*model.graph.input, *model.graph.output)})
     return taken | dict.fromkeys(initialized(model.graph), 1)
@@ -75,8 +71,8 @@ def taken_names(model: ModelProto) -> dict[str, int]:
 def nodes_of_call(
     call: NodeProto, function: FunctionProto, taken: dict[str, int]
 ) -> list[NodeProto]:
-    """The body of a function for one call: with its inputs, outputs and attributes, and names that
-    nobody has.
+    """The body of a function for one call, with the inputs, outputs and attributes of the call, and
+    with new names inside.
     """
     wanted = [*call.output, *[""] * (len(function.output) - len(call.output))]
     given = [*call.input, *[""] * (len(function.input) - len(call.input))]
@@ -102,8 +98,8 @@ def nodes_of_call(
 def _copied(
     nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, taken: dict[str, int]
 ) -> list[NodeProto]:
-    """Copies of nodes in which values have other names: those of `names`, and new ones for what the
-    nodes make.
+    """Copies of nodes in which the values have the names that `names` gives, and new names if they
+    are made inside.
     """
     copies = []
     for node in nodes:
@@ -144,9 +140,7 @@ def _rename(
 def inline(
     graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dict[str, int]
 ) -> None:
-    """Put the nodes of these functions in the place of their calls, in the graph and those inside
-    it.
-    """
+    """Replace the calls of these functions by their nodes, also in subgraphs."""
     nodes = _expanded(graph.node, functions, taken)
     del graph.node[:]
     graph.node.extend(nodes)
@@ -170,9 +164,7 @@ def _expanded(
 
 
 def fits(function: FunctionProto, opsets: Mapping[str, int]) -> bool:
-    """Whether the operators of a function are the same ones at these opsets as at those that it
-    imports itself.
-    """
+    """Whether the operators of a function mean the same at these opsets as at its own."""
     own = opsets_of(function)
     return all(_is_same(node, own, opsets) for node in _all_nodes(function.node))
 
@@ -196,10 +188,8 @@ def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelProto:
-    """The model without the functions that fit in: the same model, which changes.
-
-    Those whose domain and name are to stay do so, and those in which an operator means something
-    else there.
+    """Inline functions in the model, in place. A function stays if its domain and name are in
+    `stay`, or if an operator in it would mean something else in the model.
     """
     if model.functions:
         functions = functions_of(model)
@@ -211,7 +201,7 @@ def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelP
 
 
 def _reached(nodes: Iterable[NodeProto], functions: Mapping[Key, FunctionProto]) -> set[Key]:
-    """The functions that are called, by these nodes or by one another."""
+    """The functions that these nodes call, directly or through other functions."""
     reached = set[Key]()
     pending = [nodes]
     while pending:
@@ -224,9 +214,8 @@ def _reached(nodes: Iterable[NodeProto], functions: Mapping[Key, FunctionProto])
 
 
 def drop_functions(model: ModelProto, kept: Collection[Key] = ()) -> None:
-    """Take the other functions away, of which no call is left.
-
-    What they import the model imports; their domains go where nothing else is of them.
+    """Remove the other functions, which have no call any more. The model imports what they
+    imported; domains that nothing else uses are removed.
     """
     opsets = opsets_of(model)
     functions = {_key(function): function for function in model.functions}
@@ -242,7 +231,7 @@ def drop_functions(model: ModelProto, kept: Collection[Key] = ()) -> None:
 
 
 def _drop_imports(model: ModelProto, domains: Collection[str]) -> None:
-    """Import these domains no longer, but for those of which a node is there."""
+    """Remove the imports of these domains unless a node uses them."""
     used = {canonical_domain(node.domain) for node in nodes_of(model)}
     idle = set(domains) - used
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain) not in idle]

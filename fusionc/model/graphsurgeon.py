@@ -1,10 +1,8 @@
-"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use in
-place of the others.
-
-Who knows onnx-graphsurgeon reads a graph here as there. Changing it is the engine's part: a pass
-returns what it wants and the engine puts it in. So what would change the graph raises a TypeError,
-and what there is not an AttributeError, which say what to do instead. docs/graphsurgeon.md is made
-of these tables.
+"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use
+instead of the others. A graph is read as in onnx-graphsurgeon. Changing it is left to the engine: a
+pass returns what it wants, and the engine puts it in. So a call that would change the graph raises
+TypeError, and a missing one raises AttributeError; both say what to do instead.
+docs/graphsurgeon.md is generated from these tables.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
-WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
+WORKS = {  # what works as in onnx-graphsurgeon, and in which way it differs
     "Node": {
         "op": "",
         "name": "",
@@ -30,9 +28,8 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
     "Tensor": {
         "name": "",
         "inputs": "a tuple",
-        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` says "
-        "whether the "
-        "graph hands the value out",
+        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` "
+        "says whether the graph hands the value out",
         "shape": (
             "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None"
         ),
@@ -46,9 +43,8 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
         "DYNAMIC": "",
     },
     "Constant": {
-        "values": "read from the file when they are asked for; `constant()` works for values of any kind, "
-        "and is None "
-        "where they are unknown before the model runs",
+        "values": "read from the file when they are asked for; `constant()` works for values of "
+        "any kind, and is None where they are unknown before the model runs",
     },
     "Graph": {
         "nodes": (
@@ -63,12 +59,13 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
 
 _ON_THE_TAPE = "make a new node with new.Op(x, like=node) and return its output"
 _ENGINE = "the engine does that after every rewrite"
-MISSING = {  # what there is not, and what to use instead
+MISSING = {  # what is missing, and what to use instead
     "Node": {
         "copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"
     },
     "Variable": {
-        "to_constant()": "return new.const(array) from the rewrite, which takes the place of the value",
+        "to_constant()": "return new.const(array) from the rewrite, which takes the place of the "
+        "value",
         "to_variable()": "every value that is not a constant is one",
         "copy()": "a value may be used by any number of new nodes as it is",
         "type": "elem_type is 0 for what is not a tensor; known_type has the rest",
@@ -82,11 +79,13 @@ MISSING = {  # what there is not, and what to use instead
             "another one"
         ),
         "export_dtype": "dtype is the type in the file",
-        "data_location": "`data`, where it is a TensorProto, says where the elements lie in an external file",
+        "data_location": "`data`, where it is a TensorProto, says where the elements lie in an "
+        "external file",
     },
     "Graph": {
         "layer()": _ON_THE_TAPE,
-        "register()": "new.Op(x) makes a node of any operator, new.node(op, inputs, domain=d) of any domain",
+        "register()": "new.Op(x) makes a node of any operator, new.node(op, inputs, domain=d) of "
+        "any domain",
         "cleanup()": f"{_ENGINE}, for what the rewrite has replaced; PrunePass removes the rest",
         "toposort()": f"{_ENGINE}; graph.ordered() lists the nodes",
         "fold_constants()": "ConstantFoldingPass has done that",
@@ -121,8 +120,8 @@ _READ = frozenset(name.rstrip("()") for names in WORKS.values() for name in name
 
 
 class _Missing:
-    """Stands for a name of onnx-graphsurgeon that there is not: whoever reads it is told what to
-    use.
+    """A name that onnx-graphsurgeon has and this graph does not: reading it raises an error that
+    says what to use.
     """
 
     def __init__(self, name: str, instead: str) -> None:
@@ -137,8 +136,8 @@ class _Missing:
 
 
 def missing(name: str) -> Callable[[type[T]], type[T]]:
-    """Decorates the class that stands for that one of onnx-graphsurgeon: what it has not says
-    so.
+    """Decorate the counterpart of an onnx-graphsurgeon class: what it lacks raises an error that
+    says so.
     """
 
     def decorate(decorated: type[T]) -> type[T]:
@@ -150,12 +149,12 @@ def missing(name: str) -> Callable[[type[T]], type[T]]:
 
 
 class ReadOnly:
-    """Base of what passes read. The engine assigns other ReadOnlyTuples, replaces values in those
-    that are Replaceable, and names new values. Two of these are equal only if they are the same.
+    """The base of all that passes read. The engine assigns other ReadOnlyTuples, replaces values in
+    Replaceable ones, and names new values. Equality is identity.
     """
 
     __hash__ = object.__hash__
-    # not a function of Python: tuples of thousands of values are searched by it
+    # not written in Python: it searches tuples of thousands of values
     __eq__ = object.__eq__
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -166,7 +165,7 @@ class ReadOnly:
 
 
 def _has(owner: Any, name: str) -> bool:
-    """Whether the graph has this already: a new value is not there until it has its name."""
+    """Whether the graph contains this already; it contains a new value once that is named."""
     if name == "name" and name in vars(owner):
         return owner.graph.values.get(owner.name) is owner
     return name in vars(owner) or hasattr(type(owner), name)
@@ -180,16 +179,14 @@ def _refuse(what: object, *_: object, **__: object) -> NoReturn:
 
 
 class ReadOnlyTuple(tuple[Any, ...]):
-    """Inputs and outputs. What would change a list says what to do."""
+    """Inputs and outputs. Methods that would change a list say what to do instead."""
 
     __slots__ = ()
 
 
 class Replaceable(Generic[T]):
-    """A ReadOnlyTuple, as an attribute, in which the engine replaces values in constant time.
-
-    It is put together when it is read next: a node that reads all others may lose thousands of them
-    before.
+    """A ReadOnlyTuple, as an attribute, in which the engine replaces values in constant time. It is
+    rebuilt when it is read next, as a node that reads all others may lose thousands of them before.
     """
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -204,8 +201,8 @@ class Replaceable(Generic[T]):
 
 
 class _Places(Generic[T]):
-    """Where in a tuple which values are, and the tuple that was made of them last, if that is still
-    read.
+    """The places of each value in a tuple, and the tuple that was made last, if it is still
+    current.
     """
 
     def __init__(self, values: tuple[T, ...]) -> None:
@@ -217,19 +214,19 @@ class _Places(Generic[T]):
 
 
 def replace_in(owner: Any, name: str, old: T, new: T) -> None:
-    """Put `new` wherever `old` is in an attribute that is Replaceable; there is one in a class."""
-    # None since the last replacement, if nobody has read it or assigned another one
+    """Replace `old` by `new` in the Replaceable attribute of a class, which has only one."""
+    # None if it was not read or assigned since the last replacement
     read = owner.__dict__.get(name)
     places = owner.__dict__.get("_places")
     if places is None or (read is not None and read is not places.made):
         places = owner.__dict__["_places"] = _Places(getattr(owner, name))
-    # nothing is left where `old` was there twice, and this is the second call
+    # empty in the second call for a value that was there twice
     moved = places.of.pop(old, [])
     for place in moved:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
-    # whatever is assigned now is another tuple, even if it is one that was read before
+    # a tuple that is assigned later counts as another one, even if it was read before
     places.made = None
     owner.__dict__.pop(name, None)
 
@@ -239,7 +236,7 @@ class ReadOnlyDict(dict[str, Any]):
 
 
 class NodesOfGraph(dict[Any, None]):
-    """The nodes of a graph, for passes a set; the engine sets and deletes keys."""
+    """The nodes of a graph, which passes use as a set; the engine sets and deletes keys."""
 
     def __missing__(self, key: object) -> NoReturn:
         raise TypeError(

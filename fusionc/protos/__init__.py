@@ -1,5 +1,5 @@
-"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and
-training graphs. And the shapes that onnx infers for it, without a copy of its weights.
+"""Everything inside a ModelProto: nodes and tensors of subgraphs, functions and training graphs;
+and the shapes that onnx infers for a model, without a copy of its weights.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from onnx import (
 from onnx.defs import OpSchema
 
 _LONG = 1 << 20  # elements
-_IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
-# a key of external data: the elements lie in the file of the model itself, as its own
+_IR_VERSION = 10  # of models that onnx is asked about: their initializers need not be inputs
+# a key of external data: the elements lie inside the model's own file
 MAPPED = "fusionc.mapped"
-NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
-SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
+NAMELESS = ("", "?", "None", "-1")  # what exporters call every unknown dimension
+SMALL = 1024  # elements; larger tensors are never shapes, axes or the like
 
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
-    """Every node: of the graph and of the functions, and of the graphs that nodes hold."""
+    """Every node of the graph and the functions, including those in subgraphs."""
     pending: list[Iterable[NodeProto]] = [function.node for function in reversed(model.functions)]
     return _all_in([*pending, *(graph.node for graph in reversed(_graphs(model)))])
 
@@ -98,7 +98,7 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
 
 
 def shapeless(type_: TypeProto) -> TypeProto:
-    """The type without the shape of the tensor that it is, or of those that it holds."""
+    """The type without the shape of the tensor that it is or holds."""
     result = TypeProto()
     result.CopyFrom(type_)
     inner = result
@@ -119,16 +119,15 @@ def initialized(graph: GraphProto) -> set[str]:
 
 
 def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
-    """The inputs that a caller must feed: those that have no initializer."""
+    """The inputs that a caller must feed: those without an initializer."""
     stored = initialized(graph)
     return [value for value in graph.input if value.name not in stored]
 
 
 def fresh_name(base: str, taken: dict[str, int]) -> str:
-    """A name that is not taken, `base` itself if possible; from now on it is.
-
-    With each name goes the least number, or 1, that may make another one of it: thousands of one
-    base cost no search.
+    """A name that is not taken, if possible `base` itself; it is taken from now on. `taken` maps
+    each name to the lowest number that may make another name of it, so that thousands of names with
+    one base need no search.
     """
     name = base
     number = taken.get(base, 1)
@@ -141,16 +140,14 @@ def fresh_name(base: str, taken: dict[str, int]) -> str:
 
 
 def own_names(graph: GraphProto) -> set[str]:
-    """What a graph calls its own values; what it reads under other names is of a graph around
-    it.
-    """
+    """The names of a graph's own values; other names that it reads belong to a graph around it."""
     return {value.name for value in (*graph.input, *graph.initializer)} | {
         o for n in graph.node for o in n.output
     }
 
 
 def reads_of(node: NodeProto) -> set[str]:
-    """What a node and its subgraphs read, without what the subgraphs have of their own."""
+    """The names that a node and its subgraphs read, without those that the subgraphs define."""
     names = set(node.input)
     for body in bodies_of(node):
         read = {name for inner in body.node for name in reads_of(inner)} | {
@@ -161,7 +158,7 @@ def reads_of(node: NodeProto) -> set[str]:
 
 
 def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
-    """The identities of those of the nodes that these values are made of."""
+    """The identities of the nodes that compute these values, directly or not."""
     makers = {name: node for node in nodes for name in node.output if name}
     needed: set[int] = set()
     waiting = [makers[name] for name in names if name in makers]
@@ -174,8 +171,8 @@ def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
 
 
 def is_mapped(tensor: TensorProto) -> bool:
-    """Whether the elements lie inside the model's own file, from which they were not read, as
-    `disk.mapped_weights` has it: what is external to protobuf is not external data of the model.
+    """Whether the elements were left inside the model's own file, as `disk.mapped_weights` does it:
+    external to protobuf, but not external data of the model.
     """
     return tensor.data_location == TensorProto.EXTERNAL and any(
         e.key == MAPPED for e in tensor.external_data
@@ -183,27 +180,27 @@ def is_mapped(tensor: TensorProto) -> bool:
 
 
 def is_external(tensor: TensorProto) -> bool:
-    """Whether the elements lie in a file beside the model."""
+    """Whether the elements lie in a file next to the model."""
     return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
 
 
 def is_small(tensor: TensorProto) -> bool:
-    """Whether the elements may be axes, sizes or the like, and are in the model."""
+    """Whether a tensor is inside the model and so small that it may hold axes, sizes or the
+    like.
+    """
     return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
 
 
 def copied(model: ModelProto) -> ModelProto:
-    """Another model with all that this one holds."""
+    """A copy of the model."""
     copy = ModelProto()
     copy.CopyFrom(model)
     return copy
 
 
 def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
-    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as
-    well.
-
-    Small ones in external files stay only where `keeps_external` says that these are at hand.
+    """A copy of the model with its large weights as inputs, from which the same shapes follow.
+    Small weights in external files stay only if `keeps_external` says that the files are at hand.
     """
     graph = GraphProto(name=model.graph.name or "graph")
     for name in ("node", "input", "output", "value_info", "sparse_initializer"):
@@ -232,12 +229,10 @@ def types_made(
     *,
     is_new: bool,
 ) -> Mapping[str, TypeProto]:
-    """What onnx says of the types of what a node makes, by name, where its inputs have these types
-    and elements.
-
-    Without a schema the node calls a function. Raises what onnx raises where the operator of a node
-    that `is_new` does not take its inputs; elsewhere they may be of types that only a runtime has
-    it for.
+    """The types that onnx infers for the outputs of a node, by name, given the types of its inputs
+    and the elements that are known. Without a schema the node calls a function. Raises what onnx
+    raises if the operator of a node that `is_new` does not take its inputs; other nodes may have
+    types that only a runtime supports.
     """
     imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
     if schema is not None:
@@ -257,13 +252,10 @@ def types_made(
 
 
 def with_shapes(model: ModelProto) -> ModelProto:
-    """The model with the types and shapes that follow from what it computes, shapes that are
-    computed included.
-
-    For these onnx makes a list of the elements of every vector, whatever it holds and whether or
-    not they are known: millions of them take seconds and gigabytes, more of them the end of the
-    process. So a model with vectors as long as that goes without. Raises what onnx raises where it
-    gives up on the model.
+    """The model with inferred types and shapes, including shapes that the model computes. For
+    computed shapes onnx makes a list of the elements of every vector, known or not: millions of
+    elements take seconds and gigabytes, more end the process. So a model with such long vectors is
+    inferred without them. Raises what onnx raises if it gives up on the model.
     """
     shapes = shape_inference.infer_shapes(model)
     if any(length > _LONG for length in _lengths(shapes.graph)):

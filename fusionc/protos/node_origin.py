@@ -1,7 +1,6 @@
-"""Where a node says that it comes from: the passes that made it, and the nodes that it stands for.
-
-It stands in its metadata_props, in models of older IR versions in its doc_string, a line for each
-rewrite.
+"""The origin of a node, as the node itself states it: the passes that made it, and the original
+nodes that it replaces. Its metadata_props have it, in models of older IR versions its doc_string,
+with one line for each rewrite.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _IN_DOC_STRING = re.compile(
 
 @dataclass(frozen=True)
 class Origin:
-    """`passes` made the node of those that are called `sources`."""
+    """`passes` made the node from the nodes named `sources`."""
 
     passes: tuple[str, ...]
     sources: tuple[str, ...]
 
 
 def origin_of(node: NodeProto) -> Origin | None:
-    """What a node says of itself; None where no pass has made it."""
+    """The origin that a node states; None if no pass made it."""
     said = {prop.key: prop.value for prop in node.metadata_props}
     written = _IN_DOC_STRING.findall(doc_of(node))
     if PASS_KEY in said:
@@ -39,18 +38,18 @@ def origin_of(node: NodeProto) -> Origin | None:
 
 
 def doc_of(node: NodeProto) -> str:
-    """The doc_string of a node, into which others may have written bytes that are no text."""
+    """The doc_string of a node, which may contain bytes that are not text."""
     doc: str | bytes = node.doc_string
     return doc if isinstance(doc, str) else doc.decode(errors="replace")
 
 
 def doc_line(origin: Origin) -> str:
-    """The line of a doc_string that says it."""
+    """The line of a doc_string that states an origin."""
     return f"{PASS_KEY}={','.join(origin.passes)}; {FROM_KEY}={','.join(origin.sources)}"
 
 
 def with_newest_lines(doc_string: str, most: int) -> str:
-    """The text with at most so many of these lines, the last ones."""
+    """The text with only the last `most` of these lines."""
     lines = doc_string.split("\n")
     told = [at for at, line in enumerate(lines) if _IN_DOC_STRING.match(line)]
     dropped = set(told[:-most])

@@ -1,6 +1,4 @@
-"""Tables for people: fitted to the terminal there, plain columns of any width where the output is
-not a terminal.
-"""
+"""Tables for people: fitted to a terminal, or else plain columns of any width."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
-_LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
+_LEAST_TEXT = 24  # columns of explaining text; with less room it gets its own lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
 _MOST_OUTPUTS = 20
@@ -24,9 +22,7 @@ OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosin
 
 
 def show_report(report: Report, stream: TextIO) -> None:
-    """The whole story of a conversion: passes that matched, what changed, verification, notices,
-    files.
-    """
+    """Show a conversion: passes that matched, changes, verification, notices, files."""
     matched = [total for total in report.passes() if total.matched]
     if not matched:
         print("no pass matched", file=stream)
@@ -66,8 +62,8 @@ def _changed_counts(report: Report) -> Iterator[list[str]]:
 
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
-    """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those
-    that are worst.
+    """Show the errors of each output, at each level of onnxruntime's optimizers; of many outputs,
+    the worst.
     """
     rows = output_rows(outputs)
     show_table(OUTPUT_HEADERS, rows, stream)
@@ -76,7 +72,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
-    """The cells under OUTPUT_HEADERS, for as many outputs as somebody reads."""
+    """The cells under OUTPUT_HEADERS, for at most as many outputs as people read."""
     shown = (
         sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS]
         if len(outputs) > _MOST_OUTPUTS
@@ -113,8 +109,8 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: Te
 
 
 def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
-    """Print names and values, one a line, the values aligned; in a terminal long ones go on below
-    themselves.
+    """Print names and values, one a line, with the values aligned; in a terminal long values wrap
+    below themselves.
     """
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
@@ -123,7 +119,7 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
 
 
 def show_text(text: str, stream: TextIO) -> None:
-    """Print lines as they are; in a terminal long ones go on below what stands behind their first
+    """Print lines as they are; in a terminal long ones wrap below the text after their first
     word.
     """
     for line in text.splitlines():
@@ -170,19 +166,17 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 def _show_in_terminal(
     headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
 ) -> None:
-    """A table of columns where the screen has room for them, else a paragraph for each row.
-
-    Only the last column, if it holds text, is broken, between words: a name that is broken in two
-    cannot be copied.
+    """A table if the screen is wide enough, else a paragraph for each row. Only the last column, if
+    it is text, is broken, between words: a broken name cannot be copied.
     """
     from rich import box
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    # Names and reasons hold [brackets] and :colons:, which are not meant as markup.
+    # Names and reasons hold [brackets] and :colons: that are not markup.
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    for gap in (1, 0):  # besides the one that the box has
+    for gap in (1, 0):  # in addition to the one of the box
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         for number, header in enumerate(headers, 1):
             is_number = header.startswith(">")
@@ -208,7 +202,7 @@ def _show_in_terminal(
 
 
 def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    """A row in lines of its own: its names, then its numbers with their headers, then its text."""
+    """A row as lines: its names, then its numbers with their headers, then its text."""
     numbers = [at for at, header in enumerate(headers) if header.startswith(">")]
     names = range(numbers[0] if numbers else len(headers) - 1)
     yield _wrapped("", "  ".join(row[at] for at in names), _INDENT, width)
@@ -220,7 +214,7 @@ def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterat
 
 
 def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
-    """Text behind `first`, in lines of this width, the others behind `further`; words stay
+    """Wrapped text with `first` before the first line and `further` before the others; words stay
     whole.
     """
     if width is None:
@@ -237,5 +231,5 @@ def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
 
 
 def _width(stream: TextIO) -> int | None:
-    """That of the terminal; None where the output is not one."""
+    """The width of the terminal; None if the output is not one."""
     return shutil.get_terminal_size().columns if stream.isatty() else None

@@ -1,11 +1,10 @@
-"""--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows
-from them.
+"""--input_shape "x:1,3,224,224;ids:-1,1~16": inputs get these sizes, and other values those that
+follow.
 
-A number fixes a dimension; -1 leaves it as it is, and so does a range of sizes. Where the model
-fixes it to another size, it becomes symbolic first. A dimension that has a name is fixed wherever
-the model declares it, in formulas over it, too: equal names are equal sizes. Where the model left a
-size of another value open, that is inferred anew, so that what it declares is true of the fixed
-sizes.
+A number fixes a dimension; -1 and a range of sizes leave it as it is. A dimension that the model
+fixes to another size becomes symbolic first. A dimension with a name is fixed wherever the model
+declares that name, also in formulas: equal names are equal sizes. Sizes that the model left open
+are inferred anew, so that its declarations hold for the fixed sizes.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def fix_sizes(
 def _size_changes(
     inputs: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> _SizeChanges:
-    """Fix the dimensions without a name, and return what the names become."""
+    """Fix the dimensions without a name, and return the sizes of the names."""
     changes = _SizeChanges()
     for name, shape in shapes.items():
         if name not in inputs:
@@ -73,7 +72,9 @@ def _size_changes(
 
 
 def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, int]]:
-    """The number of a graph, what it declares, and an axis of that whose size is open."""
+    """The open dimensions that graphs declare: the number of the graph, the declaration, the
+    axis.
+    """
     for number, graph in enumerate(graphs_in(main)):
         for info in (*graph.value_info, *graph.output):
             for axis, dim in enumerate(info.type.tensor_type.shape.dim):
@@ -124,11 +125,9 @@ def sizes_to_run(
     shapes: Mapping[str, Sequence[DimensionSize]],
     chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for inputs with a range of sizes: its largest size, 2
-    for what is open.
-
-    A dimension that has a size in the `chosen` shapes gives it to all of its name; formulas follow
-    from names.
+    """Shapes to run the changed model with, for inputs with a range: the largest size of the range,
+    2 for an open dimension. A size in the `chosen` shapes holds for all dimensions of that name;
+    formulas follow from names.
     """
     inputs = _resizable(model)
     ranged = {
@@ -153,7 +152,7 @@ def sizes_to_run(
 def _largest_sizes(
     inputs: Mapping[str, TypeProto], ranged: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, int]:
-    """The largest size that all ranges of a name have, by name."""
+    """The largest size that all ranges of a name allow, by name."""
     largest: dict[str, int] = {}
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
@@ -165,7 +164,7 @@ def _largest_sizes(
 
 
 def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> int:
-    """The size of an open dimension that is called so."""
+    """The size in a run of an open dimension with this name."""
     if symbol in known:
         return known[symbol]
     tree = None if symbol in NAMELESS else formula_of(symbol)
@@ -216,7 +215,7 @@ def sizes_outside(
 
 @dataclass
 class _SizeChanges:
-    """What the dimensions of the inputs become. A place is written as x[0]."""
+    """The new sizes of the inputs' dimensions. A place is written as x[0]."""
 
     sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # by name, with the place
     # the name, the range, the place
@@ -293,7 +292,7 @@ def _text(size: DimensionSize) -> str:
 
 
 def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    # negative: some exporters' way to say that it is open
+    # some exporters write a negative size for an open one
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
@@ -305,7 +304,7 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
 def _dims_of(
     type_: TypeProto, name: str, shape: Sequence[DimensionSize]
 ) -> list[TensorShapeProto.Dimension]:
-    """The dimensions that an input declares; if it declares no shape, as many open ones as the new
+    """The dimensions of an input; if it declares no shape, it gets as many open ones as the new
     shape has.
     """
     if not type_.HasField("tensor_type"):
@@ -328,8 +327,8 @@ def _dims_of(
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    """What a graph and the branches inside it declare. In a loop a name may stand for another size
-    each time.
+    """The declarations of a graph and of the branches inside it; in a loop a name may mean another
+    size each time.
     """
     yield from [*graph.input, *graph.value_info, *graph.output]
     for node in graph.node:

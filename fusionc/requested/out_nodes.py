@@ -1,7 +1,7 @@
-"""--out_nodes "conv1:0;relu2:1": the outputs of a model become those, in that order, and what only
-others need goes.
+"""--out_nodes "conv1:0;relu2:1": the outputs of a model become these, in this order, and what only
+the former outputs need is removed.
 
-The inputs stay, those that nothing needs any more, too: whoever feeds the model feeds it as before.
+All inputs stay, also unused ones, so that callers feed the model as before.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def set_outputs(
     """Make these values of the main graph its outputs. The external data of the model lies in
     `folder`.
 
-    A text may name several, a sequence has one name each. Where inference finds no type, that of a
-    run is taken.
+    A text may name several values, a sequence has one name each. If inference finds no type, that
+    of a run is taken.
 
-    Raises UsageError where one is not there or is named twice, FusioncError where nothing is known
-    of its type.
+    Raises UsageError if a value does not exist or is named twice, FusioncError if its type is
+    unknown.
     """
     graph = model.graph
     if model.training_info:
@@ -64,7 +64,7 @@ def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
 
 
 def _drop_unused(model: ModelProto, names: Set[str]) -> None:
-    """Take out what none of these values needs."""
+    """Remove everything that none of these values needs."""
     graph = model.graph
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
     kept = needed_for(nodes, names)

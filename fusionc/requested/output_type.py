@@ -1,9 +1,8 @@
-"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast behind outputs that have another type.
+"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast after outputs that have another type.
 
-The outputs keep their names. What the model computes before the Cast gets a new one. The Cast comes
-last, behind a model that is verified without it: a number that is rounded in another way may be
-another integer, 2 for 2.9999999, or be infinite as a float16, and neither says anything about the
-passes.
+The outputs keep their names; the values before the Cast get new ones. The Cast is added last, to a
+model that was verified without it: a number that is rounded otherwise may become another integer, 2
+for 2.9999999, or infinite as a float16, and neither says anything about the passes.
 """
 
 from __future__ import annotations
@@ -40,12 +39,9 @@ _NOT_NUMBERS = (
 
 
 def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The outputs that get another type of elements, and which (a TensorProto.DataType).
-
-    A text may name several, a mapping has types by name.
-
-    Raises UsageError for a type that there is not, and for an output that is not there or cannot be
-    converted.
+    """The outputs that get another element type, with that (a TensorProto.DataType). A text may
+    name several, a mapping has types by name. Raises UsageError for a type or an output that does
+    not exist, and for an output that cannot be converted.
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
@@ -97,7 +93,7 @@ def _names_in(model: ModelProto) -> Iterator[str]:
 
 
 def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The type of each output that shall have one."""
+    """The type of each output that is to have one."""
     if (
         isinstance(output_type, str)
         and (only := output_type.strip("; "))
@@ -128,7 +124,7 @@ def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str
 
 
 def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
-    """What "conv1:0:FP16;logits:FP32" names, and the type of each."""
+    """The values that "conv1:0:FP16;logits:FP32" names, and the type of each."""
     for part in parted(text, names_of_values(model), name_in_front):
         place = name_in_front(part)
         if not place:
@@ -150,7 +146,7 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
-        if tensor.name == output.name:  # what passes have computed
+        if tensor.name == output.name:  # an output that passes have folded
             tensor.name = inner
     for annotation in graph.quantization_annotation:
         if annotation.tensor_name == output.name:
@@ -163,8 +159,8 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value where it is made and read, in the graphs inside that do not call something
-    else so, too.
+    """Rename a value where it is made and read, also in subgraphs unless they use the name for a
+    value of their own.
     """
     for node in nodes:
         for names in (node.input, node.output):

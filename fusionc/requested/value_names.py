@@ -1,4 +1,4 @@
-"""The values that ATC's options name: by their own names, or "conv1:0" for output 0 of the node
+"""The values that ATC's options name: by their own name, or "conv1:0" for output 0 of the node
 conv1.
 """
 
@@ -14,10 +14,8 @@ from fusionc.shapes.inference import typed_model
 
 
 def value_named(model: ModelProto, name: str, option: str) -> str:
-    """The name of the value of the main graph that `name` means: its own, or what a node of a model
-    and a number mean.
-
-    Raises UsageError where it means none, or two.
+    """The name of the value of the main graph that `name` means: its own, or a node and a number.
+    Raises UsageError if it means no value, or several.
     """
     made = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
@@ -55,10 +53,8 @@ def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -
 def declarations_of(
     model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun
 ) -> list[ValueInfoProto]:
-    """Declarations of values of the main graph: what the model declares, or what is inferred, or
-    what runs.
-
-    Raises FusioncError where the type of one, or the number of its dimensions, is not known.
+    """Declarations of values of the main graph: declared in the model, inferred, or known from a
+    run. Raises FusioncError if the type of a value or the number of its dimensions is unknown.
     """
     declared = {
         v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")
@@ -84,7 +80,7 @@ def declarations_of(
 
 
 def _is_whole(value: ValueInfoProto | None) -> bool:
-    """Whether a declaration says all that one of an output must say."""
+    """Whether a declaration says everything that an output must declare."""
     if value is None or value.type.WhichOneof("value") is None:
         return False
     tensor = value.type.tensor_type
@@ -104,7 +100,7 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
     }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            # inference has names of its own, which mean nothing to a reader
+            # names that inference invents mean nothing to a reader
             if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

@@ -18,7 +18,7 @@ _LINE = 13.0
 _LONGEST = {OPERATOR: 34, VALUE: 24, CONSTANT: 24}  # characters
 _MARGIN = 8.0
 _GAP = 26.0  # between components, and between layers
-_COLOURS = {  # by what operators are for
+_COLOURS = {  # by the purpose of an operator
     **dict.fromkeys(
         ("Conv", "FusedConv", "ConvTranspose", "QLinearConv", "ConvInteger"), "product"
     ),
@@ -62,17 +62,16 @@ def require_packages() -> None:
 
 
 def svg(sketch: Sketch, label: str) -> tuple[str, float]:
-    """The drawing as an element of a page, and its width in pixels; `label` says to those who
-    cannot see it what it shows.
+    """The drawing as an element of a page, and its width in pixels; `label` describes it for
+    readers who cannot see it.
     """
     boxes = [_Box(item) for item in sketch.items]
     paths, width, height = _laid_out(boxes, sketch.links)
     note = []
     if sketch.left_out:
         height += 20
-        note = [
-            f'<text class="n" x="{width / 2:.0f}" y="{height - 8:.0f}">… and {sketch.left_out} more operators</text>'
-        ]
+        place = f'x="{width / 2:.0f}" y="{height - 8:.0f}"'
+        note = [f'<text class="n" {place}>… and {sketch.left_out} more operators</text>']
         width = max(width, 190.0)
     ends = [(boxes[start], boxes[end]) for start, end in sketch.links]
     lines = [_line(path, *pair) for path, pair in zip(paths, ends, strict=True)]
@@ -115,21 +114,22 @@ class _Box:
         style = "t" if kind == OPERATOR else "v"
         yield f'<text class="{style}" x="{x:.1f}" y="{first:.1f}">{html_text(self.title)}</text>'
         for number, text in enumerate(self.details, 1):
-            yield f'<text class="d" x="{x:.1f}" y="{first + number * _LINE:.1f}">{html_text(text)}</text>'
+            line = first + number * _LINE
+            yield f'<text class="d" x="{x:.1f}" y="{line:.1f}">{html_text(text)}</text>'
         yield "</g>"
 
 
 class _Path:
     def setpath(self, points: list[tuple[float, float]]) -> None:
-        """What the layout calls with the points of a link."""
+        """Take the points of a link, as the layout calls it."""
         self.points = points
 
 
 def _laid_out(
     boxes: Sequence[_Box], links: Sequence[tuple[int, int]]
 ) -> tuple[list[_Path], float, float]:
-    """Place the boxes, components side by side; the paths of the links, the width and the height of
-    it all.
+    """Place the boxes, component next to component; return the paths of the links, and the width
+    and height of the drawing.
     """
     from grandalf.graphs import Edge, Graph, Vertex
     from grandalf.layouts import SugiyamaLayout
@@ -183,8 +183,10 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
     another.
     """
     points = [
-        (start.xy[0], start.xy[1] + start.h / 2), *path.points[1:-1], (end.xy[0], end.xy[1] - end.h / 2 - 2)
-    ]  # fmt: skip
+        (start.xy[0], start.xy[1] + start.h / 2),
+        *path.points[1:-1],
+        (end.xy[0], end.xy[1] - end.h / 2 - 2),
+    ]
     text = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (y + to_y) / 2
@@ -193,7 +195,7 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """The end of a text that is too long: names of values differ there, and the names of modules
-    stand before it.
+    """The end of a text that is too long: names of values differ at their ends, after the names of
+    modules.
     """
     return text if len(text) <= most else f"…{text[1 - most :]}"

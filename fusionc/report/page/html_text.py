@@ -1,4 +1,4 @@
-"""Text of others as text of a page."""
+"""Text that others wrote, as text of a page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,5 @@ from fusionc.errors import printable
 
 
 def html_text(text: object) -> str:
-    """The text with nothing left that a browser takes for anything but letters, in attributes,
-    too.
-    """
+    """The text with everything escaped that a browser could take for markup, also in attributes."""
     return escape(printable(str(text)))

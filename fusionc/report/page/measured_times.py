@@ -1,4 +1,4 @@
-"""The times of the operators before and after, on inputs on which the model runs."""
+"""The times of the operators before and after the conversion."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify.first_sample import first_sample
 
-_ROUNDS = 2  # in turn, of which the faster one counts: other programs only make it slower
-_ENOUGH = 15.0  # seconds, after which one round has to do
+_ROUNDS = 2  # in turn; the faster one counts, as other programs only make a run slower
+_ENOUGH = 15.0  # seconds; after that, one round is enough
 
 
 @dataclass(frozen=True)
 class MeasuredTimes:
-    """Profiles of both models on the same inputs, `label` says which; None with `failure`, which
-    says why.
-
-    `noise` is by how much two measurements of the same model differed, as a part of it; 0 where
-    there was one.
-    """
+    """Profiles of both models on the same inputs."""
 
     before: Profile | None = None
     after: Profile | None = None
-    label: str = ""
-    failure: str = ""
+    label: str = ""  # of the inputs
+    failure: str = ""  # the reason if profiles are missing
+    # the relative difference of two measurements of one model; 0 if there was one measurement
     noise: float = 0.0
 
 
@@ -45,8 +41,8 @@ def measured_times(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> MeasuredTimes:
-    """Run both model files, the second one with its library of kernels, on the first of `inputs`,
-    or on drawn ones.
+    """Run both model files, the second with its library of kernels, on the first of `inputs`, or on
+    random ones.
     """
     model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
     try:
@@ -60,7 +56,7 @@ def measured_times(
     except (
         RunError,
         UsageError,
-    ) as error:  # inputs that were given and do not fit, where nothing was verified
+    ) as error:  # given inputs that do not fit, if nothing was verified
         return MeasuredTimes(failure=error.what if isinstance(error, UsageError) else str(error))
     ours, theirs = (
         sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True)

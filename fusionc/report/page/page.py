@@ -1,5 +1,5 @@
-"""The page as text: what there is to say of a conversion, for the template. The template escapes all
-text of others: names of nodes may hold anything.
+"""The page as text: the content of the template. The template escapes all text that others wrote,
+as names of nodes may hold anything.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def page_text(
     times: MeasuredTimes,
     failure: str = "",
 ) -> str:
-    """The page on one conversion, with the passes that ran, the rewrites that are alike, and the
-    times; `failure` is what to say of one whose result is wrong.
+    """The page on one conversion: the passes that ran, the forms of rewrites, and the times;
+    `failure` is the error if the result is wrong.
     """
     from jinja2 import Environment, StrictUndefined  # an extra, as `require_packages` says
 
@@ -80,7 +80,7 @@ def _file(name: str) -> str:
 
 
 def _as_printable(value: Any) -> Any:
-    """What the template shows of a value. Only text of others needs a change."""
+    """What the template shows of a value."""
     return printable(value) if type(value) is str else value
 
 
@@ -161,7 +161,7 @@ def _pass_rows(
 
 @dataclass(frozen=True)
 class _Form:
-    """Rewrites that look alike, as the page shows them."""
+    """Rewrites that look alike."""
 
     group: Alike
     numbers: str  # of the rewrites
@@ -174,7 +174,7 @@ class _Form:
 
 
 def _forms(groups: Sequence[Alike]) -> Iterator[_Form]:
-    """The forms as drawings, with the places of each, as long as there is room for them."""
+    """The forms, with drawings and places while the page has room for them."""
     drawn = named = 0
     for group in groups:
         before = _operators_of(group.before)
@@ -207,7 +207,7 @@ def _operators_of(sketch: Sketch) -> str:
 
 
 def _numbers(group: Alike) -> str:
-    """The numbers of the rewrites, those that follow one another as 3–7."""
+    """The numbers of the rewrites, consecutive ones as 3–7."""
     runs = []
     for _, run in groupby(
         enumerate(commit.number for commit in group.commits), lambda pair: pair[1] - pair[0]
@@ -230,12 +230,12 @@ class _BarRow:
 
     name: str
     counts: tuple[float, float]
-    values: tuple[float, float]  # what the bars show
+    values: tuple[float, float]  # shown as bars
     most: float  # the value of a full bar
 
     @property
     def widths(self) -> tuple[float, float]:
-        """Of the bars, in percent."""
+        """The widths of the bars, in percent."""
         before, after = self.values
         return (100 * before / self.most, 100 * after / self.most) if self.most else (0.0, 0.0)
 
@@ -252,7 +252,7 @@ def _operator_rows(report: Report) -> list[_BarRow]:
 
 
 def _time_rows(times: MeasuredTimes) -> list[_BarRow]:
-    """The operators of both models by their seconds; those between operators come last."""
+    """The operators of both models by their time, and then the time between operators."""
     if times.before is None or times.after is None:
         return []
     nothing = (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""`--report`: what a conversion asks for a page, and in which order."""
+"""`--report`: the steps of a page in a conversion."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from fusionc.report.page.rewrites import RewriteNotes
 from fusionc.report.report import Report
 from fusionc.rewrite.definition import Pass
 
-# what is in the first bytes of every page
+# in the first bytes of every page
 _MARK = b'<meta name="generator" content="fusionc'
 _HEAD = 300
 
 
 class ReportPage:
-    """The page that is written to `file`. Raises UsageError where it could not be.
-
-    `notes` takes note of the rewrites; it is begun anew where a conversion is.
-    """
+    """The page that is written to `file`. Raises UsageError if it could not be written."""
 
     def __init__(self, file: Path) -> None:
         require_packages()
@@ -47,7 +44,7 @@ class ReportPage:
         self.times = MeasuredTimes(failure="nothing was written")
 
     def begin(self) -> RewriteNotes:
-        """Forget the rewrites of a conversion that is done again."""
+        """Forget the rewrites of a conversion that begins again."""
         self.notes = RewriteNotes()
         return self.notes
 
@@ -59,16 +56,14 @@ class ReportPage:
         input_shape: Mapping[str, tuple[int, ...]] | None,
         inputs: Path | None,
     ) -> None:
-        """Measure how long the operators of both model files take; the second has that library of
-        kernels.
+        """Measure the time of the operators of both model files; the second uses the library
+        `kernels`.
         """
         self.times = measured_times(before, after, kernels, input_shape, inputs)
 
     def write(self, report: Report, passes: Sequence[Pass], failure: str = "") -> None:
-        """Write the page on a conversion that is done, or whose result is wrong for the reason that
-        `failure` gives.
-
-        That it cannot be written is a notice: the model is there.
+        """Write the page on a conversion that is done, or whose result is wrong because of
+        `failure`. If the page cannot be written, that is a notice, as the model exists.
         """
         text = page_text(report, passes, self.notes.groups, self.times, failure)
         try:
@@ -80,7 +75,7 @@ class ReportPage:
 
 
 def _is_page(file: Path) -> bool:
-    """Whether a file is empty or such a page, which may be replaced: nothing else is."""
+    """Whether a file may be replaced: it is empty or such a page."""
     try:
         with file.open("rb") as stream:
             head = stream.read(_HEAD)

@@ -1,4 +1,4 @@
-"""What each rewrite did, grouped where they are alike: noted before it takes effect, told after the
+"""What each rewrite did, grouped by form: noted before it takes effect, shown after the
 conversion.
 """
 
@@ -28,20 +28,20 @@ class Alike:
 
 
 class RewriteNotes:
-    """Takes note of each rewrite; `groups` has them in the order of the first of each."""
+    """Notes each rewrite; `groups` are in the order of their first rewrites."""
 
     def __init__(self) -> None:
         self._groups: dict[object, Alike] = {}
 
     @property
     def groups(self) -> list[Alike]:
-        """What was noted so far."""
+        """The rewrites so far."""
         return list(self._groups.values())
 
     def examine(
         self, commit: Commit, pass_: Pass, match: Match, new: Replacement, _tape: Tape
     ) -> None:
-        """What `RewriteLog.examine` is: called with each rewrite that is about to take effect."""
+        """Note a rewrite that is about to take effect; `RewriteLog.examine` calls it."""
         before = sketch_of(
             sorted(match.nodes, key=lambda node: node.position),
             [(value, value.name) for value in match.outputs],

@@ -23,8 +23,8 @@ _LONGEST_DETAIL = 26  # characters
 
 @dataclass(frozen=True)
 class Item:
-    """What is drawn: an operator with its constants and attributes as `details`, a value, or a
-    constant.
+    """An item of a drawing: an operator with its constants and attributes as `details`, a value, or
+    a constant.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Items, and links between them by their numbers; `left_out` nodes are too many to be drawn."""
+    """Items, and links between their numbers. `left_out` nodes are too many to be drawn."""
 
     items: tuple[Item, ...]
     links: tuple[tuple[int, int], ...]
@@ -42,7 +42,7 @@ class Sketch:
 
     @property
     def form(self) -> object:
-        """What two sketches have in common that differ in names, sizes and attributes alone."""
+        """The form of a sketch, without names, sizes and attributes."""
         kinds = tuple(
             (item.kind, item.text if item.kind == OPERATOR else "") for item in self.items
         )
@@ -50,9 +50,8 @@ class Sketch:
 
 
 def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Sketch:
-    """Draw nodes, and the values that come out of them with the names that they go by.
-
-    It asks nothing that the graph does not know already: drawing changes nothing.
+    """Draw nodes, and the values that come out of them under the given names. It reads only what
+    the graph knows already, so that drawing changes nothing.
     """
     sketcher = _Sketcher(nodes)
     for at, node in enumerate(sketcher.drawn):
@@ -73,7 +72,7 @@ class _Sketcher:
         self.items = list(map(_operator, self.drawn))
         self.links = list[tuple[int, int]]()
         self._hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
-        self._place: dict[Edge, int] = {  # the number of the item that stands for a value
+        self._place: dict[Edge, int] = {  # the number of the item that shows a value
             value: at
             for at, node in enumerate(self.drawn)
             for value in node.outputs
@@ -98,7 +97,7 @@ class _Sketcher:
         self.items.append(Item(VALUE, name, (shape,)))
 
     def _add(self, value: Edge, item: Item) -> None:
-        """Draw a value, unless something stands for it already."""
+        """Draw a value, unless an item shows it already."""
         if value not in self._place:
             self._place[value] = len(self.items)
             self.items.append(item)
@@ -145,7 +144,7 @@ _SHOWN = (
 
 
 def _shape_text(value: Edge) -> str:
-    """As far as it is known without asking: 1×3×224×224."""
+    """The shape as far as it is known already: 1×3×224×224."""
     shape = value.known_type.shape
     if shape is None:
         return ""
@@ -153,7 +152,7 @@ def _shape_text(value: Edge) -> str:
 
 
 def _dimension_text(dim: Element | None) -> str:
-    """A number, or a name that the model has for it."""
+    """A number, or a name that comes from the model."""
     if dim is None or is_invented(dim) or (isinstance(dim, str) and list(atoms(dim)) != [dim]):
         return "?"
     return str(dim)

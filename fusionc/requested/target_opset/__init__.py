@@ -1,5 +1,5 @@
-"""A model of a newer opset: onnx's own version converter, what it has wrong put right, and nothing
-else changed.
+"""A model at a newer opset: onnx's own version converter, its mistakes corrected, and nothing else
+changed.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def raise_opset(
     folder: str = "",
     tell: Callable[[LostKernel], None] = lambda _: None,
 ) -> ModelProto:
-    """The model at this version of the standard operator set; the model itself where it has that
-    already.
+    """The model at this version of the standard operator set; the model itself if it has that
+    version.
 
-    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` gets what
-    onnxruntime has no kernel for any more. Raises UsageError where the version is older than the
-    model's or newer than what onnxruntime accepts, or where that would not run one of the operators
-    at all, FusioncError where onnx cannot convert one.
+    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` is called
+    with each kernel of onnxruntime that this costs. Raises UsageError if the version is older than
+    the model's, newer than onnxruntime accepts, or one at which onnxruntime cannot run an operator;
+    FusioncError if onnx cannot convert one.
     """
     current = opsets_of(model).get("", 0)
     if version == current or not current:
@@ -81,8 +81,8 @@ def raise_opset(
 
 
 def _require_raisable(model: ModelProto, current: int, version: int) -> None:
-    """Raise UsageError where a model of the `current` version cannot be raised to this one,
-    whatever is in it, and FusioncError where it is for training.
+    """Raise UsageError if no model of the `current` version can be raised to this one, FusioncError
+    if the model is for training.
     """
     if version < current:
         raise NewerAlready(
@@ -103,10 +103,8 @@ def _require_raisable(model: ModelProto, current: int, version: int) -> None:
 
 
 def _declare_version(model: ModelProto, version: int) -> None:
-    """Say that the nodes of a model are of this version, and raise its IR version as far as that
-    needs it.
-    """
-    # there, initializers had to be inputs; from then on it means that callers may give them
+    """Declare this version, and raise the IR version as far as it needs that."""
+    # before IR version 4 initializers had to be inputs; since then an input can be overridden
     if model.ir_version < 4:
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
@@ -119,8 +117,8 @@ def _declare_version(model: ModelProto, version: int) -> None:
 
 
 def _fault_of(raised: ModelProto, version: int) -> str | None:
-    """What onnx says against the raised model, without the types in it that contradict what it
-    infers.
+    """What onnx says against the raised model, after removing declared types that contradict what
+    it infers.
     """
     light = with_hidden_nodes(without_large_weights(raised), version)
     if fault_of(light) is None:

@@ -1,4 +1,4 @@
-"""The opset that would allow what was refused for that of the model."""
+"""The opset that would allow what was refused because of the model's opset."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def _since(opset: int, wanted: int) -> str:
 
 
 def _newest_without_loss(waiting: Iterable[Counter[int]], model: ModelProto, folder: str) -> int:
-    """The newest opset that something waits for at which no kernel is lost; 0 for none."""
+    """The newest opset that a refused rewrite needs and that costs no kernel; 0 if there is
+    none.
+    """
     most = newest_opset()
     known = sorted(
         {version for times in waiting for version in times if version <= most}, reverse=True

@@ -1,8 +1,8 @@
 """onnx's version converter, applied to each scope.
 
-It loses metadata, copies weights, and only some of its versions know subgraphs. So it sees one
-graph at a time, without large weights; what it leaves as it was stays the original node, what it
-writes anew keeps its name.
+It loses metadata, copies weights, and only some of its versions handle subgraphs. So it gets one
+graph at a time, without large weights. Nodes that it does not change stay the original ones; nodes
+that it writes anew keep their names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unkno
 
 
 class Converter:
-    """Nodes on their way to another opset; `names` are those that are taken in their model."""
+    """Converts nodes to another opset; `names` are those in use in their model."""
 
     def __init__(
         self, names: dict[str, int], imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int
@@ -54,10 +54,8 @@ class Converter:
                 self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
-        """What onnx makes of the graph by itself.
-
-        It builds all tables of its converter anew for each graph, so that one in which nothing
-        changes goes without.
+        """The graph after onnx's conversion. The converter builds all its tables anew for each
+        graph, so it is not called for a graph in which nothing changes.
         """
         if not any(map(self.changes, graph.node)):
             return graph
@@ -67,8 +65,8 @@ class Converter:
             raise cannot(self.old, self.new, error) from error
 
     def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
-        """The graph as a model, without its large weights, and with an output for all that
-        changes.
+        """The graph as a model of its own, without its large weights, and with an output for every
+        value that changes.
         """
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
@@ -77,7 +75,7 @@ class Converter:
         held = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
         inputs = (_used(graph) - made - held) | ({value.name for value in graph.input} - held)
-        # What the converter writes anew loses its name otherwise.
+        # Otherwise nodes that the converter writes anew lose their names.
         changing = _made(filter(self.changes, graph.node))
         alone.input.extend(_values(sorted(inputs), types))
         alone.output.extend(_values([value.name for value in graph.output], types))
@@ -90,8 +88,8 @@ class Converter:
         return model
 
     def changes(self, node: NodeProto) -> bool:
-        """Whether the operator of a node is another one at the new opset. What onnx does not know
-        is none of it.
+        """Whether the operator of a node changes with the opset. Operators that onnx does not know
+        do not.
         """
         if canonical_domain(node.domain) or is_unknown(node, self.old):
             return False
@@ -117,17 +115,19 @@ class Converter:
             taken.add(node.name)
 
     def fresh(self, name: str) -> str:
-        """A name for a value that the converter made: its own may be taken in another scope."""
+        """A new name for a value that the converter made: its own may be in use in another
+        scope.
+        """
         return fresh_name(f"opset{self.new}_{name}", self.names)
 
 
 def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
-    """The original if the converter changed nothing; else the new node with what it lost of the
-    original.
+    """The original node if the converter changed nothing; else the new one, with the metadata of
+    the original.
     """
     if original is None:
         return node
-    # onnx may have converted the subgraphs, too: that is done here, and only once
+    # onnx may have converted the subgraphs, which `graph` does, too
     bodies = {old.name: old for old in original.attribute if graphs_of(old)}
     for attribute in node.attribute:
         if attribute.name in bodies:
@@ -141,7 +141,7 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
 
 
 def _form(node: NodeProto) -> object:
-    """What a node computes, from what."""
+    """The operator, inputs and attributes of a node."""
     attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
     return node.op_type, list(node.input), attributes
 

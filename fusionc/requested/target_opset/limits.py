@@ -1,4 +1,4 @@
-"""What can be raised, and how far."""
+"""Which opsets a model can be raised to."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def newest_opset() -> int:
 
 
 class NewerAlready(UsageError):
-    """The model is of a newer opset than the one to raise it to."""
+    """The model has a newer opset than the one to raise it to."""
 
 
 def cannot(old: int, new: int, why: object) -> FusioncError:
-    """That the model cannot be raised, as an error."""
+    """The error for a model that cannot be raised."""
     return FusioncError(
         f"onnx cannot raise the model from opset {old} to {new}: {why}",
         where=OPTION,

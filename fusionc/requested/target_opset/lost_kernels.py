@@ -1,4 +1,4 @@
-"""Operators that onnxruntime has a kernel for at one opset, and not at a newer one."""
+"""Operators for which onnxruntime has a kernel at one opset, but not at a newer one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OperatorUse(NamedTuple):
 
 
 class LostKernel(NamedTuple):
-    """An operator, the opset since which onnxruntime has no kernel for it, and what it does
+    """An operator, the opset from which on onnxruntime has no kernel for it, and what it does
     instead.
     """
 
@@ -48,11 +48,8 @@ class LostKernel(NamedTuple):
 
 
 def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKernel]:
-    """What onnxruntime runs with a kernel, and otherwise at that opset, which is newer than the
-    model's.
-
-    External data of the model lies in `folder`. Raises UsageError where it would not run an
-    operator at all.
+    """The kernels that are lost at a newer opset than the model's. External data of the model lies
+    in `folder`. Raises UsageError if onnxruntime could not run an operator at all.
     """
     old = opsets_of(model).get("", 0)
     lost = set[LostKernel]()
@@ -66,7 +63,7 @@ def lost_kernels(model: ModelProto, version: int, folder: str) -> list[LostKerne
 
 
 def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
-    """Whether a kernel is lost; what runs without one now does not count."""
+    """Whether a kernel is lost; operators that have none now do not count."""
     old = opsets_of(model).get("", 0)
     if not any(
         _loses(op, types, old, version) for op in _operators(model) for types in _each_type()
@@ -76,8 +73,8 @@ def loses_kernels(model: ModelProto, version: int, folder: str) -> bool:
 
 
 def latest_opset(model: ModelProto, newest: int, folder: str = "") -> int:
-    """The newest opset up to that one at which onnxruntime runs all operators of a model as it runs
-    them now.
+    """The newest opset, up to `newest`, at which onnxruntime runs all operators of a model as it
+    does now.
     """
     old = opsets_of(model).get("", 0)
     versions = range(newest, old, -1)
@@ -96,7 +93,7 @@ def _suspicious(model: ModelProto, old: int, new: int, folder: str) -> Iterator[
 
 
 def _operators(model: ModelProto) -> set[str]:
-    """The standard operators of a model, which are looked at first: to find types takes time."""
+    """The standard operators of a model. They are checked first, as finding types takes time."""
     return {node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}
 
 
@@ -112,7 +109,7 @@ def _uses(model: ModelProto, folder: str) -> set[OperatorUse]:
 
 
 def _each_type() -> Iterator[tuple[int, ...]]:
-    """What the first input of an operator may be; nothing is any type."""
+    """Possible types of an operator's first input; an empty tuple means any type."""
     yield ()
     yield from ((type_,) for type_ in _TYPES)
 
@@ -120,7 +117,7 @@ def _each_type() -> Iterator[tuple[int, ...]]:
 @cache
 def _is_worse(use: OperatorUse, old: int, new: int) -> bool:
     if schema(use.op, "", old) is None or schema(use.op, "", new) is None:
-        return False  # what onnx does not have any more becomes another operator
+        return False  # an operator that onnx dropped becomes another one
     before = _way(use, old)
     after = _way(use, new)
     return before != after and (before == "kernel" or after == "none")

@@ -1,4 +1,4 @@
-"""Operators that mean something else in a newer opset, which onnx's version converter leaves as
+"""Operators whose meaning changes with the opset, although onnx's version converter leaves them as
 they are.
 """
 
@@ -18,7 +18,7 @@ from fusionc.protos import is_external
 from fusionc.requested.target_opset.limits import cannot
 from fusionc.requested.target_opset.unknown import HIDDEN
 
-# The opsets since which they mean what they do now.
+# The opsets from which on they have their present meaning.
 _NUMPY = 7
 _SCAN = 9
 _RESIZE = 11
@@ -27,8 +27,8 @@ _DROPOUT = 12
 _ONE_AXIS = 13
 _ALLOW_ZERO = 14
 _GROUPS = 21
-_LARGEST = float(np.finfo(np.float32).max)  # what Clip takes for a bound that it is not given
-# Attributes that are inputs by then, and what they are where they are not given.
+_LARGEST = float(np.finfo(np.float32).max)  # Clip's bound if it has none
+# Attributes that become inputs, and their defaults.
 _OF_ATTRIBUTES: dict[str, dict[str, Any]] = {
     "Clip": {"min": -_LARGEST, "max": _LARGEST},
     "Pad": {"pads": [], "value": 0.0},
@@ -36,9 +36,7 @@ _OF_ATTRIBUTES: dict[str, dict[str, Any]] = {
 
 
 class Meanings:
-    """What the nodes of one graph, without those of its subgraphs, compute before and after the
-    converter.
-    """
+    """What the nodes of one graph, without its subgraphs, mean before and after the conversion."""
 
     def __init__(
         self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int
@@ -52,9 +50,8 @@ class Meanings:
         self._may_be_empty = set[str]()  # made by operators whose replacement ends in a Reshape
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
-        """Write by other operators what would lose its meaning; FusioncError where that cannot be.
-
-        `used` are the names of the values that somebody uses, `fresh` gives new ones.
+        """Replace nodes that would lose their meaning. `used` are the names of all used values,
+        `fresh` makes new names. Raises FusioncError if a node cannot be replaced.
         """
         nodes = list(self._graph.node)
         needed = set(used)
@@ -67,7 +64,7 @@ class Meanings:
             self._graph.node.extend(self._written(node, fresh))
 
     def _require_meaning(self, node: NodeProto, needed: set[str]) -> None:
-        """Raise FusioncError for what cannot be said in the newer opset."""
+        """Raise FusioncError for a node whose meaning the newer opset cannot express."""
         if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(
             node, "is_test", 0
         ):
@@ -84,7 +81,7 @@ class Meanings:
             )
 
     def _written(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """What stands for a node when the converter comes."""
+        """The nodes that the converter gets for a node."""
         written = [node]
         if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
             written = self._aligned(node, fresh)
@@ -92,7 +89,7 @@ class Meanings:
             self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
         )
         if self._changes(node, _INPUTS, *_OF_ATTRIBUTES) and not is_float:
-            node.domain = HIDDEN  # the converter makes constants of float
+            node.domain = HIDDEN  # the converter would make constants of float
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
@@ -104,10 +101,8 @@ class Meanings:
         return written
 
     def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-        """A Hardmax by the newer one; of the others the converter does that.
-
-        An empty dimension says "as in the input" to the Reshape that is behind it, unless that is
-        told otherwise.
+        """Replace a Hardmax by the newer one; the converter handles the other operators. It adds a
+        Reshape that reads an empty dimension as "copy from the input" unless it is told otherwise.
         """
         dims = self._dims(node.input[0])
         if dims is not None and any(
@@ -119,9 +114,8 @@ class Meanings:
         return _by_one_axis(node, fresh) if node.op_type == "Hardmax" else [node]
 
     def complete(self, converted: GraphProto, fresh: Callable[[str], str]) -> None:
-        """Give what the converter has made the attributes that say what was implied before.
-
-        What it was not shown gets constants in place of attributes.
+        """Add to the converted nodes the attributes that were implied before. Nodes that were
+        hidden from the converter get constants instead of attributes.
         """
         for node in converted.node:
             implied = dict(self._implied.get(node.output[0], {})) if node.output else {}
@@ -137,10 +131,8 @@ class Meanings:
                 converted.initializer.extend(self._constants(node, fresh))
 
     def _constants(self, node: NodeProto, fresh: Callable[[str], str]) -> list[TensorProto]:
-        """What a Clip or a Pad of attributes takes as inputs from now on, in the type of its
-        elements.
-
-        A Clip gets both bounds, as those of float were there for all types.
+        """The inputs that replace the attributes of a Clip or a Pad, in the type of its elements. A
+        Clip gets both bounds, as the old default bounds of float hold for all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
         given = {
@@ -160,9 +152,7 @@ class Meanings:
         return made
 
     def _keep_defaults(self, node: NodeProto) -> None:
-        """Note what attributes mean that a node leaves out, where that is something else in its
-        newer version.
-        """
+        """Note the meaning of omitted attributes whose default changes."""
         rows = [row for row in CHANGED_DEFAULTS if row.op == node.op_type]
         written = {attribute.name for attribute in node.attribute}
         types = {self._element_type(name) for name in node.input[:2]}
@@ -218,7 +208,7 @@ class Meanings:
         return dims is not None and all(dim.dim_value == 1 for dim in dims)
 
     def _element_type(self, name: str) -> int:
-        """The element type of a value; 0 where it is unknown."""
+        """The element type of a value; 0 if it is unknown."""
         return self._types[name].tensor_type.elem_type if name in self._types else 0
 
     def _changes(self, node: NodeProto, since: int, *operators: str) -> bool:
@@ -268,9 +258,7 @@ def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """Of all elements from an axis on, which is what it was, by the Hardmax of one axis, which is
-    what it is.
-    """
+    """A Hardmax over all axes from one on, which is the old meaning, by a Hardmax over one axis."""
     axis = _attribute(hardmax, "axis", 1)
     (x,) = hardmax.input
     (y,) = hardmax.output
@@ -286,8 +274,8 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
 def _of_one_type(
     norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]
 ) -> list[NodeProto]:
-    """A LayerNormalization whose weights have another type than its input, which is that of the
-    result there.
+    """A LayerNormalization whose weights have another type than its input; the result has the type
+    of the weights.
     """
     if 0 in types or types[0] == types[1]:
         return [norm]
@@ -306,8 +294,8 @@ def _of_one_type(
 
 
 def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
-    """With scale and bias for each channel, which they are, of those for each group, which they
-    were.
+    """A GroupNormalization with scale and bias for each channel, the new form, from those for each
+    group.
     """
     x, *given = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")

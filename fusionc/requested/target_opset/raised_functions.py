@@ -1,6 +1,4 @@
-"""Functions of another opset than the model: each call is raised by itself, and then takes its
-place in the model.
-"""
+"""Functions of another opset than the model: each call is raised by itself and then inlined."""
 
 from __future__ import annotations
 
@@ -20,10 +18,8 @@ from fusionc.requested.target_opset.value_types import types_of
 
 
 def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> None:
-    """Put what is called in the place of the calls that are left in a model that has been raised to
-    this version.
-
-    `names` are those that are taken. Raises UsageError for a function of a newer opset than that.
+    """Inline the remaining calls in a model that has been raised to this version. `names` are those
+    in use. Raises UsageError for a function of a newer opset.
     """
     types = types_of(with_hidden_nodes(without_large_weights(model), version))
     _Inliner(functions_of(model), opsets_of(model), version, names).graph(model.graph, types)
@@ -31,7 +27,7 @@ def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> Non
 
 
 class _Inliner:
-    """What the calls in a graph become; what is called may call others."""
+    """Inlines the calls in a graph, and those in the inlined nodes."""
 
     def __init__(
         self,
@@ -65,7 +61,7 @@ class _Inliner:
         graph.node.extend(done)
 
     def types_in(self, body: GraphProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
-        """The types of what the nodes of a call make."""
+        """The types of the values in the body of a call."""
         alone = ModelProto(ir_version=10, graph=body)
         read = {name for node in body.node for name in reads_of(node)} & types.keys()
         alone.graph.input.extend(
@@ -77,7 +73,7 @@ class _Inliner:
     def raised(
         self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
     ) -> GraphProto:
-        """The nodes of one call at the version of the model, and the constants that they need."""
+        """The nodes of one call at the model's version, and the constants that they need."""
         own = opsets_of(function)
         old = own.get("", self.version)
         others = {domain: version for domain, version in self.opsets.items() if domain}

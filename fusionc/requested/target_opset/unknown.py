@@ -1,7 +1,7 @@
-"""Operators that onnx does not know: those of other domains, and of its own those that runtimes and
-plugins have there.
+"""Operators that onnx does not know: those of other domains, and those that runtimes and plugins
+have in the standard domain.
 
-They stay as they are, so onnx sees them under a domain that nobody has.
+They stay as they are; for onnx they get a domain that is not in use.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ HIDDEN = "fusionc.unknown"
 
 
 def is_unknown(node: NodeProto, version: int) -> bool:
-    """Whether onnx has no operator of this name in the node's domain; `version` is that of the
-    standard one.
+    """Whether onnx lacks an operator of this name in the node's domain; `version` is that of the
+    standard domain.
     """
     domain = canonical_domain(node.domain)
     return not onnx.defs.has(
@@ -31,7 +31,7 @@ def is_unknown(node: NodeProto, version: int) -> bool:
 
 
 def hide(nodes: Iterable[NodeProto], version: int) -> None:
-    """Give the nodes that onnx does not know, also inside of others, the domain that nobody has."""
+    """Give the nodes that onnx does not know, also those in subgraphs, the hidden domain."""
     for node in nodes:
         if is_unknown(node, version):
             node.domain = HIDDEN
@@ -40,12 +40,12 @@ def hide(nodes: Iterable[NodeProto], version: int) -> None:
 
 
 def hidden_domain() -> onnx.OperatorSetIdProto:
-    """What a model with hidden nodes imports."""
+    """The import that a model with hidden nodes needs."""
     return onnx.helper.make_opsetid(HIDDEN, 1)
 
 
 def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
-    """The same model, for onnx's checker."""
+    """The same model with hidden nodes, for onnx's checker."""
     hide(light.graph.node, version)
     for function in light.functions:
         hide(function.node, version)
@@ -55,8 +55,8 @@ def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
 
 
 def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
-    """Raise UsageError where an operator that nobody but a runtime knows would become another one,
-    of onnx.
+    """Raise UsageError if an operator that only a runtime knows would become another one, of
+    onnx.
     """
     for node in nodes:
         for body in bodies_of(node):

@@ -1,7 +1,7 @@
-"""What is known of the values of a model before it is raised, and what it says wrongly itself.
+"""The types of values of a model before it is raised, and declared types that are wrong.
 
-Types of inner values are no part of a model's interface: onnx gives up on what contradicts its
-inference.
+Types of inner values do not belong to a model's interface, and onnx gives up on those that
+contradict its inference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from fusionc.shapes.inference import typed_model
 
 
 def types_of(model: ModelProto) -> dict[str, TypeProto]:
-    """What onnx infers of the values of the graph; nothing where it gives up on the model."""
+    """The types that onnx infers for the values of the graph; nothing if it gives up on the
+    model.
+    """
     with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
         graph = with_shapes(model).graph
         return {
@@ -26,10 +28,8 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
 
 
 def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
-    """The types of values behind operators that onnx does not know, and in subgraphs, of which it
-    says none.
-
-    A name that stands for values of several types in different graphs is left out.
+    """The types of values after operators that onnx does not know, and in subgraphs, which onnx
+    does not report. A name of values with several types in different graphs is left out.
     """
     found = dict[str, TypeProto]()
     several = set[str]()
@@ -42,8 +42,8 @@ def types_everywhere(model: ModelProto, folder: str) -> dict[str, TypeProto]:
 
 
 def drop_contradictions(graph: GraphProto, light: ModelProto) -> dict[str, TypeProto]:
-    """What onnx infers for the graph, of which `light` is a copy. Both lose what they say of inner
-    values that contradicts it.
+    """The types that onnx infers for the graph, whose copy is `light`. Declarations of inner values
+    that contradict them are removed from both.
     """
     del light.graph.value_info[:]
     found = types_of(light)
