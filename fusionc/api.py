@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.errors import UsageError
 from fusionc.options import Options, options_of
 from fusionc.options.python_help import document_arguments
@@ -104,7 +104,7 @@ def convert(
         timeout=timeout,
         progress=progress,
     )
-    return conversion.convert(options)
+    return conversion_story.convert(options)
 
 
 def bisect(

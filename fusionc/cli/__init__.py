@@ -11,11 +11,11 @@ import sys
 
 import click
 
-from fusionc import __version__
 from fusionc.cli.broken_pipe import BrokenPipeSafeStream
 from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import raise_on_signals
 from fusionc.errors import nearest
+from fusionc.version import __version__
 
 COMMANDS = (
     "convert",

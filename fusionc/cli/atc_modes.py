@@ -132,7 +132,7 @@ def write_json(model: Path, file: Path, notes: Sequence[str], *, shapes: bool) -
 
 def check(model: Path, check_report: Path | None, target: str, notes: Sequence[str]) -> None:
     """Mode 3. Raises FusioncError if the model would not run."""
-    from fusionc.precheck import precheck
+    from fusionc.inspect.precheck import precheck
     from fusionc.report.table import show_facts, show_table
 
     file = check_report or Path(variable("WORK_PATH") or "", "check_result.json")

@@ -26,7 +26,7 @@ from fusionc.in_memory.peer_names import (
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.protos import inputs_to_feed
 from fusionc.report import Report
-from fusionc.target_opset import latest_opset, newest_opset
+from fusionc.requested.target_opset import latest_opset, newest_opset
 
 _OWN_CHECK = (
     "results are verified with tolerances and values that follow from the model; input_data gives "

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Report
@@ -19,7 +19,7 @@ def convert_to(options: Options, configuration: Configuration) -> Report:
     requested changes of the model: other sizes or outputs could not be compared.
     """
     if not configuration.is_original:
-        return conversion.convert(configuration.options(options, options.destination))
+        return conversion_story.convert(configuration.options(options, options.destination))
     with TemporaryDirectory() as folder:
         switches = Path(folder, "switches.json")
         switches.write_text(preset("all_off", PASSES), encoding="utf-8")
@@ -30,4 +30,4 @@ def convert_to(options: Options, configuration: Configuration) -> Report:
             enable_graph_kernel=False,
             graph_kernel_flags=None,
         )
-        return conversion.convert(plain)
+        return conversion_story.convert(plain)

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
+from fusionc.attempt.surroundings import surroundings
 from fusionc.disk.ingredients import ingredients
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.read_flags import read_flags
-from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.options.option_table import PLACES
 from fusionc.ready_form.machine import this_machine
@@ -25,7 +28,6 @@ from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
-from fusionc.surroundings import surroundings
 from fusionc.tune.candidates import Group, groups_of
 from fusionc.tune.configuration import Configuration, TunedChange, apply_all
 from fusionc.tune.confirmation import MOST_ROUNDS, Confirmation, confirmation_of, least_rounds
@@ -51,6 +53,7 @@ _FOR_KERNELS = 0.2  # the question of kernels has this part of the probability o
 _BUSY = 0.03  # if a ratio differs by more than this from process to process, the machine is busy
 # what is decided early leaves the rest of the budget to the other decisions
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}
+_Sizes = Mapping[str, tuple[int, ...]] | None  # that were chosen for inputs, by name
 
 
 @closes_runners
@@ -67,12 +70,12 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     output = options.destination
     default = _default(options)
     with running(replace(options, log="null")) as plog:
-        job = job_of(options, plog)  # raises for wrong options
+        plan = plan_of(options, plog)  # raises for wrong options
         require_place(output)
         require_session_place(output)
         require_places(options)
         options.progress("looking for inputs")
-        label, feeds = _sample(job)
+        label, feeds, sizes = _sample(AskedModel(plan))
         journal = TuningJournal(
             companion_file(output, "tune.jsonl"), _identity(options, confidence)
         )
@@ -80,7 +83,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _search(options, laboratory, confidence)
-                changes, tuned = _last_candidates(worths, tuned, laboratory, job, confidence)
+                changes, tuned = _last_candidates(worths, tuned, laboratory, sizes, confidence)
                 noise = noise_of(worths.values())
                 last = _last_run(options, laboratory, default, tuned, noise, confidence)
             except RunError as error:
@@ -173,18 +176,20 @@ def _default(options: Options) -> Configuration:
     return Configuration(kernels=read.flags.is_on)
 
 
-def _sample(job: Job) -> tuple[str, dict[str, Any]]:
-    """A description of the inputs to measure with, and their values by name."""
-    options = job.options
-    changed = job.original()
-    with job.reference(changed) as reference:
+def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
+    """A description of the inputs to measure with, their values by name, and the sizes that were
+    chosen for inputs.
+    """
+    options = model.plan.options
+    with model.reference(model.changed(model.loaded())) as reference:
         try:
-            sample = first_sample(reference, job.shapes, options.inputs)
+            sample = first_sample(reference.file, reference.sizes, options.inputs)
         except RunError as error:
             hint = "give values with --inputs, or sizes with --verify_shape"
             what = f"there are no inputs on which the model runs: {error}"
             raise FusioncError(what, where=str(options.source), hint=hint) from error
-    return sample.label, {name: value for name, value in sample.feeds.items() if value is not None}
+    feeds = {name: value for name, value in sample.feeds.items() if value is not None}
+    return sample.label, feeds, reference.sizes
 
 
 def _identity(options: Options, confidence: float) -> str:
@@ -229,19 +234,19 @@ def _last_candidates(
     worths: dict[str, Worth],
     tuned: Configuration,
     laboratory: MeasuringLaboratory,
-    job: Job,
+    sizes: _Sizes,
     confidence: float,
 ) -> tuple[list[TunedChange], Configuration]:
     """The changes to confirm, and the defaults with these. Changes of the answers count as failures
     and are left out.
     """
-    default = _default(job.options)
+    default = _default(laboratory.asked)
     changes = paying_changes(worths.values())
     while True:
         if tuned == default:  # nothing pays beyond doubt, but the last run may decide more
             changes = most_promising_changes(worths.values(), confidence)
             tuned = apply_all(changes, default)
-        wrong = _wrong_changes(changes, tuned, laboratory, job)
+        wrong = _wrong_changes(changes, tuned, laboratory, sizes)
         if not wrong:
             return changes, tuned
         for change, why in wrong:
@@ -252,18 +257,20 @@ def _last_candidates(
 
 
 def _wrong_changes(
-    changes: Sequence[TunedChange], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job
+    changes: Sequence[TunedChange],
+    tuned: Configuration,
+    laboratory: MeasuringLaboratory,
+    sizes: _Sizes,
 ) -> list[tuple[TunedChange, str]]:
     """The changes that switch optimizers off and thereby change answers, and how. If only several
     together do, this is the one that pays least.
     """
     off = [change for change in changes if change.optimizers_off]
-    why = laboratory.changed_answers(tuned, job.shapes) if off and job.options.verify else ""
+    why = laboratory.changed_answers(tuned, sizes) if off and laboratory.asked.verify else ""
     if not why:
         return []
     alone = [
-        (one, laboratory.changed_answers(_restrict_optimizers(tuned, [one]), job.shapes))
-        for one in off
+        (one, laboratory.changed_answers(_restrict_optimizers(tuned, [one]), sizes)) for one in off
     ]
     wrong = [(one, answers) for one, answers in alone if answers]
     return wrong or [(off[-1], f"with the others off {why}")]

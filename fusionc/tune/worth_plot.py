@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from fusionc.bench.intervals import RatioInterval
-from fusionc.report_page.html_text import html_text
+from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 

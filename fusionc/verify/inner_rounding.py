@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.tensors import byte_size, float_info, numpy_type
 from fusionc.operators.approximated_functions import APPROXIMATED
 from fusionc.protos import tensors_of

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fusionc import conversion
 from fusionc.cli import main
+from fusionc.conversion import conversion_story
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.options import Options
@@ -117,7 +117,7 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         assert "that is enough" in ran.output, ran.output
         return found[-1]
 
-    monkeypatch.setattr(conversion, "convert", stop)
+    monkeypatch.setattr(conversion_story, "convert", stop)
     return asked
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import NodeProto
 
-from fusionc.functions import resolve
+from fusionc.model.functions import resolve
 from fusionc.model.graph import Edge, Graph, Node, Value
 from fusionc.model.operators import schema
 from fusionc.operators.randomness import RANDOM
