@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fusionc.conversion import conversion_story
 from fusionc.errors import UsageError
-from fusionc.options import Options, options_of
+from fusionc.options import options_of
 from fusionc.options.python_help import document_arguments
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
@@ -128,7 +128,7 @@ def bisect(
     # a conversion whose result is right does not need it
     from fusionc.bisect import bisect_story
 
-    return bisect_story.bisect(options_for(model, options), check, Path(output_dir))
+    return bisect_story.bisect(options_of(model, **options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
@@ -138,7 +138,7 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     from fusionc.bisect import bisect_story
     from fusionc.report.rewrite_text import described
 
-    last = bisect_story.convert_up_to(options_for(model, options), limit)
+    last = bisect_story.convert_up_to(options_of(model, **options), limit)
     count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
         what = f"the conversion has no more rewrites, {count} for a limit of {limit}"
@@ -171,7 +171,7 @@ def why(
         raise UsageError(
             "neither a pass nor an expected model", hint="give one of them", code="E10001"
         )
-    asked = options_for(model, options)
+    asked = options_of(model, **options)
     return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
 
 
@@ -195,9 +195,4 @@ def tune(
     """
     from fusionc.tune import tune_story
 
-    return tune_story.tune(options_for(model, options), budget, confidence)
-
-
-def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
-    """The options of a conversion: the given ones, and the defaults of `convert`."""
-    return options_of(model, **given)
+    return tune_story.tune(options_of(model, **options), budget, confidence)

@@ -21,6 +21,7 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
 from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
 from fusionc.errors import FusioncError, VerificationError, said
+from fusionc.options import options_of
 from fusionc.report import Report
 from fusionc.requested.target_opset import NewerAlready
 
@@ -30,7 +31,7 @@ def check(arguments: Mapping[str, Any]) -> list[str]:
     FusioncError if they are wrong, so that this is said once and not for each model.
     """
     # it is neither read nor written
-    options = api.options_for("model.onnx", {**arguments, "log": "null"})
+    options = options_of("model.onnx", **{**arguments, "log": "null"})
     with running(options) as plog:
         return list(plan_of(options, plog).notices)
 

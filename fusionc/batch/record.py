@@ -20,10 +20,10 @@ from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
+from fusionc.options.option_table import PLACES
 from fusionc.ready_form.session_file import read_session_file
 
 _FILE = "outcome.json"
-_WRITTEN = ("dump_graph", "report")  # arguments that are paths of files to write
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def ingredients_of(task: ConversionTask) -> str:
     around = surroundings(
         task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ())
     )
-    return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
+    return ingredients(task.source, {**task.arguments, **around}, PLACES)
 
 
 def read_record(task: ConversionTask) -> Record | None:
