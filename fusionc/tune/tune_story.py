@@ -99,7 +99,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     switches, settings, plot = write_files(options, delivered, ordered, last, confidence)
     journal.remove()
     notices = _notices(journal.is_continued, ordered, last, report, budget)
-    if not delivered.is_original:  # its notices are about switches of all passes
+    if not delivered.is_original:  # notices of the original are about the switches of all passes
         notices += [notice for notice in report.notices if notice not in outdated]
     return Tuned(
         label=label,
