@@ -52,11 +52,11 @@ import fusionc
 from fusionc.bisect.first_bad import first_bad
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
+from fusionc.requested.target_opset import newest_opset, raise_opset
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
-from fusionc.target_opset import newest_opset, raise_opset
 
 Feeds = dict[str, Any]
 _SHARE = {"bitwise": 3e-5, "rounding": 3e-5, "approximate": 1e-3}  # of the largest element

@@ -55,10 +55,10 @@ from fusionc import convert
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.protos import nodes_of
+from fusionc.requested.target_opset import raise_opset
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
-from fusionc.target_opset import raise_opset
 
 MARGIN = 2  # nodes
 SLOWER = 1.1  # times; what takes longer with fewer nodes is no better

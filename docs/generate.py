@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
-from fusionc.graphsurgeon import CHANGES, MISSING, WORKS
+from fusionc.model.graphsurgeon import CHANGES, MISSING, WORKS
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.switches import PRESETS, PassNames, preset
@@ -131,7 +131,7 @@ def cli_page() -> str:
 
 def graphsurgeon_page() -> str:
     lines = [
-        NOTE.replace("the registry of passes", "fusionc/graphsurgeon.py"),
+        NOTE.replace("the registry of passes", "fusionc/model/graphsurgeon.py"),
         "",
         "# Calls of onnx-graphsurgeon",
         "",

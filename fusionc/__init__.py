@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fusionc.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fusionc.api import convert
     from fusionc.custom.builder import op
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
-__version__ = "0.1.0"
 __all__ = [
     "FusioncError",
     "Match",
@@ -74,5 +75,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """For `help` and completion, to which a name that is imported on first use is invisible."""
+    """The names for `help` and completion, including those that are imported on first use."""
     return sorted({*globals(), *__all__})

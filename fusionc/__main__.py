@@ -1,4 +1,4 @@
-"""`python -m fusionc` and the command `fusionc`: what has to be right before anything large is
+"""`python -m fusionc` and the command `fusionc`: prepare the process before anything large is
 imported.
 """
 
@@ -14,20 +14,20 @@ from typing import Any
 
 from fusionc.runtime.blas import ONE_THREAD
 
-# Objects, until the garbage is collected: what a conversion makes mostly stays, as do the 85,000 of
-# the modules.
-_MADE = 250_000
+# So many new objects start a collection of garbage: most objects of a conversion stay, as do the
+# 85,000 of the modules.
+_OBJECTS = 250_000
 
 
 def run() -> None:
-    """The command. Ctrl-C ends it without a traceback while modules are imported and while Python
-    ends, too.
+    """The command. Ctrl-C ends it without a traceback even while modules are imported, and while
+    Python ends.
     """
-    # and not ignored, as behind nohup
-    is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if is_asked:
-        signal.signal(signal.SIGINT, _interrupted)
-    gc.set_threshold(_MADE, 20, 20)
+    # nohup ignores the signal
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_heard:
+        signal.signal(signal.SIGINT, _interrupt)
+    gc.set_threshold(_OBJECTS, 20, 20)
     os.environ.setdefault(*ONE_THREAD)
     _open_missing_streams()
     from fusionc.cli import main
@@ -39,15 +39,13 @@ def run() -> None:
         code = ending.code
     finally:
         _flush()
-        if is_asked:
-            signal.signal(signal.SIGINT, _interrupted)
+        if is_heard:
+            signal.signal(signal.SIGINT, _interrupt)
     _end(code)
 
 
 def _end(code: Any) -> None:
-    """End now. To take everything down object by object, before the system takes it back, is a
-    tenth of the time of a small conversion.
-    """
+    """End now: to free every object first takes a tenth of the time of a small conversion."""
     if not isinstance(code, int | None):
         raise SystemExit(code)
     atexit._run_exitfuncs()  # they end the process with onnxruntime
@@ -57,15 +55,15 @@ def _end(code: Any) -> None:
     os._exit(code or 0)
 
 
-def _interrupted(_number: int, _frame: object) -> None:
+def _interrupt(_number: int, _frame: object) -> None:
     with suppress(OSError):
         os.write(2, b"fusionc: interrupted\n")
     os._exit(130)
 
 
 def _open_missing_streams() -> None:
-    """Give what was closed (`fusionc … >&-`) to nobody: otherwise a model that is opened next would
-    get its number.
+    """Open closed streams (`fusionc … >&-`) on the null device: otherwise the next file that is
+    opened, a model perhaps, would get such a number.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -84,8 +82,8 @@ def _open_missing_streams() -> None:
 
 
 def _flush() -> None:
-    """What cannot be written now is an error that was told already, not one more when Python
-    ends.
+    """Write what is left. A failure was reported before: drop the rest, so that Python does not
+    report it again.
     """
     try:
         sys.stdout.flush()

@@ -1,16 +1,16 @@
-"""`fusionc.convert`: the Python interface of a conversion."""
+"""`fusionc.convert` and what commands call: a conversion from Python."""
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.errors import UsageError
-from fusionc.options import Options, options_of
+from fusionc.options import options_of
+from fusionc.options.python_help import document_arguments
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fusionc.why.why_story import Answer
 
 
+@document_arguments
 def convert(
     model: str | os.PathLike[str],
     *,
@@ -60,66 +61,50 @@ def convert(
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
 
-    output                    the file to write, by default <model>_fusionc.onnx in the current
-                              folder
-    fusion_switch_file        which passes run, as JSON
-    optimization_switch       "P:on;Q:off"; it beats the file
-    oo_level                  "O1" leaves on only what static sizes need, unless file or option name
-                              other passes
-    oo_constant_folding, oo_dead_code_elimination
-                              False switches that off, unless file or option name its passes
-    external_weight           0 puts the weights into the model, 1 into a file beside it; by default
-                              they stay
-    input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges
-                              stay open
-    free_dim                  sizes of inputs to make symbolic, {"x": (0, 2)} or {"x": {0:
-                              "batch"}}; an error says what in the model holds one
-    out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or a list of these or of
-                              names of values
-    output_type               what the outputs are converted to in the end: "FP16",
-                              "conv1:0:FP16;y:INT32" or {"y": "INT32"}
-    on_mismatch               what becomes of a result that is wrong: "fail" writes nothing,
-                              "rollback" leaves out the rewrites that make it wrong
-    check_rewrites            run what each rewrite replaces beside what takes the place, before it
-                              does; one that is wrong is a result that is wrong
-    verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
-    inputs                    values of inputs to verify with as well: an .npz file, or a folder of
-                              samples
-    custom_op_library         libraries with operators of the model that onnxruntime does not have,
-                              to verify with
-    runtime_level             at which levels of onnxruntime's own optimizers the result runs:
-                              "disabled", at which it is judged, "basic", "extended", "all"
-    verify_budget             how many billions of elements the verification may compute in all;
-                              what there is no room for is left out, and the report says so; 0 is no
-                              limit, the default is 30, or 2 for each thousand nodes
-    target                    "onnxruntime-cpu", or "onnx" for any runtime
-    target_opset              the version of the standard operators to raise the model to first; by
-                              default its own
-    custom_passes             Python files with users' passes
-    pattern_fusion_pass       False switches these off, and the built-in passes that do what
-                              TorchAir's do
-    dump_graph                a folder for the graph after every pass that took effect; a former
-                              dump there is removed
-    report                    a page for people, as HTML: what each rewrite did, sizes, times; needs
-                              fusionc[report]
-    enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
-    graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too;
-                              where it is False only an opt_level does
-    trust_kernels             load and keep the kernels of a model that another user or machine made
-    ready                     write the result in a second form, too, which `fusionc.session` loads
-                              fast where this onnxruntime runs on a processor like this one
-    timeout                   the seconds of one step of onnxruntime, loading a model or running it
-                              once; 0 is no limit, the default is 300
-    progress                  is called with a word on what is being done
+    The passes see the model with the requested sizes and outputs, and the result is verified
+    against that model.
 
-    The passes see the model with the sizes and outputs that were asked for, and the result is
-    verified against it.
-
-    Raises VerificationError, and writes nothing, where the result does not compute what the model
-    computes; it names the rewrite at fault. Raises UsageError for wrong switches and files that are
-    not there, FusioncError for everything else that goes wrong.
+    Raises VerificationError, and writes nothing, if the result does not compute what the model
+    computes; the error names the rewrite at fault. Raises UsageError for wrong arguments, wrong
+    switches and missing files, FusioncError for everything else that goes wrong.
     """
-    return conversion.convert(options_of(locals()))
+    options = options_of(
+        model=model,
+        output=output,
+        fusion_switch_file=fusion_switch_file,
+        optimization_switch=optimization_switch,
+        oo_level=oo_level,
+        oo_constant_folding=oo_constant_folding,
+        oo_dead_code_elimination=oo_dead_code_elimination,
+        external_weight=external_weight,
+        input_shape=input_shape,
+        free_dim=free_dim,
+        out_nodes=out_nodes,
+        output_type=output_type,
+        verify=verify,
+        on_mismatch=on_mismatch,
+        check_rewrites=check_rewrites,
+        verify_shape=verify_shape,
+        inputs=inputs,
+        custom_op_library=custom_op_library,
+        export_compile_stat=export_compile_stat,
+        log=log,
+        runtime_level=runtime_level,
+        verify_budget=verify_budget,
+        target=target,
+        target_opset=target_opset,
+        custom_passes=custom_passes,
+        pattern_fusion_pass=pattern_fusion_pass,
+        dump_graph=dump_graph,
+        report=report,
+        enable_graph_kernel=enable_graph_kernel,
+        graph_kernel_flags=graph_kernel_flags,
+        trust_kernels=trust_kernels,
+        ready=ready,
+        timeout=timeout,
+        progress=progress,
+    )
+    return conversion_story.convert(options)
 
 
 def bisect(
@@ -131,32 +116,33 @@ def bisect(
 ) -> Bisection:
     """Find the rewrites that make the result of a conversion wrong, one after another.
 
-    check         a command that says whether a model is right by its exit code (0 right, 1 to 124
-                  wrong, 125 cannot tell), with {model} where its path goes; by default the result
-                  is verified
-    output_dir    where a switch file that avoids them goes, and a small model of each
+    check         a command whose exit code says whether a model is right (0 right, 1 to 124 wrong,
+                  125 cannot tell), with {model} where its path goes; by default the result is
+                  verified
+    output_dir    the folder for a switch file that avoids these rewrites, and a small model of each
     options       those of `convert`
 
-    Raises FusioncError where nobody can tell whether a result is right, UsageError as `convert`
+    Raises FusioncError if it cannot be decided whether a result is right, UsageError as `convert`
     does.
     """
-    # a conversion whose result is right does without it
+    # a conversion whose result is right does not need it
     from fusionc.bisect import bisect_story
 
-    return bisect_story.bisect(options_for(model, options), check, Path(output_dir))
+    return bisect_story.bisect(options_of(model, **options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
-    """Convert with the first `limit` rewrites only, write the result unverified, and return what
-    the last one was, and whether there are no more.
+    """Convert with only the first `limit` rewrites and write the result unverified. Return in
+    words what the last rewrite was, and whether the conversion has no more.
     """
     from fusionc.bisect import bisect_story
     from fusionc.report.rewrite_text import described
 
-    last = bisect_story.convert_up_to(options_for(model, options), limit)
+    last = bisect_story.convert_up_to(options_of(model, **options), limit)
     count, said = (0, "no rewrite took effect") if last is None else (last.number, described(last))
     if count < limit:
-        said += f"; the conversion has no more rewrites, {count} for a limit of {limit}: this is its whole result"
+        what = f"the conversion has no more rewrites, {count} for a limit of {limit}"
+        said += f"; {what}: this is its whole result"
     return said
 
 
@@ -171,13 +157,13 @@ def why(
     """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
 
     pass_name     the pass, or another name for one or several; with `expected`, None for all
-    node          look at the places alone of which this node is a part
-    expected      what another optimizer made of the model: look at what it fused and fusionc did
-                  not
+    node          look only at places that this node is part of
+    expected      the model as another optimizer has made it: look at what that fused and fusionc
+                  did not
     options       those of `convert`
 
-    Raises UsageError where there is no such pass, node or model, else as `convert` does; nothing is
-    written.
+    Raises UsageError if the pass, the node or the model does not exist, and errors as `convert`
+    does. Nothing is written.
     """
     from fusionc.why import why_story
 
@@ -185,7 +171,7 @@ def why(
         raise UsageError(
             "neither a pass nor an expected model", hint="give one of them", code="E10001"
         )
-    asked = options_for(model, options)
+    asked = options_of(model, **options)
     return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
 
 
@@ -196,25 +182,17 @@ def tune(
     confidence: float = 0.95,
     **options: Any,
 ) -> Tuned:
-    """Find by measurement what makes a model fast on this machine, and write it with what was
-    confirmed to pay.
+    """Find by measurement what makes a model fast on this machine, and write the model with the
+    changes that are confirmed to pay.
 
-    budget        the seconds to measure, more than 0; what is verified, and the conversion in the
-                  end, come on top
-    confidence    how sure it is that no change is made that does not pay
+    budget        the seconds to measure, more than 0; verification and the final conversion take
+                  more time
+    confidence    the probability that every change made pays, from 0.5 to below 1
     options       those of `convert`
 
-    A journal beside the output stays where this is interrupted; the same call goes on from there.
-    Raises VerificationError, UsageError and FusioncError as `convert` does.
+    If this is interrupted, a journal stays next to the output, and the same call continues from
+    there. Raises VerificationError, UsageError and FusioncError as `convert` does.
     """
     from fusionc.tune import tune_story
 
-    return tune_story.tune(options_for(model, options), budget, confidence)
-
-
-def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
-    """The options of a conversion, with the defaults of `convert` where nothing is given."""
-    defaults = {name: p.default for name, p in inspect.signature(convert).parameters.items()}
-    if unknown := given.keys() - defaults.keys():
-        raise TypeError(f"convert has no argument {', '.join(sorted(unknown))}")
-    return options_of({**defaults, **given, "model": model})
+    return tune_story.tune(options_of(model, **options), budget, confidence)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
-SHOWN = 20  # details; who has more mistakes in a file has given another one than was meant
+SHOWN = 20  # details; a file with more mistakes is probably not the one that was meant
 
 
 def printable(text: str) -> str:
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The kind of an error and its text, whatever somebody else's class makes of `str`."""
+    """The type of an error and its text, even if `str` of its class fails."""
     try:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
@@ -28,28 +28,26 @@ def said(error: BaseException) -> str:
 
 
 def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
-    """A question for the candidate most like `name`; `otherwise` where none is like it."""
+    """A question for the candidate most like `name`; `otherwise` if none is like it."""
     near = nearest(name, candidates)
     return f"did you mean {quote(near)}?" if near else otherwise
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, upper and lower case being the same; of two such the later
-    one.
-    """
+    """The candidate most like `name`, ignoring case; of two equal ones the later."""
     folded = {candidate.casefold(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
     return folded[found[0]] if found else None
 
 
 def quote(value: object) -> str:
-    """A value as JSON writes it, cut where it would fill the screen."""
+    """A value as JSON, cut if it would fill the screen."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
 
 
 def shown(value: object) -> str:
-    """An argument as Python writes it where that is short, else its type: a model would fill many
+    """An argument as Python writes it if that is short, else its type: a model would fill many
     screens.
     """
     if isinstance(value, str | int | float | list | tuple | dict | os.PathLike | None):
@@ -84,7 +82,7 @@ class FusioncError(Exception):
         self.hint = hint
         self.code = code
         self.details = tuple(details)
-        self.log_file: object = None  # where there is more about it
+        self.log_file: object = None  # the log with more on it
 
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
@@ -98,11 +96,11 @@ class FusioncError(Exception):
 
 
 class Defect(FusioncError):
-    """What is fusionc's own fault, if the model is right."""
+    """An error of fusionc itself, unless the model is wrong."""
 
 
 class Terminated(SystemExit):
-    """Somebody asked the command to end: a signal or a clock, not code that calls sys.exit."""
+    """A signal or a clock ends the command, not code that calls sys.exit."""
 
 
 class UsageError(FusioncError):

@@ -31,9 +31,9 @@ from variants import can_have_constant_nodes, inside_function, wrap_in_if
 
 from fusionc.check_rewrites.check_rewrites import RewriteChecker
 from fusionc.model.write_back import write_back
-from fusionc.node_origin import FROM_KEY, PASS_KEY
 from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES
+from fusionc.protos.node_origin import FROM_KEY, PASS_KEY
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run

@@ -33,7 +33,9 @@ def test_there_is_one_version() -> None:
     )
     assert done.stdout.startswith(f"fusionc {fusionc.__version__} (onnx ")
     assert "version" in PROJECT["project"]["dynamic"] and "version" not in PROJECT["project"]
-    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "fusionc.__version__"}
+    assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {
+        "attr": "fusionc.version.__version__"
+    }
 
 
 def test_the_changelog_says_what_comes_next() -> None:

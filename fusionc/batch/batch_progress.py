@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class BatchProgress:
-    """Call it with each outcome. Used as a context manager; leaves nothing on the screen."""
+    """Call it with each outcome. As a context manager it leaves nothing on the screen."""
 
     def __init__(self, total: int) -> None:
         self.done = self._wrong = 0
@@ -56,7 +56,7 @@ class BatchProgress:
 
     @property
     def said(self) -> str:
-        """How far it is, as the beginning of a sentence."""
+        """The progress so far, as the beginning of a sentence."""
         return f"{self.done} of {self.total} models are done{self._text()}"
 
     def _text(self) -> str:

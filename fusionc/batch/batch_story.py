@@ -39,15 +39,15 @@ def convert_many(
 ) -> Summary:
     """Convert all models into the folder `output`, and write a summary there.
 
-    arguments    those of `fusionc.convert`, but for model, output and progress
-    jobs         how many at once, by default as many as there are cores
+    arguments    those of `fusionc.convert`, except model, output and progress
+    jobs         how many at once, by default the number of cores
     scheduler    the address of a Dask cluster that does it instead
     resume       keep results that were made of the same models with the same options
     notes        more notices, for the summary
     tell         is called with each outcome as it comes
 
-    What goes wrong with a model is its outcome. Raises UsageError for wrong options and an unfit
-    cluster, FusioncError where the output cannot be written. Ended by a signal, it leaves nothing
+    An error in a model is its outcome. Raises UsageError for wrong options and an unfit
+    cluster, FusioncError if the output cannot be written. Ended by a signal, it leaves nothing
     half written and no process.
     """
     started = perf_counter()
@@ -65,19 +65,11 @@ def convert_many(
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            # Pages have times of runs on all cores.
+            # Pages show times of runs on all cores.
             start_processes(
                 at_once, are_pinned=len(tasks) > at_once and given.get("report") is None
             )
-        notices = [*check(given, run), *notes]
-        if own := _registered(given.get("custom_passes") or ()):
-            what = (
-                f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
-            )
-            notices.append(
-                f"{what}: many models are converted in other processes; name the file with "
-                "custom_passes"
-            )
+        notices = [*check(given, run), *notes, *_notices(given.get("custom_passes") or ())]
         _make_folder(output)
         _clean(tasks)
         answers = (
@@ -86,7 +78,9 @@ def convert_many(
         with closing(answers):
             for outcome in answers:
                 if not outcomes:
-                    summary_file(output / RECORDS).unlink(missing_ok=True)  # that of an earlier run
+                    summary_file(output / RECORDS).unlink(
+                        missing_ok=True
+                    )  # the summary of an earlier run
                 outcomes.append(outcome)
                 tell(outcome)
     finally:
@@ -98,7 +92,7 @@ def convert_many(
 
 
 def _require_folders(given: Mapping[str, Any]) -> None:
-    """Raise UsageError where pages or dumps of many models would go into what is no folder."""
+    """Raise UsageError if pages or dumps of many models would go into a file."""
     for name in ("report", "dump_graph"):
         path = given.get(name)
         if path is not None and path.exists() and not path.is_dir():
@@ -108,21 +102,32 @@ def _require_folders(given: Mapping[str, Any]) -> None:
 
 
 def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    from fusionc.batch.on_dask import converted_on  # and with it onnx, which takes a while
+    from fusionc.batch.on_dask import converted_on  # it imports onnx, which takes a while
 
     return converted_on(scheduler, tasks)
 
 
 def _registered(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered besides those of files. A program that has not
-    imported `custom.replacement`, as the command has not, has registered none; the import would
-    keep a core busy for 0.2 s.
+    """The passes that this program has registered in addition to those of files.
+
+    A program that did not import `custom.replacement`, such as the command, has registered none;
+    the import would keep a core busy for 0.2 s.
     """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
     from fusionc.custom.loading import registered_besides
 
     return registered_besides(files)
+
+
+def _notices(files: Sequence[Path]) -> list[str]:
+    """That passes which this program has registered, other than those of the files, do not run."""
+    registered = ", ".join(p.name for p in _registered(files))
+    if not registered:
+        return []
+    what = f"{registered}, which this program has registered, took no part"
+    why = "many models are converted in other processes; name the file with custom_passes"
+    return [f"{what}: {why}"]
 
 
 def _make_folder(output: Path) -> None:
@@ -139,7 +144,7 @@ def _clean(tasks: Sequence[ConversionTask]) -> None:
 
 
 def _absolute(value: Any) -> Any:
-    """Paths that hold in other processes, too; anything else as it is."""
+    """Absolute paths, for other processes; anything else as it is."""
     if isinstance(value, tuple):
         return tuple(map(_absolute, value))
     return Path(os.path.abspath(value)) if isinstance(value, Path) else value

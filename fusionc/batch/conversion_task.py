@@ -1,5 +1,5 @@
-"""What a converting process is asked for: one model of many, by paths that hold in any process on
-any machine.
+"""The task of a converting process: one model of many, with paths that hold in any process on any
+machine.
 """
 
 from __future__ import annotations
@@ -14,12 +14,7 @@ from fusionc.batch.find_models import RECORDS
 
 @dataclass(frozen=True)
 class ConversionTask:
-    """A model to convert.
-
-    `name` is that of its result in the folder `output`; `arguments` are those of `fusionc.convert`,
-    but for model and output; `run` is a number of the command that asks; `keeps_results` is
-    --resume.
-    """
+    """A model to convert."""
 
     source: Path
     name: str
@@ -35,17 +30,19 @@ class ConversionTask:
 
     @property
     def records(self) -> Path:
-        """The folder of the log, of fusion_result.json and of the outcome, which nobody takes for a
-        model by name.
+        """The folder of the log, of fusion_result.json and of the outcome; its name is unlike that
+        of a model.
         """
         return self.output / RECORDS / f"{self.name}.record"
 
     def own_arguments(self) -> dict[str, Any]:
-        """The arguments with places of its own for what a conversion writes besides the result."""
+        """The arguments, with its own places for everything that a conversion writes in addition to
+        the result.
+        """
         own = dict(self.arguments)
         if own.get("dump_graph") is not None:
             own["dump_graph"] = own["dump_graph"] / self.name
         if own.get("report") is not None:
-            page = f"{self.name.removesuffix('.onnx')}.html"  # of a.ONNX another than of a.onnx
+            page = f"{self.name.removesuffix('.onnx')}.html"  # differs for a.ONNX and a.onnx
             own["report"] = own["report"] / page
         return own

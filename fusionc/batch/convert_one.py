@@ -1,8 +1,8 @@
-"""One model of many, in a converting process: kept if it is there already, else converted, and what
-came of it noted.
+"""One model of many, in a converting process: its result is kept if it exists already, else the
+model is converted, and the outcome noted.
 
-The process works in the folder of the records of the model: fusion_result.json and the log are
-written there.
+The process works in the folder of the model's records, where fusion_result.json and the log are
+written.
 """
 
 from __future__ import annotations
@@ -15,33 +15,34 @@ from time import perf_counter
 from typing import Any
 
 from fusionc import api
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
 from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
 from fusionc.errors import FusioncError, VerificationError, said
-from fusionc.job import job_of, running
+from fusionc.options import options_of
 from fusionc.report import Report
-from fusionc.target_opset import NewerAlready
+from fusionc.requested.target_opset import NewerAlready
 
 
 def check(arguments: Mapping[str, Any]) -> list[str]:
-    """What the user should know of options that are the same for all models.
-
-    Raises FusioncError where they are wrong, which is said once and not of each model.
+    """What the user should know of the options, which are the same for all models. Raises
+    FusioncError if they are wrong, so that this is said once and not for each model.
     """
-    # nothing is read or written there
-    options = api.options_for("model.onnx", {**arguments, "log": "null"})
+    # it is neither read nor written
+    options = options_of("model.onnx", **{**arguments, "log": "null"})
     with running(options) as plog:
-        return job_of(options, plog).notices
+        return list(plan_of(options, plog).notices)
 
 
 def convert_one(task: ConversionTask) -> dict[str, Any]:
-    """The outcome, as JSON can hold it."""
+    """The outcome, in the form of JSON."""
     started = perf_counter()
     made_of = ingredients_of(task)
     known = read_record(task)
     if known is not None and known.made_of == made_of and known.is_whole(task.destination.parent):
-        if known.run == task.run:  # a cluster asks again where a worker was lost with its answers
+        if known.run == task.run:  # a cluster asks again if a worker was lost with its answers
             return asdict(known.outcome)
         if task.keeps_results:
             kept = replace(
@@ -83,14 +84,17 @@ def _outcome(task: ConversionTask) -> Outcome:
     except Exception as error:
         hint = "check the path, its permissions, and the space that is left there"
         if not isinstance(error, OSError):
-            hint = "this is a defect of fusionc: convert this model alone with --log debug, and report what it prints"
+            hint = (
+                "this is a defect of fusionc: convert this model alone with --log debug, and "
+                "report what it prints"
+            )
         told = FusioncError(said(error), where=str(task.source), hint=hint)
         return Outcome(task.name, str(task.source), FAILED, error=str(told))
     return _success(task, report)
 
 
 def _converted(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
-    """The conversion of the model. One of a newer opset than the one that all get keeps its own."""
+    """The conversion of the model. A model of a newer opset than the target keeps its own."""
     try:
         return api.convert(task.source, output=task.destination, **arguments)
     except NewerAlready as error:

@@ -1,8 +1,7 @@
-"""A converting process as its caller sees it. Where it crashes, that is the end of one model and
-not of the others.
+"""A converting process, as its caller sees it. If it crashes, only one model is lost.
 
-Threads of the command use `convert`, and workers of a cluster do: each call has a process to
-itself, which stays for the next one.
+Threads of the command and workers of a cluster call `convert`: each call has a process for itself,
+which stays for the next call.
 """
 
 from __future__ import annotations
@@ -29,22 +28,25 @@ from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_fil
 from fusionc.runtime.cores import core_numbers
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 
-_START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
-_TOGETHER = {  # variables that would bring the logs and results of all models to one place
+_START = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from fusionc.batch.converting_program import main; main()"
+)
+_TOGETHER = {  # variables that would put the logs and results of all models into one place
     f"{owner}_{name}"
     for owner in ("FUSIONC", "ASCEND")
     for name in ("WORK_PATH", "LOG_PRINT_TO_STDOUT", "SLOG_PRINT_TO_STDOUT")
 }
 _lock = threading.Lock()
-_busy: dict[_ConvertingProcess, str] = {}  # and for which run
+_busy: dict[_ConvertingProcess, str] = {}  # with its run
 _idle: list[_ConvertingProcess] = []
-# of each process, as long as all have work; none where they are not pinned
+# the core of each process while all have work; none if they are not pinned
 _cores: list[Set[int]] = []
-_over: set[str] = set()  # the runs of which no model is begun any more
+_over: set[str] = set()  # the runs that begin no model any more
 
 
 def convert(task: ConversionTask) -> Outcome:
-    """Convert a model in a process that nobody else uses meanwhile."""
+    """Convert a model in a process that has no other task meanwhile."""
     try:
         answer = _asked(CONVERT, task, task.run)
     except _EndedError as error:
@@ -57,7 +59,7 @@ def convert(task: ConversionTask) -> Outcome:
 
 
 def check(arguments: Mapping[str, Any], run: str) -> list[str]:
-    """What the user should know of options for all models. Raises FusioncError where they are
+    """What the user should know of options for all models. Raises FusioncError if they are
     wrong.
     """
     try:
@@ -73,9 +75,9 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
 
 
 def start_processes(count: int, *, are_pinned: bool) -> None:
-    """Have so many ready: they import what they need all at once, while somebody asks the first of
-    them. If they `are_pinned`, each has a core of its own until `unpin_processes`, where there are
-    as many cores.
+    """Start so many processes, which import what they need in parallel, while the first one is
+    asked. If they `are_pinned`, each has a core of its own until `unpin_processes`, if there are
+    enough cores.
     """
     with _lock:
         _cores[:] = cores_of_jobs(count) if are_pinned else []
@@ -84,7 +86,7 @@ def start_processes(count: int, *, are_pinned: bool) -> None:
 
 
 def unpin_processes() -> None:
-    """Let all use any core again."""
+    """Let all processes use any core again."""
     with _lock:
         _cores.clear()
         for process in (*_busy, *_idle):
@@ -93,8 +95,8 @@ def unpin_processes() -> None:
 
 
 def end_processes(run: str) -> None:
-    """End the processes of a run, whatever they do, with nothing half written, and those that are
-    idle. This run begins no model any more; what others convert here goes on.
+    """End the processes of a run, whatever they are doing, without half-written files, and the idle
+    ones. This run begins no model any more; conversions of other runs go on.
     """
     with _lock:
         _over.add(run)
@@ -102,7 +104,7 @@ def end_processes(run: str) -> None:
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
-            # so that no thread whose answer comes meanwhile keeps it for the next model
+            # so that a thread whose answer comes now does not keep the process for the next model
             _busy.pop(process, None)
     for process in ending:
         process.begin_to_end()
@@ -112,11 +114,11 @@ def end_processes(run: str) -> None:
 
 
 class _EndedError(Exception):
-    """How it ended."""
+    """The process ended; the text says how."""
 
 
 class _Told(UsageError):
-    """An error of another process, that has its text."""
+    """An error that another process reported as text."""
 
     def __init__(self, text: str, exit_code: int) -> None:
         super().__init__(text)
@@ -131,7 +133,7 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _over:
             raise _EndedError("the run is over")
-        # the system may have ended one in between
+        # the system may have ended one meanwhile
         living = [process for process in _idle if process.is_alive()]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
@@ -144,7 +146,7 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
 
 
 def _new_process() -> _ConvertingProcess:
-    """Pinned to a core that no other one has, if they are pinned."""
+    """A new process, pinned to a free core if processes are pinned."""
     process = _ConvertingProcess()
     if _cores:
         taken = [other.cores for other in (*_busy, *_idle)]
@@ -153,7 +155,7 @@ def _new_process() -> _ConvertingProcess:
 
 
 class _ConvertingProcess:
-    cores: Set[int] | None = None  # to which it is pinned
+    cores: Set[int] | None = None  # that it is pinned to
 
     def __init__(self) -> None:
         self._printed = printed_file()
@@ -171,11 +173,13 @@ class _ConvertingProcess:
         )
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
-        """The answer. Raises _EndedError where the process ends instead."""
+        """Ask the process, and wait for its answer. Raises _EndedError if the process ends
+        instead.
+        """
         assert self._child.stdin is not None and self._child.stdout is not None
         forget(self._printed)
         line = b""
-        # a pipe that has nobody at the other end, or was closed by another thread
+        # the other end of the pipe is closed, or another thread closed it
         with suppress(OSError, ValueError):
             pickle.dump((name, argument), self._child.stdin)
             self._child.stdin.flush()
@@ -187,7 +191,7 @@ class _ConvertingProcess:
         raise _EndedError(self._how_it_ended())
 
     def pin(self, cores: Set[int]) -> None:
-        """Have it use these cores only, and what it starts."""
+        """Let the process, and everything that it starts, use only these cores."""
         self.cores = cores
         pin(self._child.pid, cores)
 
@@ -195,7 +199,7 @@ class _ConvertingProcess:
         return self._child.poll() is None
 
     def begin_to_end(self) -> None:
-        """Tell it that nobody asks any more."""
+        """Tell the process that no task follows."""
         with _lock:
             _busy.pop(self, None)
         assert self._child.stdin is not None
@@ -203,7 +207,7 @@ class _ConvertingProcess:
             self._child.stdin.close()
 
     def wait_for_end(self, deadline: float) -> None:
-        """Until it has ended; at the deadline (time.monotonic) it is killed."""
+        """Wait until the process has ended; at the deadline (time.monotonic) it is killed."""
         try:
             self._child.wait(max(0.0, deadline - monotonic()))
         except subprocess.TimeoutExpired:
@@ -213,7 +217,10 @@ class _ConvertingProcess:
     def _how_it_ended(self) -> str:
         code = self._child.returncode
         if code == -signal.SIGKILL:
-            return "something has killed it, as systems do that have no memory left (fewer --jobs need less)"
+            return (
+                "something has killed it, as systems do that have no memory left (fewer --jobs "
+                "need less)"
+            )
         how = (
             f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
         )

@@ -1,8 +1,7 @@
-"""The program of a converting process: it converts one model after another, until nobody can ask
-any more.
+"""The program of a converting process: it converts one model after another, until its input ends.
 
-A request is a pickle on its standard input, the answer a line of JSON on its standard output. What
-the conversions print goes to its standard error, which is a file.
+A request is a pickle on its standard input, the answer a line of JSON on its standard output. The
+output of the conversions goes to its standard error, which is a file.
 """
 
 from __future__ import annotations
@@ -23,12 +22,14 @@ from fusionc.errors import FusioncError, Terminated
 
 CHECK = "check"
 CONVERT = "convert"
-GRACE = 5.0  # seconds to remove what is half written, once somebody has asked it to end
+GRACE = 5.0  # seconds to remove half-written files after the request to end
 
 
 def main() -> None:
     """Run it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches both processes; the caller decides
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -38,7 +39,7 @@ def main() -> None:
     _write_no_core()
     from fusionc.runtime.process import start
 
-    start()  # a process that imports onnxruntime, while this one imports the rest
+    start()  # another process imports onnxruntime, while this one imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
     signal.signal(signal.SIGTERM, _terminate)  # an error, so that nothing half written is left
@@ -49,8 +50,8 @@ def main() -> None:
             name, argument = asked.get()
         except (
             Terminated
-        ):  # nothing is half written, and Python would take a fifth of a second to end
-            # they end the process with onnxruntime, and remove folders of this one
+        ):  # no file is half written, and Python would take a fifth of a second to end
+            # these end the process with onnxruntime, and remove temporary folders
             atexit._run_exitfuncs()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
@@ -62,7 +63,7 @@ def main() -> None:
 
 
 def _read(requests: BinaryIO, asked: SimpleQueue[tuple[str, Any]]) -> None:
-    """Pass the requests on; at their end, which is that of the caller, too, end this process."""
+    """Pass on the requests; when the caller ends, they end, and this ends the process."""
     try:
         while True:
             asked.put(pickle.load(requests))

@@ -1,8 +1,7 @@
-"""From what --model names, files, folders and patterns, to the models in there and the names of
-their results.
+"""From the files, folders and patterns of --model to the models, and the names of their results.
 
-The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx. What a
-pattern matches is named from its first wildcard on, a single file by its own name.
+The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx.
+Matches of a pattern are named from its first wildcard on, a single file by its own name.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from pathlib import Path, PurePath
 from fusionc.disk.paths import is_same
 from fusionc.errors import FusioncError, UsageError
 
-RECORDS = "fusionc_records"  # the folder in the output that is ours
-# what --ready writes beside a model; nobody converts that
+RECORDS = "fusionc_records"  # fusionc's own folder in the output
+# written by --ready next to a model, and not converted
 _READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")
 
-_WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)  # a bracket that nothing closes is one of a name
+_WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)  # a bracket that is not closed belongs to a name
 
 
 @dataclass(frozen=True)
@@ -34,16 +33,15 @@ class FoundModel:
 
 
 def asks_for_many(given: Sequence[Path]) -> bool:
-    """Whether these are more than one model: several files, a folder, or a pattern."""
+    """Whether these mean more than one model: several files, a folder, or a pattern."""
     return len(given) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in given)
 
 
 def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
-    """The models in there, sorted by name, but none of the folders that conversions write to.
+    """The models, sorted by name, without those in folders that conversions write to.
 
-    Raises UsageError where there are none, where two would have one name, where a result would be
-    written over a model, or where the output is no folder; FusioncError where a folder cannot be
-    read.
+    Raises UsageError if there are none, if two would have one name, if a result would be written
+    over a model, or if the output is not a folder; FusioncError if a folder cannot be read.
     """
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
@@ -90,9 +88,8 @@ def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]
 
 
 def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) -> Iterator[Path]:
-    """The models at or in a path, also behind links, unless these lead back to a folder `above`.
-
-    What lies in the folders `left_out` was written by a conversion.
+    """The models at or in a path, also through links, unless these lead back to a folder `above`.
+    Conversions write to the folders `left_out`.
     """
     real = os.path.realpath(path)
     if real in above or any(_is_in(real, folder) for folder in left_out):
@@ -121,7 +118,7 @@ def _is_pattern(path: Path) -> bool:
 
 
 def _before_wildcards(pattern: Path) -> Path:
-    """The folder whose structure below it is kept."""
+    """The folder before the first wildcard, whose structure is kept."""
     return Path(*takewhile(lambda part: not _WILDCARD.search(part), pattern.parts))
 
 
@@ -130,8 +127,8 @@ def _result_name(name: str) -> str:
 
 
 def _require_places(found: Mapping[str, Path], output: Path) -> None:
-    """Raise UsageError where a result would lie in the place of a model, of another result, of a
-    folder of others, or of the records.
+    """Raise UsageError if a result would replace a model or another result, or would lie in a
+    folder of the records or of other files.
     """
     sources = {os.path.realpath(source): source for source in found.values()}
     results = dict[str, Path]()
@@ -169,5 +166,8 @@ def _nothing_in(path: Path) -> UsageError:
 
 
 def _two(what: str, models: Sequence[Path]) -> UsageError:
-    hint = "name a folder above both, the structure of which is kept, or convert them into different folders"
+    hint = (
+        "name a folder above both, the structure of which is kept, or convert them into "
+        "different folders"
+    )
     return UsageError(what, where=", ".join(map(str, models)), hint=hint, code="E10001")

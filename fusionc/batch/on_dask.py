@@ -1,8 +1,8 @@
-"""Many models on a cluster of Dask (`dask.distributed`), the workers of which see the same files
-under the same paths.
+"""Many models on a cluster of Dask (`dask.distributed`), whose workers see the same files under the
+same paths.
 
-A worker that is lost loses what it was converting, and the scheduler gives that to another one.
-Nothing is half written there, and what was published is not made again.
+If a worker is lost, so is its current conversion, which the scheduler gives to another worker. No
+file is half written, and published results are not made again.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fusionc.attempt.surroundings import compiler_here, versions
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
-from fusionc.surroundings import compiler_here, versions
 
 if TYPE_CHECKING:
     from distributed import Client
 
-_PATIENCE = 15  # seconds, for the scheduler to answer and for a worker to be there
+_PATIENCE = 15  # seconds for the scheduler to answer and for a worker to appear
 
 
 def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs.
+    """The outcomes as they come. Closing or interrupting the iterator ends running conversions.
 
-    Raises UsageError where dask.distributed is missing here, and where the cluster is not there,
-    not ready for fusionc, or sees other files.
+    Raises UsageError if dask.distributed is missing here, and if the cluster is not reachable, not
+    ready for fusionc, or sees other files.
     """
     try:
         from distributed import Client, as_completed
@@ -38,7 +38,7 @@ def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[O
         raise UsageError(what, hint=hint, code="E10001") from error
     try:
         client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
-    except (OSError, ValueError) as error:  # a TimeoutError is one
+    except (OSError, ValueError) as error:  # TimeoutError is a subclass
         hint = "start one with `dask scheduler`, and give the address that it prints"
         raise UsageError(
             f"no scheduler answers: {error}", where=scheduler, hint=hint, code="E10001"
@@ -55,7 +55,7 @@ def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[O
                     else _lost(future.exception(), names[future.key])
                 )
         finally:
-            with suppress(OSError):  # the cluster has gone, and its processes with it
+            with suppress(OSError):  # the cluster and its processes are gone
                 client.cancel(futures)
                 client.run(end_processes, tasks[0].run)
 
@@ -79,7 +79,10 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
     own = compiler_here()
     for worker, (there, compiler, missing) in seen.items():
         if there != here:
-            what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {_text(here)}"
+            what = (
+                f"the worker {worker} has other versions, or flags: {_text(there)}, and here it "
+                f"is {_text(here)}"
+            )
             raise UsageError(what, where=scheduler, hint=same)
         if compiler != own and tasks[0].arguments.get("enable_graph_kernel"):
             pair = [" ".join(command) or "none" for command in (compiler, own)]
@@ -103,7 +106,8 @@ def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | 
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    what = f"the cluster has lost it: {said(error) if error is not None else 'the scheduler is gone, or forgot it'}"
+    why = "the scheduler is gone, or forgot it" if error is None else said(error)
+    what = f"the cluster has lost it: {why}"
     told = FusioncError(
         what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on"
     )

@@ -1,4 +1,4 @@
-"""Many models on this machine: as many at once as there are jobs."""
+"""Many models on this machine, as many at once as `jobs` says."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fusionc.batch.outcome import Outcome
 
 
 def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
-    """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs."""
-    pool = ThreadPoolExecutor(jobs)  # of threads that wait for processes
+    """The outcomes as they come. Closing or interrupting the iterator ends running conversions."""
+    pool = ThreadPoolExecutor(jobs)  # threads that wait for processes
     try:
         for done, future in enumerate(
             as_completed([pool.submit(convert, task) for task in tasks]), 1
         ):
-            if done == len(tasks) - jobs + 1:  # all others are begun
+            if done == len(tasks) - jobs + 1:  # all other models are begun
                 unpin_processes()
             yield future.result()
     finally:

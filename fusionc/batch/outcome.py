@@ -1,4 +1,4 @@
-"""What became of one model of many."""
+"""The outcome of one model of many."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 CONVERTED = "converted"
-KEPT = "kept"  # --resume found the result, made before
-DIFFERENT = "different"  # it would not compute what the model computes, and was not written
+KEPT = "kept"  # --resume found a former result
+DIFFERENT = "different"  # the result would differ, and was not written
 FAILED = "failed"
 CRASHED = "crashed"  # its process ended
 STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
@@ -16,10 +16,10 @@ STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a model.
+    """The outcome of a model.
 
-    `state` is one of STATES; `error` says in one block what went wrong, `log` is the file that says
-    more. Nodes and bytes are those before and after, `effected` counts rewrites.
+    `state` is one of STATES; `error` is the error as a block of text, `log` the file with more.
+    Nodes and bytes are those before and after, `effected` counts rewrites.
     """
 
     name: str
@@ -37,12 +37,12 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether there is a result."""
+        """Whether the model has a result."""
         return self.state in (CONVERTED, KEPT)
 
 
 def outcome_of(content: Mapping[str, Any]) -> Outcome:
-    """An outcome that JSON has held. Raises KeyError, TypeError for what is none."""
+    """An outcome from JSON. Raises KeyError or TypeError if it is not one."""
     given = {field.name: content[field.name] for field in fields(Outcome)}
     pairs = {
         name: None if given[name] is None else tuple(given[name]) for name in ("nodes", "bytes")

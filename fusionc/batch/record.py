@@ -1,8 +1,8 @@
-"""outcome.json beside the log of a model: what became of it, of what it was made, and the files
-that it consists of.
+"""outcome.json next to the log of a model: its outcome, the hash of everything it depends on, and
+its files.
 
 `--resume` keeps a result that was made of the same bytes, with the same options, by the same
-versions, as long as its files are as they were written.
+versions, as long as its files are unchanged.
 """
 
 from __future__ import annotations
@@ -14,48 +14,46 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from fusionc.attempt.surroundings import surroundings
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
+from fusionc.options.option_table import PLACES
 from fusionc.ready_form.session_file import read_session_file
-from fusionc.surroundings import surroundings
 
 _FILE = "outcome.json"
-_WRITTEN = ("dump_graph", "report")  # the arguments that are paths of what is written, not read
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is noted down of one conversion: `made_of` is the hash of all that it depends on, `run`
-    the command that asked, `files` have hashes by their paths beside the result.
-    """
+    """The record of one conversion."""
 
     outcome: Outcome
-    made_of: str
-    run: str
-    files: Mapping[str, str]
+    made_of: str  # the hash of everything that it depends on
+    run: str  # the command that asked for it
+    files: Mapping[str, str]  # hashes by their paths relative to the result
 
     def is_whole(self, folder: Path) -> bool:
-        """Whether there is a result, and its files are as they were written."""
+        """Whether the result exists and its files are unchanged."""
         return self.outcome.is_right and all(
             content_if_any(folder / name) == content for name, content in self.files.items()
         )
 
 
 def ingredients_of(task: ConversionTask) -> str:
-    """A hash of all that a result depends on: the model with its weights, the options with their
-    files, and what `surroundings` has.
+    """The hash of everything that a result depends on: the model with its weights, the options with
+    their files, and the `surroundings`.
     """
     around = surroundings(
         task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ())
     )
-    return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
+    return ingredients(task.source, {**task.arguments, **around}, PLACES)
 
 
 def read_record(task: ConversionTask) -> Record | None:
-    """What is noted down of an earlier conversion, if it can be read."""
+    """The record of an earlier conversion, if it can be read."""
     try:
         content = json.loads((task.records / _FILE).read_bytes())
         return Record(
@@ -69,7 +67,7 @@ def read_record(task: ConversionTask) -> Record | None:
 
 
 def write_record(task: ConversionTask, outcome: Outcome, made_of: str) -> None:
-    """Note down what became of the model. Raises OSError."""
+    """Record the outcome of a model. Raises OSError."""
     files = _result_files(task.destination) if outcome.is_right else ()
     folder = task.destination.parent
     record = Record(
@@ -82,7 +80,7 @@ def write_record(task: ConversionTask, outcome: Outcome, made_of: str) -> None:
 
 
 def clear_records(task: ConversionTask) -> None:
-    """Make the folder of the records, without those of an earlier conversion. Raises OSError."""
+    """Make the folder of the records, and remove those of an earlier conversion. Raises OSError."""
     task.records.mkdir(parents=True, exist_ok=True)
     old = (task.records / name for name in (_FILE, "fusion_result.json"))
     for file in (*old, *task.records.glob("debug/plog/plog-*.log")):

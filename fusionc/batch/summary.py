@@ -1,4 +1,4 @@
-"""All outcomes together: a table for people, and JSON beside the records."""
+"""All outcomes: a table for people, and JSON next to the records."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from fusionc import __version__
 from fusionc.batch.outcome import DIFFERENT, STATES, Outcome
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, VerificationError
 from fusionc.report.table import show_facts, show_table
+from fusionc.version import __version__
 
 _HEADERS = (
     "model",
@@ -29,23 +29,19 @@ _HEADERS = (
 
 @dataclass(frozen=True)
 class Summary:
-    """The outcomes of a run, by name, what the user should know of all, and the seconds that it
-    took.
-    """
+    """The outcomes of a run by name, the notices for all, and the seconds that it took."""
 
     outcomes: Sequence[Outcome]
     notices: list[str]
     seconds: float
 
     def counts(self) -> dict[str, int]:
-        """How many models have each state; those that none has are left out."""
+        """How many models have each state, without states that no model has."""
         found = Counter(outcome.state for outcome in self.outcomes)
         return {state: found[state] for state in STATES if found[state]}
 
     def fault(self, file: Path) -> FusioncError | None:
-        """The error that ends the command where there is not a result of every model; `file` says
-        more.
-        """
+        """The error that ends the command if a model has no result; `file` says more."""
         wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
         if not wrong:
             return None
@@ -55,17 +51,20 @@ class Summary:
             else FusioncError
         )
         what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
-        hint = "the table says why; what there was of them before has stayed; --resume converts these alone"
+        hint = (
+            "the table says why; what there was of them before has stayed; --resume converts "
+            "these alone"
+        )
         return kind(what, where=str(file), hint=hint)
 
 
 def summary_file(records: Path) -> Path:
-    """Where it is written."""
+    """The file of the summary."""
     return records / "summary.json"
 
 
 def write_summary(summary: Summary, records: Path) -> None:
-    """Write it as JSON. Raises FusioncError."""
+    """Write the summary as JSON. Raises FusioncError."""
     content = {
         "fusionc": __version__,
         "seconds": summary.seconds,
@@ -80,7 +79,7 @@ def write_summary(summary: Summary, records: Path) -> None:
 
 
 def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
-    """A line for each model, and what they come to."""
+    """Show a line for each model, and totals."""
     show_table(_HEADERS, list(map(_row, summary.outcomes)), stream)
     told = sum(bool(outcome.notices) for outcome in summary.outcomes)
     counts = ", ".join(f"{count} {state}" for state, count in summary.counts().items())

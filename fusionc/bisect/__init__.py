@@ -1,3 +1,3 @@
-"""Which rewrites make the result wrong: the conversion is repeated with fewer of them, halving what
-is left.
+"""Which rewrites make the result wrong: the conversion is repeated with fewer of them, halving the
+rest.
 """

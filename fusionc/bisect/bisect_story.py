@@ -1,4 +1,4 @@
-"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches
+"""The story of a search: the conversion → the rewrites at fault → a model of each, and switches
 that avoid them.
 """
 
@@ -9,6 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import LeftOut, attempt
+from fusionc.attempt.conversion_plan import ConversionPlan, plan_of
+from fusionc.attempt.running import running
 from fusionc.bisect.changed_switches import changed_switches, named_by_option
 from fusionc.bisect.find_culprits import Culprit, culprits
 from fusionc.bisect.findings_folder import FindingsFolder
@@ -17,19 +21,18 @@ from fusionc.bisect.minimal_model import MinimalModel, minimal_model
 from fusionc.bisect.trials import Trials
 from fusionc.bisect.write_result import write_result
 from fusionc.custom.loading import load_passes
-from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MOST = 16  # culprits; more are better seen one pass after the other
+_MOST = 16  # culprits; more are better examined one pass at a time
 
 
 @dataclass(frozen=True)
 class Found:
-    """A culprit, the smallest model that shows it, and the files that were written of that."""
+    """A culprit, the smallest model that shows it, and the files of that."""
 
     culprit: Culprit
     minimal: MinimalModel | None
@@ -38,24 +41,19 @@ class Found:
 
 @dataclass
 class Bisection:
-    """What was found in so many runs: nothing where the result is right, which `summary` says then.
-
-    `switches` is a file that switches the passes at fault off, but for those in `must`, which only
-    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the
-    result is right without them, None where nobody can tell.
-    """
+    """The result of a search: no culprits if the result is right."""
 
     found: list[Found] = field(default_factory=list)
     runs: int = 0
-    summary: str = ""
-    switches: Path | None = None
-    must: tuple[str, ...] = ()
-    is_all: bool | None = True
+    summary: str = ""  # of the last run
+    switches: Path | None = None  # a switch file without the passes at fault, except `must`
+    must: tuple[str, ...] = ()  # passes that only --optimization_switch can switch off
+    is_all: bool | None = True  # whether the result is right without them; None if unknown
     notices: list[str] = field(default_factory=list)
 
 
 class _Steps:
-    """Says which run it is before what is being done in it."""
+    """Adds the number of the run to what is being done."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -70,10 +68,9 @@ class _Steps:
 
 
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
-    """Find the rewrites at fault, and write what was found into a folder.
-
-    `check` is a command that says whether a model is right, by default the verification does.
-    Raises FusioncError where nobody can tell.
+    """Find the rewrites at fault, and write them into a folder. `check` is a command that says
+    whether a model is right; by default the result is verified. Raises FusioncError if neither can
+    tell.
     """
     start()
     steps = _Steps(options.progress)
@@ -81,17 +78,16 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     files = FindingsFolder(folder, [options.source])
     options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
-        job = job_of(options, plog)
-        proto = job.changed(job.opened())
-        with job.reference(proto) as reference:
+        model = AskedModel(plan_of(options, plog))
+        proto = model.changed(model.opened())
+        with model.reference(proto) as reference:
             del proto
-            trials = Trials(
-                job, Checking(check) if check is not None else Verifying(reference), steps.begin
-            )
+            judge = Checking(check) if check is not None else Verifying(reference)
+            trials = Trials(model, LeftOut(), judge, steps.begin)
             for culprit in islice(culprits(trials), _MOST):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
-                found = _written(job, culprit, files, len(result.found) + 1)
+                found = _written(model.plan, culprit, files, len(result.found) + 1)
                 result.found.append(found)
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
@@ -108,27 +104,28 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             result.must = tuple(p.name for p in passes if p.default == "must" or p.name in named)
             switches = changed_switches(options.fusion_switch_file, registry, passes)
             result.switches = files.write_switches(switches)
-        result.notices = [*job.notices, *plog.notices]
+        result.notices = [*model.plan.notices, *model.notices, *plog.notices]
     return result
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with the first `limit` rewrites only, and return the last one; nothing is
+    """Convert with only the first `limit` rewrites, and return the last one; the result is not
     verified.
     """
     start()
     with running(options) as plog:
-        job = job_of(options, plog)
-        done = job.optimized(job.changed(job.opened()), limit)
-        write_result(job, done, options.destination)
+        model = AskedModel(plan_of(options, plog))
+        proto = model.raised(model.changed(model.opened()))
+        done = attempt(model.plan, proto, LeftOut(), limit)
+        write_result(model, done, options.destination)
     return done.log.last
 
 
-def _written(job: Job, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
+def _written(plan: ConversionPlan, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
     if len(culprit.rewrites) > 1:
         return Found(culprit, None, ())
     (rewrite,) = culprit.rewrites
-    minimal = minimal_model(job, rewrite)
+    minimal = minimal_model(plan, rewrite)
     if minimal is None:
         return Found(culprit, None, ())
     name = f"{number}_{rewrite.commit.pass_name}"

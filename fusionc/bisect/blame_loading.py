@@ -1,49 +1,51 @@
-"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: what
-becomes of it.
+"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: the
+rewrite at fault is named, or left out.
 """
 
 from __future__ import annotations
 
-from fusionc.bisect.blame import NOT_LOADED
-from fusionc.bisect.find_culprits import erratic
-from fusionc.bisect.first_bad import first_bad
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut
+from fusionc.attempt.loadable import fault_of_result
+from fusionc.bisect.blame import NOT_LOADED, may_be_left_out
+from fusionc.bisect.find_culprits import guilty_rewrite
 from fusionc.bisect.trials import Opinion, Trials
 from fusionc.disk.save import save
 from fusionc.errors import VerificationError
-from fusionc.job import Job, Optimized
-from fusionc.loadable import fault_of_result
 from fusionc.report.rewrite_text import where_of
 
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
 
+def blame_loading(
+    model: AskedModel, done: ConversionAttempt, left_out: LeftOut, fault: str
+) -> None:
+    """Find the rewrite with which onnxruntime does not load the result of an attempt, and leave it
+    out from now on.
 
-def blame_loading(job: Job, done: Optimized, fault: str) -> None:
-    """Find the rewrite with which onnxruntime does not load the result, and leave it out of the job
-    from now on.
-
-    Raises VerificationError, which names it, where a user's pass or too many rewrites are at fault,
-    or none is.
+    Raises VerificationError, which names it, if a user's pass or too many rewrites are at fault, or
+    if no rewrite is.
     """
+    plan = model.plan
+    options = plan.options
     what = f"onnxruntime cannot load the result: {fault}"
-    where = str(job.options.source)
     if not done.log.count:
         hint = "nothing was written; leave out what was asked to change of the model"
-        raise VerificationError(what, where=where, hint=hint, code="E13028")
+        raise VerificationError(what, where=str(options.source), hint=hint, code="E13028")
     trials = Trials(
-        job, _loaded, lambda run: job.options.progress(f"the rewrite that cannot be loaded: {run}")
+        model,
+        left_out,
+        _loading,
+        lambda run: options.progress(f"the rewrite that cannot be loaded: {run}"),
     )
-    number = first_bad(done.log.count, lambda limit: trials.run(limit).opinion.is_good)[0]
-    guilty = done.log.last if number == done.log.count else trials.run(number).last
-    if trials.contradiction or guilty is None:
-        raise erratic(trials)
-    if guilty.pass_name in job.custom or len(job.left_out) >= _MOST_LEFT_OUT:
-        where = where_of(guilty, job.custom.get(guilty.pass_name), done.log.count)
+    guilty = guilty_rewrite(trials, done.log)
+    if not may_be_left_out(guilty, plan, left_out):
+        where = where_of(guilty, plan.custom.get(guilty.pass_name), done.log.count)
         hint = f'nothing was written; convert with --optimization_switch "{guilty.pass_name}:off"'
         raise VerificationError(what, where=where, hint=hint, code="E13028")
-    job.left_out[guilty] = NOT_LOADED
+    left_out.rewrites[guilty] = NOT_LOADED
 
 
-def _loaded(job: Job, done: Optimized) -> Opinion:
-    with save(done.proto, job.options.source.parent, job.options.destination) as saved:
-        fault = fault_of_result(job, saved.model)
+def _loading(model: AskedModel, done: ConversionAttempt) -> Opinion:
+    options = model.plan.options
+    with save(done.proto, options.source.parent, options.destination) as saved:
+        fault = fault_of_result(model.plan, saved.model)
     return Opinion(fault is None, fault or "loaded")

@@ -1,6 +1,4 @@
-"""The rewrites at fault, one after another: what was found is left out, and the search begins
-anew.
-"""
+"""The rewrites at fault, one after another: each is left out, and the search begins anew."""
 
 from __future__ import annotations
 
@@ -10,17 +8,16 @@ from dataclasses import dataclass
 from fusionc.bisect.first_bad import first_bad
 from fusionc.bisect.trials import Rewrite, Trials
 from fusionc.errors import FusioncError
+from fusionc.rewrite.log import Commit, RewriteLog
 
 LEFT_OUT = "the result is wrong with it"
 
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite that turns a right result into a wrong one; several where nobody can tell which of
-    them does.
-
-    `count` is how many rewrites there were, `before` and `after` are what was found without it and
-    with it.
+    """A rewrite that turns a right result into a wrong one; several if it is unknown which of them
+    does. `count` is the number of rewrites; `before` and `after` describe the results without it
+    and with it.
     """
 
     rewrites: tuple[Rewrite, ...]
@@ -30,12 +27,12 @@ class Culprit:
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the halving,
-    and the one of all but what was found. They are left out of the job from then on. Where nobody
-    can tell whether the rest is right, the search ends with what was found.
+    """Find all culprits, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the
+    halving, and the one without the culprits. They are left out from then on. The search ends early
+    if it is unknown whether the rest is right.
 
-    Raises FusioncError where it cannot be told whether the first result is right, or the model
-    itself is not.
+    Raises FusioncError if it is unknown whether the first result is right, or if the model itself
+    is wrong.
     """
     whole = trials.run()
     has_found = False
@@ -62,7 +59,7 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
             else "the model as it was loaded"
         )
         culprit = Culprit(tuple(found), whole.count, before, after.opinion.summary)
-        trials.job.left_out |= {rewrite.commit: LEFT_OUT for rewrite in found}
+        trials.left_out.rewrites |= {rewrite.commit: LEFT_OUT for rewrite in found}
         whole = trials.run()
         if (
             whole.opinion.is_good is False
@@ -74,14 +71,34 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
         has_found = True
 
 
+def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = False) -> Commit:
+    """The rewrite that makes a result wrong, found in the log of its attempt. `is_unknown_good`
+    says how trials count whose result is neither known to be right nor wrong. Raises FusioncError
+    if the trials contradict each other.
+    """
+
+    def is_good(limit: int) -> bool | None:
+        verdict = trials.run(limit).opinion.is_good
+        return verdict is not False if is_unknown_good else verdict
+
+    number = first_bad(log.count, is_good)[0]
+    guilty = log.last if number == log.count else trials.run(number).last
+    if trials.contradiction or guilty is None:
+        raise erratic(trials)
+    return guilty
+
+
 def erratic(trials: Trials) -> FusioncError:
-    """What to say where the trials contradict each other."""
+    """The error for trials that contradict each other."""
     what = f"the conversion does something else each time: {trials.contradiction}"
-    hint = "correct the pass that draws random numbers or keeps what it has seen; there is nothing to halve until then"
-    return FusioncError(what, where=str(trials.job.options.source), hint=hint)
+    hint = (
+        "correct the pass that draws random numbers or keeps what it has seen; there is nothing "
+        "to halve until then"
+    )
+    return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)
 
 
 def _model_is_wrong(trials: Trials) -> FusioncError:
     what = f"the model itself is found wrong, without any rewrite: {trials.run(0).opinion.summary}"
     hint = "no rewrite is to blame; correct the check, or the model"
-    return FusioncError(what, where=str(trials.job.options.source), hint=hint)
+    return FusioncError(what, where=str(trials.model.plan.options.source), hint=hint)

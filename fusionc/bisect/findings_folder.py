@@ -1,4 +1,4 @@
-"""The folder that a search writes into: a switch file, and small models in the place of those of a
+"""The folder that a search writes into: a switch file, and small models, which replace those of a
 former search.
 """
 
@@ -17,13 +17,12 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
-_MARKS = ("fusionc", "rewrite")  # the producer and the name of the graph of what a search writes
+_MARKS = ("fusionc", "rewrite")  # the producer of a search's models, and the name of their graph
 
 
 class FindingsFolder:
-    """Nothing is written, nor removed, before there is something to write.
-
-    Raises UsageError where there are files that no search has written, or one that is `used`.
+    """Changes nothing in the folder until there is something to write. Raises UsageError if it has
+    files that no search has written, or one that is `used`.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -35,20 +34,18 @@ class FindingsFolder:
                 "this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001"
             )
         files = sorted(folder.iterdir()) if folder.exists() else []
-        plain = [file for file in files if not stream_at(file)]
-        self._former = [file for file in plain if _MODEL.fullmatch(file.name) and _is_ours(file)]
-        kept = [*self._former, *(file for file in plain if file.name == _SWITCHES)]
-        others = [file for file in files if file not in kept]
-        own = {os.path.realpath(path) for path in used}
-        others += [file for file in self._former if os.path.realpath(file) in own]
+        self._former = list(filter(_is_of_a_search, files))
+        read = set(map(os.path.realpath, used))
+        others = [file for file in files if file not in self._former and not _is_switches(file)]
+        others += [file for file in self._former if os.path.realpath(file) in read]
         if others:
             what = "there is a file that fusionc bisect has not written, or reads"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
     @property
     def place(self) -> Path:
-        """The folder, or the nearest one above it that is there: where results may lie while they
-        are examined.
+        """The folder, or the nearest existing one above it: a place for results that are
+        examined.
         """
         return next(
             path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
@@ -75,9 +72,18 @@ class FindingsFolder:
         self._is_begun = True
 
 
+def _is_of_a_search(file: Path) -> bool:
+    """Whether a search has written this model."""
+    return not stream_at(file) and bool(_MODEL.fullmatch(file.name)) and _is_ours(file)
+
+
+def _is_switches(file: Path) -> bool:
+    return not stream_at(file) and file.name == _SWITCHES
+
+
 def _is_ours(file: Path) -> bool:
     try:
         model = onnx.load(file, load_external_data=False)
-    except Exception:  # protobuf's own, which have no common base
+    except Exception:  # protobuf's errors, which have no common base
         return False
     return (model.producer_name, model.graph.name) == _MARKS

@@ -1,4 +1,4 @@
-"""Who finds a result right: the verification of a conversion, or a command of the user's."""
+"""Judges of a result: the verification of a conversion, or a command of the user's."""
 
 from __future__ import annotations
 
@@ -10,41 +10,45 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt
+from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Opinion
 from fusionc.bisect.write_result import write_result
 from fusionc.disk.places import workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
-from fusionc.job import Job, Optimized
 from fusionc.rewrite.log import PatternCount
-from fusionc.verdict import verdict_on
 
-MODEL = "{model}"  # what stands in a command for the path of the model
-# in quotes or not: the path brings those that it needs
+MODEL = "{model}"  # replaced in a command by the path of the model
+# in quotes or not: the path is quoted as it needs
 _PLACE = re.compile(r"""(["']?)\{model\}\1""")
-_LONGEST = 200  # characters of what a command says
+_LONGEST = 200  # characters of the output of a command
 _CANNOT_TELL = 125
-_NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
+_NOT_A_COMMAND = (126, 127)  # of a shell that cannot run a command
 
 
 class Verifying:
     """Compares a result with the reference, as a conversion does.
 
-    `counts` are those of all rewrites, which say what is accepted; by default those of the first
-    result. Of some of the rewrites no more is asked: the first that is at fault would be one that
-    rounds.
+    `counts`, by default those of the first result, are the counts of all rewrites, and decide which
+    errors are accepted. A result with fewer rewrites is judged by the same counts: otherwise the
+    first rewrite that rounds would be found at fault.
     """
 
-    def __init__(self, reference: Path, counts: Sequence[PatternCount] | None = None) -> None:
+    def __init__(
+        self, reference: ReferenceModel, counts: Sequence[PatternCount] | None = None
+    ) -> None:
         self._reference = reference
         self._counts = counts
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion:
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion:
         self._counts = done.counts if self._counts is None else self._counts
-        with save(done.proto, job.options.source.parent, job.options.destination) as saved:
-            verdict = verdict_on(saved.model, self._reference, job, self._counts)
+        plan = model.plan
+        options = plan.options
+        with save(done.proto, options.source.parent, options.destination) as saved:
+            verdict = verdict_on(saved.model, self._reference, plan, self._counts, model.lost)
         errors = [output.max_abs for output in verdict.outputs]
         off = (
             f"; off by at most {max(errors):.3g}"
@@ -56,25 +60,26 @@ class Verifying:
 
 class Checking:
     """Runs a command of the user's on the result, which is published with its weights and kernels
-    in a folder.
-
-    Exit code 0 is right, 125 cannot tell, 1 to 124 wrong, as for `git bisect run`; all others end
-    the search.
+    in a folder. Exit code 0 is right, 125 unknown, 1 to 124 wrong, as for `git bisect run`; others
+    end the search.
     """
 
     def __init__(self, command: str) -> None:
         if MODEL not in command:
-            hint = f'write {MODEL} where the path of the model goes: --check "python accuracy.py {MODEL}"'
+            hint = (
+                f"write {MODEL} where the path of the model goes: "
+                f'--check "python accuracy.py {MODEL}"'
+            )
             what = "the command does not say where the model goes"
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion:
-        source = job.options.source
-        with workshop(job.options.destination.parent) as folder:
-            destination = folder / "result" / job.options.destination.name
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion:
+        options = model.plan.options
+        with workshop(options.destination.parent) as folder:
+            destination = folder / "result" / options.destination.name
             destination.parent.mkdir()
-            write_result(job, done, destination)
+            write_result(model, done, destination)
             command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
             code, said_out, said_err = _run(command)
         if not 0 <= code <= _CANNOT_TELL:
@@ -86,7 +91,10 @@ class Checking:
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
             raise FusioncError(
-                what, where=f"{command}, on {source}", hint=hint, details=[said] if said else []
+                what,
+                where=f"{command}, on {options.source}",
+                hint=hint,
+                details=[said] if said else [],
             )
         words = _last_line(said_out) or _last_line(said_err)
         summary = f"exit code {code}" + (f": {words}" if words else "")
@@ -94,8 +102,8 @@ class Checking:
 
 
 def _run(command: str) -> tuple[int, str, str]:
-    """The exit code of a command, and what it says. Where that is interrupted, the command ends,
-    and all it started.
+    """The exit code of a command and its output. An interruption ends the command and all processes
+    that it started.
     """
     with subprocess.Popen(
         command,

@@ -1,5 +1,5 @@
-"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes,
-weights cut down.
+"""The smallest model on which a rewrite still goes wrong, for a report: a few nodes, with small
+weights.
 """
 
 from __future__ import annotations
@@ -12,28 +12,30 @@ import numpy as np
 import onnx
 from onnx.numpy_helper import from_array, to_array
 
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.attempt import LeftOut, attempt
+from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.attempt.verdict import verdict_on
 from fusionc.bisect.trials import Rewrite
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
-from fusionc.job import Job
 from fusionc.protos import copied
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
-from fusionc.verdict import verdict_on
 
-_SMALL = 4096  # bytes; no need to cut anything down
+_SMALL = 4096  # bytes; a model of this size is not cut down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # that a single dimension is cut to, as far as it is larger
+_SIZES = (1, 2, 3, 4, 8, 16)  # to which a single larger dimension is cut
 _MOST_DIMENSIONS = 12  # that are cut one by one
-_VECTOR = 16  # elements; whole numbers in so few may be sizes
+_VECTOR = 16  # elements; whole numbers in vectors as short may be sizes
 
 
 @dataclass(frozen=True)
 class MinimalModel:
-    """A model with what a rewrite replaces, and that with what it puts there.
+    """A model with the nodes that a rewrite replaces, and one with their replacement.
 
-    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison
-    of the two where `is_converted` is False; it is empty where neither shows anything.
+    `shown` is the error that a conversion of the first finds with the passes of the plan, or that a
+    comparison of the two finds if `is_converted` is False; it is empty if neither finds one.
     """
 
     model: onnx.ModelProto
@@ -42,19 +44,13 @@ class MinimalModel:
     is_converted: bool
 
 
-def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
-    """Of the models of a rewrite the first that shows the difference, cut down; None where there
-    are none.
+def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None:
+    """The first model of a rewrite that shows the error, cut down; None if the rewrite has no
+    models.
     """
-    alone = replace(
-        job,
-        requests=Requests(),
-        shapes=None,
-        left_out={},
-        options=replace(job.options, target_opset=None, inputs=None, output_type=None),
-    )
+    alone = replace(plan, requests=Requests(), options=replace(plan.options, inputs=None))
     for models in rewrite.models:
-        for passes in ([rewrite.pass_], job.passes):
+        for passes in ((rewrite.pass_,), plan.passes):
             converting = replace(alone, passes=passes)
             found = _converted(converting, models.before)
             if found is not None:
@@ -70,56 +66,63 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
     )
 
 
-def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
-    """The model and what a conversion makes of it, if that is wrong."""
+def _converted(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
+    """The model and its conversion, if that is wrong."""
     try:
         proto = copied(model)
-        done = job.optimized(proto)
-        shown = _difference(job, model, done.proto, done.counts) if done.log.count else ""
+        done = attempt(plan, proto, LeftOut())
+        shown = _difference(plan, model, done.proto, done.counts) if done.log.count else ""
     except FusioncError:
         return None
     return MinimalModel(model, done.proto, shown, is_converted=True) if shown else None
 
 
 def _difference(
-    job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
+    plan: ConversionPlan,
+    reference: onnx.ModelProto,
+    candidate: onnx.ModelProto,
+    counts: Sequence[PatternCount],
 ) -> str:
-    """How two models differ; empty where they do not, or do not run."""
-    folder = job.options.source.parent
-    destination = job.options.destination
+    """How two models differ; empty if they do not, or do not run."""
+    folder = plan.options.source.parent
+    destination = plan.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
-        verdict = verdict_on(b.model, a.model, job, counts)
+        verdict = verdict_on(b.model, ReferenceModel(a.model, sizes=None), plan, counts)
     return "" if verdict.is_right else verdict.summary
 
 
-def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
-    """The smallest model that is found and still shows the difference."""
+def _cut_down(plan: ConversionPlan, found: MinimalModel) -> MinimalModel:
+    """The smallest model found that still shows the error."""
     for divisor in _DIVISORS:
         fitting = {
             size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
         }
-        if fitting and (smaller := _smaller(job, found, fitting)):
+        if fitting and (smaller := _smaller(plan, found, fitting)):
             found = smaller
             break
     for size in _dimensions(found.model)[:_MOST_DIMENSIONS]:
         for wanted in (wanted for wanted in _SIZES if wanted < size):
-            if smaller := _smaller(job, found, {size: wanted}):
+            if smaller := _smaller(plan, found, {size: wanted}):
                 found = smaller
                 break
     return found
 
 
-def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> MinimalModel | None:
-    """The model with these sizes, if it needs to be smaller and still shows the difference then."""
+def _smaller(
+    plan: ConversionPlan, found: MinimalModel, sizes: Mapping[int, int]
+) -> MinimalModel | None:
+    """The model with these sizes, if it is not small enough yet and still shows the error then;
+    else None.
+    """
     if found.model.ByteSize() <= _SMALL:
         return None
     model = _cut(found.model, sizes)
-    return _converted(job, model) if _is_consistent(model) else None
+    return _converted(plan, model) if _is_consistent(model) else None
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be,
-    the largest first.
+    """The sizes above 1 of dimensions of weights and inputs, and of whole numbers that may be
+    sizes, largest first.
     """
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
     sizes |= {
@@ -140,7 +143,7 @@ def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
 
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
-    """The model with other sizes: of its weights the beginnings are kept."""
+    """The model with other sizes; weights keep their first elements."""
     cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -161,9 +164,7 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it
-    takes longer.
-    """
+    """Whether its shapes fit together, as far as onnx can tell; running it would take longer."""
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

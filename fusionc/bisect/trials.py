@@ -1,6 +1,4 @@
-"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result
-right.
-"""
+"""Trials: the same conversion with some of its rewrites, and the judgment of its result."""
 
 from __future__ import annotations
 
@@ -9,34 +7,35 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Protocol
 
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
 from fusionc.check_rewrites.context import isolated
 from fusionc.check_rewrites.rewrite_models import RewriteModels, RewriteOnItsOwn
-from fusionc.job import Job, Optimized
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
 
-_LARGEST = 1 << 28  # bytes of the models of one rewrite; no smaller ones are made of larger ones
+_LARGEST = 1 << 28  # bytes of the models of one rewrite; larger ones are not cut down
 
 
 @dataclass(frozen=True)
 class Opinion:
-    """Whether a result is right, None where that cannot be told, and a sentence on it."""
+    """Whether a result is right, None if that is unknown, and a sentence on it."""
 
     is_good: bool | None
     summary: str
 
 
 class Examiner(Protocol):
-    """Somebody who looks at the result of a conversion."""
+    """A judge of the result of a conversion."""
 
-    def __call__(self, job: Job, done: Optimized) -> Opinion: ...
+    def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion: ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A conversion with at most so many rewrites: what was found of it, how many took effect, and
+    """A conversion with a limited number of rewrites: the opinion on it, how many took effect, and
     the last one.
     """
 
@@ -47,7 +46,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite by name, its pass, and models of it with less and more of what comes before it."""
+    """A rewrite, its pass, and models of it with less and more of the nodes before it."""
 
     commit: Commit
     pass_: Pass
@@ -56,13 +55,14 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
+    """Runs trials, each once. `runs` counts them; `say` is called before each.
 
-    `contradiction` says which rewrite was another one in another run, "" where all runs did the
-    same.
+    `contradiction` names a rewrite that differed from one run to another; it is empty if all runs
+    did the same.
     """
 
-    job: Job
+    model: AskedModel
+    left_out: LeftOut
     judge: Examiner
     say: Callable[[str], None]
     runs: int = 0
@@ -71,10 +71,10 @@ class Trials:
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do
-        not count.
+        """The trial with at most `limit` rewrites, None for all; rewrites that are left out do not
+        count.
         """
-        key = len(self.job.left_out), limit
+        key = len(self.left_out.rewrites), limit
         if key not in self._known:
             self.runs += 1
             self.say(
@@ -82,18 +82,22 @@ class Trials:
                 f"{'all rewrites' if limit is None else f'the first {limit} rewrites'}"
             )
             done = self._optimized(limit)
-            self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
+            self._known[key] = Trial(self.judge(self.model, done), done.log.count, done.log.last)
         return self._known[key]
 
-    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
-        """A conversion, which does as far as it goes what those before it did, unless a pass is
-        erratic.
+    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
+        """Convert. Unless a pass is erratic, the rewrites are the same as in earlier trials, as far
+        as both go.
         """
         commits: list[Commit] = []
-        done = self.job.optimized(
-            self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine]
+        done = attempt(
+            self.model.plan,
+            self.model.again(),
+            self.left_out,
+            limit,
+            examine=[lambda it, *_: commits.append(it), *examine],
         )
-        seen = self._seen.setdefault(len(self.job.left_out), commits)
+        seen = self._seen.setdefault(len(self.left_out.rewrites), commits)
         for one, other in zip(seen, commits, strict=False):
             if one != other and not self.contradiction:
                 self.contradiction = f"{described(other)}; in another run {described(one)}"
@@ -102,11 +106,11 @@ class Trials:
             and not self.contradiction
         ):
             self.contradiction = f"{described(seen[len(commits)])}; in another run nothing"
-        self._seen[len(self.job.left_out)] = max(seen, commits, key=len)
+        self._seen[len(self.left_out.rewrites)] = max(seen, commits, key=len)
         return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:
-        """The rewrites of these numbers, as they take effect."""
+        """The rewrites of these numbers, caught as they take effect."""
         found: list[Rewrite] = []
 
         def examine(

@@ -1,19 +1,19 @@
-"""A result of a conversion that a search makes, as files."""
+"""The result of a trial, as files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import ConversionAttempt
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
-from fusionc.job import Job, Optimized
 
 
-def write_result(job: Job, done: Optimized, destination: Path) -> None:
-    """Write a result, with its weights and kernels, to a place that need not be the job's; nothing
-    is verified.
-    """
-    source = job.options.source
-    with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
-        job.finish(saved, done, None)
-        saved.publish(published(job.kernels.file, destination, source))
+def write_result(model: AskedModel, done: ConversionAttempt, destination: Path) -> None:
+    """Write a result, with its weights and kernels, to a place of its own; it is not verified."""
+    plan = model.plan
+    source = plan.options.source
+    with save(done.proto, source.parent, destination, plan.options.external_weight) as saved:
+        model.finish(saved, done.proto, None)
+        saved.publish(published(plan.kernels.file, destination, source))

@@ -1,6 +1,6 @@
 """The command line: parse, call, show, exit code.
 
-Nothing but click is imported before a command runs, so that `fusionc --help` answers at once.
+Before a command runs, click is the only large import, so that `fusionc --help` answers at once.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 
 import click
 
-from fusionc import __version__
 from fusionc.cli.broken_pipe import BrokenPipeSafeStream
 from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
-from fusionc.cli.signals import ended_by_errors
+from fusionc.cli.signals import raise_on_signals
 from fusionc.errors import nearest
+from fusionc.version import __version__
 
 COMMANDS = (
     "convert",
@@ -32,7 +32,7 @@ COMMANDS = (
 
 
 class _LazyGroup(click.Group):
-    """Loads the module of a command when the command is wanted; what fails becomes one block of
+    """Loads the module of a command when the command is called. A failure becomes one block of
     text.
     """
 
@@ -69,12 +69,13 @@ class _LazyGroup(click.Group):
             for name in COMMANDS:
                 command = self.get_command(ctx, name)
                 if command is not None and _has_option(command, words[0]):
-                    what = f"{words[0].partition('=')[0]} is an option of a command; write: fusionc {name} {words[0]} …"
+                    what = f"{words[0].partition('=')[0]} is an option of a command"
+                    what = f"{what}; write: fusionc {name} {words[0]} …"
                     raise click.UsageError(what, click.Context(command, ctx, name)) from error
             raise
 
     def invoke(self, ctx: click.Context) -> object:
-        with ended_by_errors(), exit_on_failure(ctx):
+        with raise_on_signals(), exit_on_failure(ctx):
             return super().invoke(ctx)
 
 
@@ -125,6 +126,6 @@ def main() -> None:
     verified.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # a name in a model may have any character
+        # a name in a model may contain any character
         sys.stdout.reconfigure(errors="backslashreplace")
         sys.stdout = BrokenPipeSafeStream(sys.stdout)

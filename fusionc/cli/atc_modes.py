@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -20,7 +20,7 @@ from fusionc.report.environment import variable
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 _FILE = FilePath()
-_MARK_OF_OM = b"IMOD"  # how the files begin that ATC makes
+_MARK_OF_OM = b"IMOD"  # the first bytes of files that ATC makes
 _OPTIONS = (
     click.option(
         "--mode",
@@ -56,7 +56,7 @@ _OPTIONS = (
 
 _OF_OTHER_MODES = {"json_file", "dump_mode", "check_report"}
 _ALWAYS = {"mode", "models", "framework", "log"}
-_KNOWN = {  # the options that have a meaning, None for all but those of other modes
+_KNOWN = {  # the options with a meaning; None: all except those of other modes
     "0": None,
     "1": _ALWAYS | {"om", "json_file", "dump_mode"},
     "3": _ALWAYS | {"check_report", "target"},
@@ -65,14 +65,14 @@ _KNOWN = {  # the options that have a meaning, None for all but those of other m
 
 
 def mode_options(command: _Decorated) -> _Decorated:
-    """The options that say what is done instead of a conversion."""
+    """The options for what is done instead of a conversion."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
-def of_no_use(ctx: click.Context, mode: str) -> list[str]:
-    """The options that were given and that this mode has no use for."""
+def unused_options(ctx: click.Context, mode: str) -> list[str]:
+    """The given options that this mode does not use."""
     known = _KNOWN[mode]
     options = [p for p in ctx.command.params if p.expose_value and p.name]
     given = [
@@ -88,40 +88,38 @@ def of_no_use(ctx: click.Context, mode: str) -> list[str]:
 def model_of_mode(
     ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None
 ) -> Path:
-    """The model that the mode is about: ATC calls it --model where it is converted or checked, --om
-    elsewhere.
+    """The model of this mode. ATC calls it --model to convert or check it, else --om.
 
-    Raises click.UsageError where an option is missing, UsageError for a model that ATC has
-    compiled.
+    Raises click.UsageError if an option is missing, UsageError for a model that ATC has compiled.
     """
+    takes_om = mode in ("1", "6")
     if mode == "1" and json_file is None:
         raise click.UsageError("--mode 1 needs --json FILE.", ctx)
-    if om is not None and mode not in ("1", "6"):
+    if om is not None and not takes_om:
         raise click.UsageError("--om is for --mode 1 and 6; give the model as --model.", ctx)
-    if om is not None and model is not None and om != model:
+    if om is not None and model not in (None, om):
         raise click.UsageError("--om and --model name different files; give one.", ctx)
+    if om is not None and _is_compiled(om):
+        what = "the model is one that ATC has compiled"
+        hint = "give the ONNX model that it was made from"
+        raise UsageError(what, where=str(om), hint=hint, code="E10001")
     chosen = om or model
     if chosen is None:
-        name = "--om' or '--model" if mode in ("1", "6") else "--model"
+        name = "--om' or '--model" if takes_om else "--model"
         raise click.UsageError(f"Missing option '{name}'.", ctx)
-    if om is not None and _is_compiled(om):
-        hint = "give the ONNX model that it was made from"
-        raise UsageError(
-            "the model is one that ATC has compiled", where=str(om), hint=hint, code="E10001"
-        )
     return chosen
 
 
-def show_information(model: Path, found: Sequence[str]) -> None:
+def show_information(model: Path, notes: Sequence[str]) -> None:
     """Mode 6."""
     from fusionc.disk.load import load
     from fusionc.report.model_info import information
     from fusionc.report.table import show_facts
 
-    show_facts([*information(load(model)), *(("notice", notice) for notice in found)], sys.stdout)
+    show_facts([*information(load(model)), *(("notice", note) for note in notes)], sys.stdout)
 
 
-def write_json(model: Path, file: Path, found: Sequence[str], *, shapes: bool) -> None:
+def write_json(model: Path, file: Path, notes: Sequence[str], *, shapes: bool) -> None:
     """Mode 1."""
     from fusionc.disk.load import load
     from fusionc.report.model_info import model_as_json
@@ -129,19 +127,18 @@ def write_json(model: Path, file: Path, found: Sequence[str], *, shapes: bool) -
 
     require_unread(file, "--json", {model: "the model itself"})
     write_text(file, model_as_json(load(model), shapes=shapes))
-    show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)
+    show_facts(_facts(file, notes), sys.stdout)
 
 
-def check(model: Path, check_report: Path | None, target: str, found: Sequence[str]) -> None:
-    """Mode 3. Raises FusioncError where the model would not run."""
-    from fusionc.precheck import precheck
+def check(model: Path, check_report: Path | None, target: str, notes: Sequence[str]) -> None:
+    """Mode 3. Raises FusioncError if the model would not run."""
+    from fusionc.inspect.precheck import precheck
     from fusionc.report.table import show_facts, show_table
 
     file = check_report or Path(variable("WORK_PATH") or "", "check_result.json")
     require_unread(file, "--check_report", {model: "the model itself"})
     result = precheck(model, target)
     write_text(file, json.dumps(result, indent=4, ensure_ascii=False) + "\n")
-    causes = [cause["message"] for cause in result.get("cause", ())]
     failed = [
         [entry["name"], entry["type"], " ".join(cause["message"].split())]
         for entry in result["op"]
@@ -150,32 +147,33 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
     if failed:
         show_table(["node", "operator", "because"], failed, sys.stdout)
     count = f"{result['total']}: {result['pass']} pass, {result['fail']} fail"
-    if causes and not failed:
+    if result.get("cause") and not failed:
         count += ", and the model as a whole fails"
-    facts = [("operators", count), ("output", str(file))]
-    show_facts([*facts, *(("notice", notice) for notice in found)], sys.stdout)
+    show_facts([("operators", count), *_facts(file, notes)], sys.stdout)
     if result["result"] != "success":
-        what = "; ".join(
-            [
-                *(
-                    [f"{result['fail']} of {result['total']} operators do not run"]
-                    if failed
-                    else []
-                ),
-                *causes,
-            ]
-        )
-        hint = "the file says why; --target onnx checks for any runtime" if failed and target != "onnx" else (
-            "the file says why; export the model again"
-        )  # fmt: skip
-        raise FusioncError(
-            f"the model fails the check: {what}", where=str(file), hint=hint, code="E19010"
-        )
+        raise _check_failure(result, has_failed_operators=bool(failed), target=target, file=file)
+
+
+def _check_failure(
+    result: Mapping[str, Any], *, has_failed_operators: bool, target: str, file: Path
+) -> FusioncError:
+    causes = [cause["message"] for cause in result.get("cause", ())]
+    if has_failed_operators:
+        causes.insert(0, f"{result['fail']} of {result['total']} operators do not run")
+    hint = "the file says why; export the model again"
+    if has_failed_operators and target != "onnx":
+        hint = "the file says why; --target onnx checks for any runtime"
+    what = f"the model fails the check: {'; '.join(causes)}"
+    return FusioncError(what, where=str(file), hint=hint, code="E19010")
+
+
+def _facts(file: Path, notes: Sequence[str]) -> list[tuple[str, str]]:
+    return [("output", str(file)), *(("notice", note) for note in notes)]
 
 
 def _is_compiled(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(len(_MARK_OF_OM)) == _MARK_OF_OM
-    except OSError:  # whoever reads it next says so
+    except OSError:  # the next reader reports it
         return False

@@ -1,9 +1,8 @@
-"""ATC's options that fusionc has not: those that would change the result are refused, the others
-have no effect on it.
+"""ATC's options that fusionc lacks: those that would change the result are refused, the others have
+no effect on it.
 
-docs/cli.md shows both tables. What a command line asks for is done or refused: an option that is
-ignored although it would change what the model computes, or what its inputs and outputs look like,
-would be a wrong answer.
+docs/cli.md shows both tables. What a command line asks for is done or refused. An option that
+changes what the model computes, or what its inputs and outputs look like, must never be ignored.
 """
 
 from __future__ import annotations
@@ -12,13 +11,11 @@ from typing import NamedTuple
 
 
 class RefusedOption(NamedTuple):
-    """An option that would change the result: what it asks for, what to do instead, and the values
-    of it that ask for nothing, because they are what fusionc does anyway.
-    """
+    """An option that would change the result."""
 
     asks_for: str
-    instead: str
-    harmless: tuple[str, ...] = ()
+    instead: str  # what to do instead
+    harmless: tuple[str, ...] = ()  # values that ask for what fusionc does anyway
 
 
 _SIZES = "leave the dimension dynamic, or convert once for each size with --input_shape"
@@ -33,10 +30,7 @@ _FALSE = ("false", "0")
 REFUSED = {
     "insert_op_conf": RefusedOption(
         "preprocessing of images in the model (AIPP)",
-        (
-            "put the preprocessing into the model before it is converted, as nodes in front of "
-            "its input"
-        ),
+        "put the preprocessing into the model before it is converted, as nodes after its input",
     ),
     "dynamic_batch_size": RefusedOption("one model for several batch sizes", _SIZES),
     "dynamic_image_size": RefusedOption("one model for several image sizes", _SIZES),
@@ -69,7 +63,7 @@ REFUSED = {
     ),
     "input_format": RefusedOption(
         "inputs in another layout",
-        "put a Transpose in front of the input before the model is converted",
+        "put a Transpose before the input and then convert the model",
         ("nchw", "nd", "ncdhw"),
     ),
     "shape_generalized_build_mode": RefusedOption(
@@ -80,30 +74,27 @@ REFUSED = {
     "raw_ge_options": RefusedOption("options from a JSON file", "give each option by its own name"),
 }
 
-# Why they have no effect, and which they are.
+# reason for having no effect: options
 IGNORED = {
-    (
-        "it describes the chip and the machine that the model runs on, which are onnxruntime's "
-        "matter"
-    ): """
-        soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu cluster_config
-        hccl_sub_comm_config""",
+    "it describes the chip and the machine that run the model, which are onnxruntime's matter": """
+        soc_version core_type aicore_num virtual_type device_id host_env_os host_env_cpu
+        cluster_config hccl_sub_comm_config""",
     "it says how the chip runs the model, not what the model computes": """
-        ac_parallel_enable atomic_clean_policy buffer_optimize deterministic deterministic_level disable_reuse_memory
-        enable_single_stream enable_small_channel h2d_overlapped_with_compute jit_compile multi_stream_parallel_mode
-        static_model_ops_lower_limit tiling_schedule_optimize topo_sorting_mode input_hint_shape""",
-    (
-        "it chooses among the kernels that the chip has for one operator; here every operator "
-        "computes in its own type"
-    ): """
-        allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode mdl_bank_path
-        op_bank_path""",
+        ac_parallel_enable atomic_clean_policy buffer_optimize deterministic deterministic_level
+        disable_reuse_memory enable_single_stream enable_small_channel h2d_overlapped_with_compute
+        jit_compile multi_stream_parallel_mode static_model_ops_lower_limit tiling_schedule_optimize
+        topo_sorting_mode input_hint_shape""",
+    "it chooses among the chip's kernels for one operator; here every operator computes in its own "
+    "type": """
+        allow_hf32 op_precision_mode op_select_implmode optypelist_for_implmode auto_tune_mode
+        mdl_bank_path op_bank_path""",
     "it makes exceptions from a precision mode, and without one no type changes": """
         keep_dtype modify_mixlist is_weight_clip""",
-    "it says how an .om file is stored": "enable_attr_compression sparsity build_config save_original_model",
+    "it says how an .om file is stored": """
+        enable_attr_compression sparsity build_config save_original_model""",
     "it is for finding faults on the chip": """
-        debug_dir op_debug_config op_debug_level op_compiler_cache_dir op_compiler_cache_mode quant_dumpable
-        status_check""",
+        debug_dir op_debug_config op_debug_level op_compiler_cache_dir op_compiler_cache_mode
+        quant_dumpable status_check""",
     "the table at the end of a conversion shows the sizes anyway": "display_model_info",
     "it is for models of Caffe or TensorFlow": "op_name_map enable_scope_fusion_passes",
     "it belongs to --raw_ge_options, which is refused": "raw_ge_options_ignore_unsupported",

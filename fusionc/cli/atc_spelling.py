@@ -1,4 +1,4 @@
-"""ATC's habits: how it spells options, and what becomes of those that fusionc has not."""
+"""ATC's habits: how it spells options, and what happens to those that fusionc lacks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
-_BOOLEANS = dict.fromkeys(("0", "f", "false", "n", "no"), 0) | dict.fromkeys(
-    ("1", "t", "true", "y", "yes"), 1
-)
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "true", "y", "yes"), True),
+    **dict.fromkeys(("0", "f", "false", "n", "no"), False),
+}
 _GIVEN = "fusionc.without_effect"
 
 
@@ -24,32 +25,53 @@ class AtcCommand(click.Command):
     """A command that takes ATC's spelling of options: `-model`, `--fusion-switch-file`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, with every option spelled as it is declared."""
+        """Respell every option as it is declared, then parse as click does."""
         options = [
             parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)
         ]
         try:
-            return super().parse_args(ctx, respelled(args, options))
+            return super().parse_args(ctx, respell(args, options))
         except click.NoSuchOption as error:
-            name = key_of(error.option_name)
-            if name in (*EFFECTIVE, *WITHOUT_EFFECT) and any(
-                option.name == "graph_kernel_flags" for option in options
-            ):
-                what = f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
-                raise click.UsageError(what, ctx) from error
+            if hint := _place_of_flag(key_of(error.option_name), options):
+                raise click.UsageError(hint, ctx) from error
             raise
         except click.UsageError as error:
-            values = {
-                arg
-                for option, arg in pairwise(args)
-                if option.startswith("-") and "=" not in option
-            }
-            misplaced = [arg for arg in args if is_model(arg) and arg not in values]
-            if misplaced and (hint := _where_models_go(ctx, error, misplaced[0])):
-                raise click.UsageError(
-                    f"{error.format_message().rstrip('.')}; {hint}", ctx
-                ) from error
+            if hint := _place_of_model(ctx, error, args):
+                what = error.format_message().rstrip(".")
+                raise click.UsageError(f"{what}; {hint}", ctx) from error
             raise
+
+
+def _place_of_flag(name: str, options: Sequence[click.Option]) -> str:
+    """How to give a flag of graph kernel fusion to a command that takes such flags, else ""."""
+    takes_flags = any(option.name == "graph_kernel_flags" for option in options)
+    if not takes_flags or name not in (*EFFECTIVE, *WITHOUT_EFFECT):
+        return ""
+    return f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
+
+
+def _place_of_model(ctx: click.Context, error: click.UsageError, args: Sequence[str]) -> str:
+    """How to name a model that stands alone, if the command has failed because it lacks --model or
+    takes no more models; else "".
+    """
+    model = _lone_model(args)
+    if model is None:
+        return ""
+    if isinstance(error, click.MissingParameter):
+        lacks_model = error.param is not None and error.param.name == "model"
+        return f"write --model {model}" if lacks_model else ""
+    if "unexpected extra" not in error.message:
+        return ""
+    if ctx.params.get("models"):
+        return "write --model before each, or a pattern in quotes"
+    named = ctx.params.get("models", ctx.params.get("model", ""))
+    return f"write --model {model}" if named in (None, ()) else ""
+
+
+def _lone_model(args: Sequence[str]) -> str | None:
+    """The first model that is not the value of an option."""
+    values = {arg for option, arg in pairwise(args) if option.startswith("-") and "=" not in option}
+    return next((arg for arg in args if is_model(arg) and arg not in values), None)
 
 
 def is_model(word: str) -> bool:
@@ -57,10 +79,8 @@ def is_model(word: str) -> bool:
     return word.lower().endswith(".onnx") and not word.startswith("-")
 
 
-def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no become 1 and
-    0.
-    """
+def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> bool | None:
+    """A click callback for ATC's booleans: 1, t, true, y, yes and 0, f, false, n, no."""
     if value is None:
         return None
     if value.lower() not in _BOOLEANS:
@@ -69,7 +89,7 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
 
 
 def other_options(command: _Decorated) -> _Decorated:
-    """Take ATC's other options, hidden: those that would change the result end the command, the
+    """Accept ATC's other options, hidden: those that would change the result end the command, the
     others do nothing.
     """
     for name in (name for names in IGNORED.values() for name in names.split()):
@@ -83,15 +103,15 @@ def other_options(command: _Decorated) -> _Decorated:
     return command
 
 
-def notices(ctx: click.Context, of_no_use: Sequence[str] = ()) -> list[str]:
-    """At most one notice: which options had no effect."""
-    given = dict.fromkeys([*ctx.meta.get(_GIVEN, ()), *of_no_use])
+def notices(ctx: click.Context, idle: Sequence[str] = ()) -> list[str]:
+    """At most one notice: the options without effect, including the `idle` ones."""
+    given = dict.fromkeys([*ctx.meta.get(_GIVEN, ()), *idle])
     return [f"accepted, no effect: {', '.join(given)}"] if given else []
 
 
-def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
-    """`args` with every option named as it is declared. Values are left alone, whatever they begin
-    with.
+def respell(args: list[str], options: Sequence[click.Option]) -> list[str]:
+    """`args` with every option spelled as it is declared. Values are left alone, whatever they
+    begin with.
     """
     declared = {
         key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2
@@ -107,45 +127,19 @@ def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
         else:
             spelling, option = declared.get(key_of(name), (f"--{name.lstrip('-')}", None))
             result.append(spelling + equals + value)
-            if (
-                option is not None
-                and not option.is_flag
-                and not _stands_alone(option)
-                and not equals
-            ):
+            if option is not None and not equals and _needs_value(option):
                 result += islice(rest, 1)
     return result
 
 
-def _stands_alone(option: click.Option) -> bool:
-    """Whether the value of an option may be left out."""
-    return isinstance(option.flag_value, str)
+def _needs_value(option: click.Option) -> bool:
+    can_stand_alone = isinstance(option.flag_value, str)
+    return not option.is_flag and not can_stand_alone
 
 
 def key_of(name: str) -> str:
-    """An option as it is compared, however it is spelled."""
+    """The name of an option, however it is spelled."""
     return name.lstrip("-").replace("-", "_")
-
-
-def _where_models_go(ctx: click.Context, error: click.UsageError, model: str) -> str:
-    """How to name a model that stands alone, where a command has failed for want of --model, or for
-    more of them.
-    """
-    if isinstance(error, click.MissingParameter):
-        return (
-            f"write --model {model}"
-            if error.param is not None and error.param.name == "model"
-            else ""
-        )
-    if "unexpected extra" not in error.message:
-        return ""
-    if ctx.params.get("models"):
-        return "write --model before each, or a pattern in quotes"
-    return (
-        f"write --model {model}"
-        if ctx.params.get("models", ctx.params.get("model", "")) in (None, ())
-        else ""
-    )
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -154,7 +148,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Raises UsageError unless the value asks for nothing, or for what is done anyway."""
+    """Raise UsageError unless the value asks for nothing, or for what is done anyway."""
     if value is None:
         return
     option = parameter.opts[0]

@@ -1,4 +1,4 @@
-"""`fusionc convert` of many models: the options, and what the terminal shows of them."""
+"""`fusionc convert` of many models: its options, and what the terminal shows."""
 
 from __future__ import annotations
 
@@ -18,35 +18,33 @@ _OPTIONS = (
         "--jobs",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Of many models: how many are converted at once. Default: as many as there are cores.",
+        help="Of many models: how many are converted at once. Default: one for each core.",
     ),
     click.option(
         "--resume",
         is_flag=True,
-        help="Of many models: keep the results that are there, if the same version made them of the "
-        "same models with "
-        "the same options.",
+        help="Of many models: keep existing results that the same version made from the same "
+        "models with the same options.",
     ),
     click.option(
         "--scheduler",
         metavar="tcp://HOST:PORT",
-        help="Convert many models on a cluster of Dask, the machines of which see models and results "
-        "under the same "
-        "paths. Needs pip install 'fusionc[cluster]', there as here.",
+        help="Convert many models on a Dask cluster whose machines see models and results under "
+        "the same paths. Needs pip install 'fusionc[cluster]', there and here.",
     ),
 )
 _NAMES = ("jobs", "resume", "scheduler")
 
 
 def batch_options(command: _Decorated) -> _Decorated:
-    """The options that say how many models are converted."""
+    """The options for converting many models."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> bool:
-    """Whether these are many models. Raises click.UsageError where the mode is for one."""
+    """Whether these are many models. Raises click.UsageError if the mode is for one."""
     from fusionc.batch.find_models import asks_for_many
 
     is_batch = asks_for_many(models)
@@ -55,13 +53,14 @@ def asks_for_batch(ctx: click.Context, models: Sequence[Path], mode: str) -> boo
     return is_batch
 
 
-def of_no_use_beside(ctx: click.Context, is_batch: bool) -> list[str]:
-    """Those of the options that were given, and that one model, or a cluster, has no use for."""
+def unused_batch_options(ctx: click.Context, is_batch: bool) -> list[str]:
+    """The given batch options that one model, or a cluster, does not use."""
     given = [
         name for name in _NAMES if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     ]
-    idle = ("jobs",) if is_batch and "scheduler" in given else () if is_batch else _NAMES
-    return [f"--{name}" for name in given if name in idle]
+    if not is_batch:
+        return [f"--{name}" for name in given]
+    return ["--jobs"] if "scheduler" in given and "jobs" in given else []
 
 
 def convert_batch(
@@ -73,9 +72,7 @@ def convert_batch(
     scheduler: str | None,
     resume: bool,
 ) -> None:
-    """Convert them and show what came of it. Raises FusioncError where there is not a result of
-    each.
-    """
+    """Convert them and show a summary. Raises FusioncError unless each has a result."""
     from fusionc.batch.batch_progress import BatchProgress
     from fusionc.batch.batch_story import convert_many
     from fusionc.batch.find_models import RECORDS, find_models
@@ -88,11 +85,11 @@ def convert_batch(
         what = "a folder, a pattern or several models need a folder for the results"
         hint = "give one with --output"
         raise UsageError(what, where=where, hint=hint, code="E10001")
-    found = find_models(models, output, arguments.get("dump_graph"))
+    sources = find_models(models, output, arguments.get("dump_graph"))
     try:
-        with BatchProgress(len(found)) as progress:
+        with BatchProgress(len(sources)) as progress:
             summary = convert_many(
-                found,
+                sources,
                 output,
                 arguments,
                 jobs=jobs,

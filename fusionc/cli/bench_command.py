@@ -1,4 +1,4 @@
-"""`fusionc bench`: what models cost where they run, side by side."""
+"""`fusionc bench`: what models cost when they run, side by side."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import (
-    INPUT_FILES,
-    confidence_option,
-    custom_op_library_option,
-    log_debug_option,
-    timeout_option,
-)
+from fusionc.cli.common_options import confidence_option, log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
+from fusionc.cli.table_options import click_option
+from fusionc.options.option_table import INPUT_FILES
 
 if TYPE_CHECKING:
-    from fusionc.bench.bench_story import Bench
+    from fusionc.bench.bench_story import Bench, ModelCost
 
 _MOST_OPERATORS = 12
 _EPILOG = """\b
 Exit codes:
   0  the models were measured
   1  onnxruntime cannot run one of them
-  2  an option is wrong, a model is not there, or it takes other inputs than the first"""
+  2  an option is wrong, a model does not exist, or it takes other inputs than the first"""
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
@@ -41,9 +37,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-@click.command(
-    cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost where they run."
-)
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost when they run.")
 @click.argument(
     "models", type=FilePath(), nargs=-1, required=True, is_eager=True, metavar="MODEL..."
 )
@@ -58,8 +52,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     type=FilePath(),
     metavar="PATH",
     help="Values of inputs to run the models with, instead of those that fusionc draws: "
-    f"{INPUT_FILES} Of several "
-    "samples the first is taken.",
+    f"{INPUT_FILES} Of several samples the first is taken.",
 )
 @click.option(
     "--processes",
@@ -73,9 +66,9 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     type=click.FloatRange(min=0, min_open=True, max=3600),
     default=1.0,
     show_default=True,
-    help="Of measuring, for each model in each process.",
+    help="How long to measure each model in each process.",
 )
-@confidence_option("With which the true ratio lies within the bounds that are shown.")
+@confidence_option("The confidence that the true ratio lies within the bounds that are shown.")
 @click.option(
     "--batch_sizes",
     metavar="1,8,32",
@@ -86,13 +79,13 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     "--threads", metavar="1,2,4", callback=_numbers, help="Throughput on these numbers of threads."
 )
 @click.option(
-    "--trust_kernels", is_flag=True, help="Load the kernels beside a model, whoever made them."
+    "--trust_kernels", is_flag=True, help="Load the kernels next to a model, whoever made them."
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout: seconds, bytes, ratios."
 )
-@custom_op_library_option
-@timeout_option
+@click_option("custom_op_library")
+@click_option("timeout")
 @log_debug_option
 def command(
     models: tuple[Path, ...],
@@ -111,89 +104,103 @@ def command(
     """Run models in turn, each as fusionc.session opens it, on the same inputs and in several fresh
     processes.
 
-    Shown are the time to load, the peak of memory, percentiles of the time of a run, the ratio of
-    that to the first model's with its bounds, and the operators that take the time. One process is
-    one observation: where memory happens to lie makes it faster or slower as a whole. A ratio whose
-    bounds have 1 between them says nothing.
+    This shows the time to load, the peak of memory, percentiles of the time of a run, the ratio of
+    that time to the first model's with its bounds, and the operators that take the time. Each
+    process is one observation, because the placement of memory makes a process as a whole faster or
+    slower. If 1 lies between the bounds of a ratio, neither model is shown to be faster.
     """
     from fusionc.runtime.process import start, step_limit
 
     start()
-    with held_back():
+    with hold_signals():
         from fusionc.bench.bench_story import BenchRequest, bench
     from fusionc.report.progress import Progress
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
         require_loadable(custom_op_library)
-        found = bench(
+        measured = bench(
             BenchRequest(
-                models, inputs, input_shape, seconds, processes, confidence / 100, batch_sizes, threads, trust_kernels,
+                models,
+                inputs,
+                input_shape,
+                seconds,
+                processes,
+                confidence / 100,
+                batch_sizes,
+                threads,
+                trust_kernels,
                 progress,
             )
-        )  # fmt: skip
+        )
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        text = json.dumps(measured.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        click.echo(text)
     else:
-        _show(found)
+        _show(measured)
 
 
-def _show(found: Bench) -> None:
+def _show(measured: Bench) -> None:
+    from fusionc.report.table import show_facts
+
+    _show_costs(measured)
+    for cost in measured.costs:
+        click.echo()
+        _show_operators(cost)
+    if measured.throughput:
+        click.echo()
+        _show_throughput(measured)
+    click.echo()
+    imports = max(cost.imported for cost in measured.costs)
+    facts = [
+        ("inputs", measured.label),
+        ("memory", f"includes {imports / 1e6:.1f} MB for Python and onnxruntime"),
+        ("operators", "profiling takes time, more than the model itself if that is fast"),
+        *(("notice", notice) for notice in measured.notices),
+    ]
+    show_facts(facts, sys.stdout)
+
+
+def _show_costs(measured: Bench) -> None:
     from fusionc.bench.bench_story import PERCENTILES
-    from fusionc.report.table import show_facts, show_table
+    from fusionc.report.table import show_table
 
     shares = [f">p{100 * part:g} ms" for part in PERCENTILES]
     rows = []
-    for cost in found.costs:
+    for cost in measured.costs:
         times = [f"{1e3 * cost.seconds[part]:.3f}" for part in PERCENTILES]
         memory = [f"{size / 1e6:.1f}" for size in (cost.loaded, cost.peak)]
-        bounds = (
-            ["1", ""]
-            if cost.ratio is None
-            else [f"{cost.ratio.ratio:.3f}", _bounds(cost.ratio.low, cost.ratio.high)]
-        )
-        rows.append([cost.name, f"{1e3 * cost.load_seconds:.1f}", *memory, *times, *bounds])
-    show_table(
-        ["model", ">load ms", ">loaded MB", ">peak MB", *shares, ">ratio", ">bounds"],
-        rows,
-        sys.stdout,
-    )
-    for cost in found.costs:
-        click.echo()
-        by_time = sorted(cost.operators.operators.items(), key=lambda item: -item[1][1])
-        of_all = cost.operators.seconds or 1.0
-        rows = [
-            [name, f"{count:g}", f"{1e3 * seconds:.3f}", f"{100 * seconds / of_all:.1f}"]
-            for name, (count, seconds) in by_time[:_MOST_OPERATORS]
-        ]
-        between = cost.operators.between
-        rows.append(["between them", "", f"{1e3 * between:.3f}", f"{100 * between / of_all:.1f}"])
-        show_table([f"operators of {cost.name}, profiled", ">nodes", ">ms", ">%"], rows, sys.stdout)
-    if found.throughput:
-        click.echo()
-        rows = [
-            [
-                one.name,
-                str(one.batch),
-                str(one.threads or "default"),
-                f"{one.samples_per_second:.1f}",
-            ]
-            for one in found.throughput
-        ]
-        show_table(["model", ">batch", ">threads", ">samples/s"], rows, sys.stdout)
-    click.echo()
-    imports = max(cost.imported for cost in found.costs)
-    facts = [
-        ("inputs", found.label),
-        ("memory", f"of it, Python and onnxruntime are {imports / 1e6:.1f} MB"),
+        ratio = ["1", ""]
+        if cost.ratio is not None:
+            ratio = [f"{cost.ratio.ratio:.3f}", _bounds(cost.ratio.low, cost.ratio.high)]
+        rows.append([cost.name, f"{1e3 * cost.load_seconds:.1f}", *memory, *times, *ratio])
+    head = ["model", ">load ms", ">loaded MB", ">peak MB", *shares, ">ratio", ">bounds"]
+    show_table(head, rows, sys.stdout)
+
+
+def _show_operators(cost: ModelCost) -> None:
+    """The operators of one model that take most of the time."""
+    from fusionc.report.table import show_table
+
+    by_time = sorted(cost.operators.operators.items(), key=lambda item: -item[1][1])
+    total = cost.operators.seconds or 1.0
+    rows = [
+        [name, f"{count:g}", f"{1e3 * seconds:.3f}", f"{100 * seconds / total:.1f}"]
+        for name, (count, seconds) in by_time[:_MOST_OPERATORS]
     ]
-    facts.append(
-        (
-            "operators",
-            "to profile takes time of its own, more than the model where that is a fast one",
-        )
-    )
-    show_facts([*facts, *(("notice", notice) for notice in found.notices)], sys.stdout)
+    between = cost.operators.between
+    rows.append(["between them", "", f"{1e3 * between:.3f}", f"{100 * between / total:.1f}"])
+    show_table([f"operators of {cost.name}, profiled", ">nodes", ">ms", ">%"], rows, sys.stdout)
+
+
+def _show_throughput(measured: Bench) -> None:
+    from fusionc.report.table import show_table
+
+    rows = [
+        [one.name, str(one.batch), str(one.threads or "default"), f"{one.samples_per_second:.1f}"]
+        for one in measured.throughput
+    ]
+    show_table(["model", ">batch", ">threads", ">samples/s"], rows, sys.stdout)
 
 
 def _bounds(low: float, high: float) -> str:

@@ -9,74 +9,53 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
+from fusionc.cli.table_options import click_option
 from fusionc.errors import printable
-from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.bisect.bisect_story import Bisection, Found
 
-_FILE = FilePath()
 _WRONG = 3
 _EPILOG = """\b
 Exit codes:
   0  the result is right, or with --limit the model is written
-  1  the search failed: nobody can tell whether the result is right, or the model itself is not
-  2  an option or the switch file is wrong, or a file to read is not there
+  1  the search failed: the result cannot be judged, or the model itself is wrong
+  2  an option or the switch file is wrong, or a file to read does not exist
   3  the result is wrong; the rewrites at fault are named"""
 
 
 @click.command(
     cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong."
 )
-@click.option(
-    "--model",
-    type=_FILE,
-    metavar="FILE",
-    required=True,
-    is_eager=True,
-    help="The ONNX model whose conversion is wrong.",
-)
+@click_option("source", "The ONNX model whose conversion is wrong.", required=True, is_eager=True)
 @click.option(
     "--check",
     metavar='"CMD {model}"',
-    help="A command that says whether a model is right, by its exit code as for git bisect run: 0 "
-    "right, 1 to 124 "
-    "wrong, 125 cannot tell. {model} becomes the path. Default: verification, as in convert.",
+    help="A command whose exit code says whether a model is right, as for git bisect run: 0 right, "
+    "1 to 124 wrong, 125 cannot tell. {model} becomes the path. Default: verification, as in "
+    "convert.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     metavar="N",
     help=(
-        "Search nothing: stop after the N-th rewrite, write the model as it is then, unverified, "
-        "and name that one."
+        "Do not search: stop after the N-th rewrite, write the model as it is then, unverified, "
+        "and name that rewrite."
     ),
 )
-@click.option(
-    "--output",
-    type=_FILE,
-    metavar="FILE",
-    help="The model that --limit writes. Default: <model>_fusionc.onnx.",
-)
+@click_option("destination", "The model that --limit writes. Default: <model>_fusionc.onnx.")
 @click.option(
     "--output_dir",
-    type=_FILE,
+    type=FilePath(),
     metavar="DIR",
-    help="Where the switch file and the small models go, in the place of those of a former search: a "
-    "folder with "
-    "nothing else in it. Default: <model>_bisect in the current folder.",
+    help="The folder for the switch file and the small models, which replace those of an earlier "
+    "search; it may contain nothing else. Default: <model>_bisect in the current folder.",
 )
-@conversion_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(*SEARCH)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -91,14 +70,12 @@ def command(
     """Repeat a conversion with fewer and fewer of its rewrites until those at fault are found, one
     after another.
 
-    Each takes at most log2 of the number of rewrites, rounded up, and 2 runs. Of each it names
-    pass, pattern and nodes and writes a model of a few nodes that shows it; a switch file avoids
-    them all. The options are those of convert.
+    Each search takes at most log2 of the number of rewrites, rounded up, and 2 runs. It names the
+    pass, pattern and nodes of the rewrite and writes a model of a few nodes that shows the fault. A
+    switch file avoids all of them. The options are those of convert.
     """
     if limit is not None and check is not None:
-        raise click.UsageError(
-            "--limit searches nothing, so that there is nothing to --check.", ctx
-        )
+        raise click.UsageError("--limit does not search, so there is nothing to --check.", ctx)
     if output is not None and limit is None:
         raise click.UsageError(
             "--output is what --limit writes; a search writes to --output_dir.", ctx
@@ -106,8 +83,8 @@ def command(
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # it needs some time, as the imports here do
-    with held_back():
+    start()  # takes some time, as the imports do
+    with hold_signals():
         from fusionc.api import bisect, convert_up_to
     from fusionc.options import output_path
     from fusionc.report.progress import Progress
@@ -115,14 +92,13 @@ def command(
     with Progress() as progress:
         if limit is not None:
             last = convert_up_to(model, limit, output=output, progress=progress, **arguments)
-            click.echo(
-                f"{printable(last)}\n{printable(f'written to {output_path(model, output)}, not verified')}"
-            )
+            click.echo(printable(last))
+            click.echo(printable(f"written to {output_path(model, output)}, not verified"))
             return
         folder = output_dir or Path(f"{model.stem}_bisect")
-        found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
-    _show(found)
-    ctx.exit(_WRONG if found.found else 0)
+        bisection = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
+    _show(bisection)
+    ctx.exit(_WRONG if bisection.found else 0)
 
 
 def _show(result: Bisection) -> None:
@@ -132,12 +108,8 @@ def _show(result: Bisection) -> None:
     if not result.found:
         lines.append(("result", f"right: {result.summary}"))
     elif result.is_all is None:
-        lines.append(
-            (
-                "and more",
-                f"nobody can tell whether the result is right without these: {result.summary}",
-            )
-        )
+        what = f"without these the result cannot be judged: {result.summary}"
+        lines.append(("and more", what))
     elif not result.is_all:
         lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
     if result.switches is not None:
@@ -162,29 +134,15 @@ def _facts(number: int, found: Found) -> list[tuple[str, str]]:
     ]
     facts += [("without it", culprit.before), ("with it", culprit.after)]
     if minimal is None:
-        return (
-            facts
-            if several
-            else [
-                *facts,
-                (
-                    "model",
-                    "none: it is in a function, holds other graphs, or its weights are too large",
-                ),
-            ]
-        )
+        what = "none: it is in a function, holds other graphs, or its weights are too large"
+        return facts if several else [*facts, ("model", what)]
     model, rewritten = found.files
     if minimal.is_converted:
-        facts.append(
-            (
-                "shown by",
-                f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}",
-            )
-        )
+        what = f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}"
+        facts.append(("shown by", what))
     elif minimal.shown:
         facts.append(("shown by", f"fusionc verify {model} {rewritten}: {minimal.shown}"))
     else:
-        facts.append(
-            ("model", f"{model}, and {rewritten}, in which verification finds no difference")
-        )
+        what = f"{model}, and {rewritten}, in which verification finds no difference"
+        facts.append(("model", what))
     return facts

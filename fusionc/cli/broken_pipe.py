@@ -1,5 +1,5 @@
-"""A stdout whose reader may go: `fusionc convert | head -1` still converts, and its exit code says
-how that went.
+"""A stdout whose reader may go away: `fusionc convert | head -1` still converts, and its exit code
+still counts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class BrokenPipeSafeStream:
-    """Writes to a stream until nobody reads it any more, and then to nowhere."""
+    """Writes to a stream as long as it is read, and then to the null device."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -18,21 +18,21 @@ class BrokenPipeSafeStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write a text; the number of its characters, whether anybody reads them or not."""
+        """Write a text and return the number of its characters, even if they are dropped."""
         try:
             return self._stream.write(text)
         except BrokenPipeError:
-            self._let_go()
+            self._drop_output()
             return len(text)
 
     def flush(self) -> None:
-        """Hand on what is written, if anybody reads it."""
+        """Hand on what is written, if the stream is still read."""
         try:
             self._stream.flush()
         except BrokenPipeError:
-            self._let_go()
+            self._drop_output()
 
-    def _let_go(self) -> None:
+    def _drop_output(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

@@ -12,27 +12,34 @@ from fusionc.cli.atc_modes import (
     check,
     mode_options,
     model_of_mode,
-    of_no_use,
     show_information,
+    unused_options,
     write_json,
 )
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
-from fusionc.cli.batch_options import asks_for_batch, batch_options, convert_batch, of_no_use_beside
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
+from fusionc.cli.batch_options import (
+    asks_for_batch,
+    batch_options,
+    convert_batch,
+    unused_batch_options,
+)
+from fusionc.cli.conversion_options import CONVERSION, conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import EXIT_CODES
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
+from fusionc.cli.table_options import click_option
 from fusionc.errors import FusioncError, printable
-from fusionc.options import ON_MISMATCH
-from fusionc.report.plog import LEVELS
+from fusionc.options import OPTIONS
 
 if TYPE_CHECKING:
     from fusionc.report import Report
 
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
-_FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
-_FILE = FilePath()
+_FAILURE = (
+    "FUSIONC run failed, Please check the detail log, "
+    "Try 'fusionc convert --help' for more information"
+)
 
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
@@ -44,82 +51,20 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--model",
     "models",
-    type=_FILE,
+    type=FilePath(),
     multiple=True,
     is_eager=True,
     metavar="FILE",
-    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several "
-    "times: many "
-    "models, in parallel processes.  [required]",
+    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model "
+    "several times: many models, in parallel processes.  [required]",
 )
-@click.option(
-    "--output",
-    type=_FILE,
-    metavar="FILE",
-    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
-    "folder. Of many "
-    "models the folder, which gets the structure of theirs, and fusionc_records with logs and "
-    "summary.json.",
+@click_option(
+    "destination",
+    f"{OPTIONS['destination'].help} Of many models, the folder: it gets the structure of theirs, "
+    "and fusionc_records with logs and summary.json.",
 )
 @batch_options
-@conversion_options
-@click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
-@click.option(
-    "--on_mismatch",
-    type=click.Choice(ON_MISMATCH),
-    default=ON_MISMATCH[0],
-    show_default=True,
-    help="What becomes of a result that differs: fail writes nothing, rollback leaves out the "
-    "rewrites at fault, and "
-    "says so.",
-)
-@click.option(
-    "--check_rewrites",
-    is_flag=True,
-    help="Run what each rewrite replaces beside what takes the place, before it does; one that is "
-    "wrong is named, and "
-    "--on_mismatch says what becomes of the conversion.",
-)
-@click.option(
-    "--dump_graph",
-    type=_FILE,
-    metavar="DIR",
-    help=(
-        "Write the graph after every pass that took effect into a folder; a former dump there is "
-        "removed."
-    ),
-)
-@click.option(
-    "--report",
-    type=_FILE,
-    metavar="FILE",
-    help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and "
-    "the time per "
-    "operator before and after, which takes some more seconds; of many models, a page for each "
-    "in a folder of that "
-    "name. Needs pip install 'fusionc[report]'.",
-)
-@click.option(
-    "--ready",
-    is_flag=True,
-    help="Write the result as onnxruntime has it once it is loaded, too: optimized, its weights "
-    "packed for this "
-    "processor, to be mapped from the file. fusionc.session uses that where it fits: less time, "
-    "less memory.",
-)
-@click.option(
-    "--export_compile_stat",
-    type=click.Choice(["0", "1", "2"]),
-    default="1",
-    show_default=True,
-    help="Write fusion_result.json (1, 2) or not (0).",
-)
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log; debug also shows the traceback of a failure. Default: info.",
-)
+@conversion_options(*CONVERSION)
 @mode_options
 @click.option(
     "--framework",
@@ -140,8 +85,6 @@ def command(
     json_file: Path | None,
     dump_mode: str,
     check_report: Path | None,
-    no_verify: bool,
-    export_compile_stat: str,
     models: tuple[Path, ...],
     jobs: int | None,
     resume: bool,
@@ -151,16 +94,13 @@ def command(
     """Optimize an ONNX model, verify the result and write it.
 
     Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file,
-    -fusion_switch_file. ATC's other options are refused where they would change the result, and
-    have no effect where they would not.
+    -fusion_switch_file. ATC's other options are refused if they would change the result; otherwise
+    they have no effect.
     """
     is_batch = asks_for_batch(ctx, models, mode)
     source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
-    arguments = conversion_arguments(ctx, given) | {
-        "verify": not no_verify,
-        "export_compile_stat": int(export_compile_stat),
-    }
-    notes = notices(ctx, [*of_no_use(ctx, mode), *of_no_use_beside(ctx, is_batch)])
+    arguments = conversion_arguments(ctx, given)
+    notes = notices(ctx, [*unused_options(ctx, mode), *unused_batch_options(ctx, is_batch)])
     click.echo(_START)
     try:
         if is_batch:
@@ -174,8 +114,8 @@ def command(
         else:
             from fusionc.runtime.process import start
 
-            start()  # it needs some time, as the imports here do
-            with held_back():
+            start()  # takes some time, as the imports do
+            with hold_signals():
                 from fusionc.api import convert
             from fusionc.report.progress import Progress
 

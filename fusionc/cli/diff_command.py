@@ -1,4 +1,4 @@
-"""`fusionc diff`: what differs between two models, whoever made the second of the first."""
+"""`fusionc diff`: what differs between two models, whichever tool made the second of the first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 
 if TYPE_CHECKING:
     from fusionc.diff.changes import Change
@@ -26,7 +26,7 @@ _EPILOG = """\b
 Exit codes:
   0  the models were compared
   1  the comparison failed
-  2  an option is wrong, or a model is not there
+  2  an option is wrong, or a model does not exist
   3  with --exit_code: they differ"""
 
 
@@ -36,13 +36,13 @@ Exit codes:
 @click.option(
     "--nodes",
     is_flag=True,
-    help="A line for each change with the names of its nodes, not one for all alike.",
+    help="A line for each change with the names of its nodes, not one for all similar changes.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name."
 )
 @click.option(
-    "--exit_code", is_flag=True, help="End with 3 where the models differ, as git diff does with 1."
+    "--exit_code", is_flag=True, help="End with 3 if the models differ, as git diff ends with 1."
 )
 @click.option(
     "--input_shape",
@@ -64,29 +64,29 @@ def command(
     """Compare the models BEFORE and AFTER without running them: interface, versions, nodes,
     weights, sizes.
 
-    A node that a pass of fusionc has made says which, and of which nodes; others are matched by
-    their names, then by what they compute and what lies beside them, so that results of any tool
-    can be compared. Names, comments and metadata are no difference.
+    A node made by a pass of fusionc names the pass and the nodes that it replaces. Other nodes are
+    matched by name, then by operator and neighbours, so that results of any tool can be compared.
+    Differences of names, comments and metadata do not count.
     """
-    with held_back():
+    with hold_signals():
         from fusionc.diff.diff_story import model_diff
 
-    found = model_diff(before, after, input_shape)
+    diff = model_diff(before, after, input_shape)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(diff.as_json(), indent=2, ensure_ascii=False))
     else:
-        _show(found, nodes)
-    ctx.exit(_DIFFERENT if exit_code and not found.is_same else 0)
+        _show(diff, nodes)
+    ctx.exit(_DIFFERENT if exit_code and not diff.is_same else 0)
 
 
-def _show(found: ModelDiff, every_node: bool) -> None:
+def _show(diff: ModelDiff, every_node: bool) -> None:
     from fusionc.diff.diff_story import summed
     from fusionc.report.table import show_facts, show_table
 
-    show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)
+    show_table(["", ">before", ">after", ">change"], list(_measures(diff)), sys.stdout)
     click.echo()
-    one = found.before.operators
-    other = found.after.operators
+    one = diff.before.operators
+    other = diff.after.operators
     changed = [
         name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)
     ]
@@ -96,22 +96,20 @@ def _show(found: ModelDiff, every_node: bool) -> None:
         show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
         click.echo()
     changes = (
-        [(change, 1) for change in found.nodes.changes]
-        if every_node
-        else summed(found.nodes.changes)
+        [(change, 1) for change in diff.nodes.changes] if every_node else summed(diff.nodes.changes)
     )
     if changes:
         rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
         show_table([">times", "nodes", "what"], rows, sys.stdout)
         click.echo()
-    show_facts(list(_facts(found)), sys.stdout)
+    show_facts(list(_facts(diff)), sys.stdout)
 
 
-def _measures(found: ModelDiff) -> Iterator[list[str]]:
+def _measures(diff: ModelDiff) -> Iterator[list[str]]:
     from fusionc.report.table import size_text
 
-    one = found.before
-    other = found.after
+    one = diff.before
+    other = diff.after
     yield ["IR version", str(one.ir_version), str(other.ir_version), ""]
     for domain in dict.fromkeys([*one.opsets, *other.opsets]):
         yield [
@@ -161,30 +159,37 @@ def _text(change: Change, with_names: bool) -> str:
 
 
 def _words(operators: Sequence[str]) -> list[str]:
-    """Each operator once, with its number where there are several."""
+    """Each operator once, with its number if there are several."""
     return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
 
 
-def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
-    kept = ", ".join(f"{times} by {how}" for how, times in found.nodes.kept.items())
-    changed = sum(change.kind == "changed" for change in found.nodes.changes)
-    yield (
-        "in both",
-        (
-            f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; "
-            f"{changed} changed"
-        ),
-    )
-    weights = found.weights
-    counts = [(weights.equal, "equal"), (weights.renamed, "equal under other names")]
-    counts += [(len(names), what) for names, what in (
-        (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after"))]  # fmt: skip
-    yield "weights", ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
-    yield from (("interface", text) for text in found.interface or ("the same",))
+def _facts(diff: ModelDiff) -> Iterator[tuple[str, str]]:
+    kept = ", ".join(f"{times} by {how}" for how, times in diff.nodes.kept.items())
+    matched = f", matched {kept}" if kept else ""
+    changed = sum(change.kind == "changed" for change in diff.nodes.changes)
+    yield "in both", f"{sum(diff.nodes.kept.values())} nodes{matched}; {changed} changed"
+    yield "weights", _weights(diff) or "none"
+    yield from (("interface", text) for text in diff.interface or ("the same",))
+    yield "counted with", _counted_sizes(diff)
+    yield "result", "the same" if diff.is_same else "different"
+
+
+def _weights(diff: ModelDiff) -> str:
+    weights = diff.weights
+    counts = {
+        "equal": weights.equal,
+        "equal under other names": weights.renamed,
+        "changed": len(weights.changed),
+        "only before": len(weights.removed),
+        "only after": len(weights.added),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+def _counted_sizes(diff: ModelDiff) -> str:
     sizes = "; ".join(
-        f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items()
+        f"{name}:{','.join(map(str, shape))}" for name, shape in diff.before.sizes.items()
     )
-    unknown = max(found.before.unknown, found.after.unknown)
+    unknown = max(diff.before.unknown, diff.after.unknown)
     left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
-    yield "counted with", f"{sizes or 'the sizes of the model'}{left_out}"
-    yield "result", "the same" if found.is_same else "different"
+    return f"{sizes or 'the sizes of the model'}{left_out}"

@@ -15,15 +15,15 @@ from fusionc.errors import FusioncError, UsageError
 
 
 class FilePath(click.Path):
-    """The path of a file or folder, as a Path. An empty one, which Path would make the current
-    folder, is an error.
+    """The path of a file or folder, as a Path. An empty path is an error: Path would make it the
+    current folder.
     """
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The text of an option as a Path. Raises click.BadParameter for an empty one."""
+        """The text of an option as a Path. Raises click.BadParameter if it is empty."""
         if value == "":
             self.fail("it is empty; give a path, or leave the option out.", param, ctx)
         return super().convert(value, param, ctx)
@@ -32,8 +32,8 @@ class FilePath(click.Path):
 def write_text(path: Path, text: str) -> None:
     """Write a text file as UTF-8, all of it or nothing.
 
-    Raises FusioncError E13004 if that is not possible, UsageError for a model's name and a folder
-    that is not there.
+    Raises FusioncError E13004 if that is not possible, UsageError for the name of a model and for a
+    missing folder.
     """
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"

@@ -12,17 +12,17 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import hold_signals
 
 if TYPE_CHECKING:
     from fusionc.inspect.inspect_story import Inspection
 
-_PLACES = 3  # names that are shown of each finding; --json has all
+_PLACES = 3  # so many names are shown for each finding; --json has all
 _EPILOG = """\b
 Exit codes:
   0  the model was inspected
-  1  it is no model, or not a valid one
-  2  an option is wrong, or the model is not there"""
+  1  the file is not a model, or not a valid one
+  2  an option is wrong, or the model does not exist"""
 
 
 @click.command(
@@ -36,26 +36,26 @@ Exit codes:
 def command(model: Path, as_json: bool) -> None:
     """Look a model over, without changing it.
 
-    What is looked for: operators without a fast kernel on a CPU, convolutions of integers, signed
+    This finds operators without a fast kernel on a CPU, convolutions of integers, signed
     activations, unrolled recurrences, subnormal numbers and dead filters in the weights, weights
-    that are stored twice, open sizes. Each is shown with what to do about it; what a conversion
-    does about it the passes say, in a dry run.
+    stored twice, and open sizes. Each finding comes with advice; a dry run of the passes
+    shows what a conversion does about it.
     """
-    with held_back():
+    with hold_signals():
         from fusionc.inspect.inspect_story import inspect
 
-    found = inspect(model)
+    inspection = inspect(model)
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(inspection.as_json(), indent=2, ensure_ascii=False))
     else:
-        _show(found)
+        _show(inspection)
 
 
-def _show(found: Inspection) -> None:
+def _show(inspection: Inspection) -> None:
     from fusionc.report.table import show_facts
 
-    show_facts(found.facts, sys.stdout)
-    for finding in found.findings:
+    show_facts(inspection.facts, sys.stdout)
+    for finding in inspection.findings:
         more = len(finding.places) - _PLACES
         places = ", ".join(finding.places[:_PLACES]) + (f", and {more} more" if more > 0 else "")
         click.echo()
@@ -65,6 +65,6 @@ def _show(found: Inspection) -> None:
             ("to do", finding.to_do),
         ]
         show_facts(facts, sys.stdout)
-    if not found.findings:
+    if not inspection.findings:
         click.echo()
         show_facts([("found", "nothing; fusionc convert shows what can be fused")], sys.stdout)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_passes_option, log_debug_option
+from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.table_options import click_option
 from fusionc.errors import UsageError, advice, printable, quote
 
 if TYPE_CHECKING:
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
 @click.option(
     "--operator",
     metavar="OPERATOR",
-    help="List only the passes of which a pattern has this operator.",
+    help="List only the passes that have a pattern with this operator.",
 )
-@custom_passes_option
+@click_option("custom_passes")
 @log_debug_option
 def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may be another name of a pass, or of several. A default of "must" is a pass that a switch
-    file cannot switch off. OPERATOR is one of ONNX, such as Slice, or one with its domain, such as
-    com.microsoft.Gelu; passes that look for no operator in particular, such as ConstantFoldingPass,
-    have none.
+    NAME may also be another name of one pass or several. A pass whose default is "must" cannot be
+    switched off by a switch file. OPERATOR is an operator of ONNX, such as Slice, or one with its
+    domain, such as com.microsoft.Gelu. Passes that look for no operator in particular, such as
+    ConstantFoldingPass, are not listed then.
     """
     from fusionc.custom.loading import load_passes
 
@@ -56,11 +57,11 @@ def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
     from fusionc.passes.by_operator import is_operator, operator_names, patterns_with
     from fusionc.report.table import show_table
 
-    found = patterns_with(operator, passes)
-    if found:
+    listed = patterns_with(operator, passes)
+    if listed:
         rows = [
             [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary]
-            for p, patterns in found
+            for p, patterns in listed
         ]
         show_table(["pass", "kind", "default", "patterns", "what it does"], rows, sys.stdout)
         return
@@ -81,7 +82,7 @@ def _show_list(passes: Sequence[Pass]) -> None:
     rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
     show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
     aliases = [
-        [name, ", ".join(p.name for p in found)] for name, found in PassNames(passes).aliases()
+        [name, ", ".join(p.name for p in named)] for name, named in PassNames(passes).aliases()
     ]
     if aliases:
         click.echo()
@@ -93,8 +94,8 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
     from fusionc.switches import PassNames
 
     names = PassNames(passes)
-    found = names.find(name)
-    if not found:
+    named = names.find(name)
+    if not named:
         if names.is_ascend_only(name):
             click.echo(
                 f"{printable(name)} is Ascend only: it is accepted in switch files and has no "
@@ -105,24 +106,24 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
         raise UsageError(
             names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001"
         )
-    if len(found) > 1:
-        click.echo(f"{name} stands for {len(found)} passes: {', '.join(p.name for p in found)}\n")
-    for number, p in enumerate(found):
-        facts = [
-            ("kind", p.kind),
-            ("default", p.default),
-            ("numerics", p.numerics),
-            ("aliases", ", ".join(p.aliases) or "none"),
-            ("patterns", ", ".join(pattern.name for pattern in p.patterns) or "none"),
-        ]
-        facts += (
-            [("NaN and Inf", "may give other results, verification leaves them out")]
-            if p.is_for_finite
-            else []
-        )
-        facts += [("never matches", p.never_matches)] if p.never_matches else []
-        facts += [("switched by", "--pattern_fusion_pass, too")] if p.is_pattern_fusion else []
+    if len(named) > 1:
+        click.echo(f"{name} stands for {len(named)} passes: {', '.join(p.name for p in named)}\n")
+    for number, p in enumerate(named):
         click.echo(f"\n{p.name}" if number else p.name)
-        show_facts(facts, sys.stdout)
+        show_facts(list(_facts(p)), sys.stdout)
         click.echo()
         show_text(p.documentation, sys.stdout)
+
+
+def _facts(p: Pass) -> Iterator[tuple[str, str]]:
+    yield "kind", p.kind
+    yield "default", p.default
+    yield "numerics", p.numerics
+    yield "aliases", ", ".join(p.aliases) or "none"
+    yield "patterns", ", ".join(pattern.name for pattern in p.patterns) or "none"
+    if p.is_for_finite:
+        yield "NaN and Inf", "may give other results, verification leaves them out"
+    if p.never_matches:
+        yield "never matches", p.never_matches
+    if p.is_pattern_fusion:
+        yield "switched by", "--pattern_fusion_pass, too"

@@ -1,5 +1,5 @@
-"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". The names of inputs may have these
-signs, too.
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". Names of inputs may contain these signs,
+too.
 """
 
 from __future__ import annotations
@@ -13,38 +13,45 @@ import click
 
 from fusionc.requested.dimension_size import DimensionSize, size_to_run
 
+_SIZE = re.compile("([0-9]{1,18}~)?([0-9]{1,18}|-1)")
+_AXIS = re.compile(r"([0-9]{1,3})\s*(?:=\s*(\S+))?")
+
 
 def parse_sizes(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[DimensionSize, ...]]:
-    """A click callback: by input name a size, -1 or a range (smallest, largest) for each dimension.
+    """A click callback: for each input a size, -1 or a range (smallest, largest) per dimension.
 
-    The largest of a range is -1 where there is none. A name may contain colons; no dimensions mean
-    a scalar. Brackets around the dimensions, as in ATC's --input_shape_range, mean nothing.
+    The largest of a range is -1 if it is open. A name may contain colons; no dimensions mean a
+    scalar. Brackets around the dimensions, as in ATC's --input_shape_range, mean nothing.
     """
     shapes: dict[str, tuple[DimensionSize, ...]] = {}
     for part in _parts(ctx, value or ""):
-        name, _, dims = (piece.strip() for piece in part.rpartition(":"))
-        if dims.startswith("[") and dims.endswith("]"):
-            dims = dims[1:-1].strip()
-        sizes = re.split(r"\s*,\s*", dims) if dims else []
-        if not name or not all(
-            re.fullmatch(r"([0-9]{1,18}~)?([0-9]{1,18}|-1)", size) for size in sizes
-        ):
-            raise click.BadParameter(f'"{part}" is not of the form name:1,3,224,224.')
+        name, shape = _shape(part)
         if name in shapes:
             raise click.BadParameter(f'"{name}" is given twice.')
-        shapes[name] = tuple(map(_size, sizes))
+        shapes[name] = shape
     if value is not None and not shapes:
         raise click.BadParameter(f'"{value}" names no input.')
     return shapes
 
 
+def _shape(part: str) -> tuple[str, tuple[DimensionSize, ...]]:
+    """The input and the sizes in "x:1,3,224,224"."""
+    name, _, dims = (piece.strip() for piece in part.rpartition(":"))
+    if dims.startswith("[") and dims.endswith("]"):
+        dims = dims[1:-1].strip()
+    sizes = re.split(r"\s*,\s*", dims) if dims else []
+    if not name or not all(map(_SIZE.fullmatch, sizes)):
+        raise click.BadParameter(f'"{part}" is not of the form name:1,3,224,224.')
+    return name, tuple(map(_size, sizes))
+
+
 def parse_run_shape(
     ctx: click.Context, parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[int, ...]] | None:
-    """A click callback: shapes to run a model with, by input name. Of a range 1~8 the upper end is
-    taken.
+    """A click callback: shapes to run a model with, by input name. A range 1~8 means its upper
+    end.
     """
     shapes = parse_sizes(ctx, parameter, value)
     return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
@@ -53,30 +60,28 @@ def parse_run_shape(
 def parse_axes(
     ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, dict[int, str]] | None:
-    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty where none is
+    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty if none is
     given.
     """
     axes: dict[str, dict[int, str]] = {}
     for part in _parts(ctx, value or ""):
         name, _, given = (piece.strip() for piece in part.rpartition(":"))
-        found = [
-            re.fullmatch(r"([0-9]{1,3})\s*(=\s*\S+)?", axis.strip()) for axis in given.split(",")
-        ]
-        if not name or None in found:
+        symbols = [*map(_AXIS.fullmatch, map(str.strip, given.split(",")))]
+        if not name or None in symbols:
             raise click.BadParameter(f'"{part}" is not of the form name:0,2 or name:0=batch.')
-        symbols = {int(axis[1]): (axis[2] or "").lstrip("= ") for axis in found if axis is not None}
-        axes.setdefault(name, {}).update(symbols)
+        by_axis = {int(one[1]): one[2] or "" for one in filter(None, symbols)}
+        axes.setdefault(name, {}).update(by_axis)
     if value is not None and not axes:
         raise click.BadParameter(f'"{value}" names no input.')
     return axes or None
 
 
 def _parts(ctx: click.Context, text: str) -> Iterator[str]:
-    """What stands between semicolons, unless an input of a model is called so."""
+    """The parts between semicolons. A semicolon in the name of an input does not count."""
     if ";" not in text.strip("; "):
         yield from filter(None, (text.strip("; "),))
         return
-    # and with it onnx, which takes a while
+    # this imports onnx, which takes a while
     from fusionc.requested.exact_names import name_in_front, parted
 
     yield from parted(
@@ -85,9 +90,7 @@ def _parts(ctx: click.Context, text: str) -> Iterator[str]:
 
 
 def _models(ctx: click.Context) -> Iterator[Path]:
-    """The models that the command is about: their parameters come before all others, as they are
-    eager.
-    """
+    """The models of the command: their parameters are eager, so they come before all others."""
     from fusionc.batch.find_models import models_in
 
     for name in ("models", "model", "reference", "candidate", "before", "after"):
@@ -97,9 +100,7 @@ def _models(ctx: click.Context) -> Iterator[Path]:
 
 
 def _inputs_of(path: Path) -> Iterator[str]:
-    """The names of the inputs of a model. Of what is no model there are none: who loads it says
-    why.
-    """
+    """The names of the inputs of a model; none if it cannot be read, which loading it explains."""
     from fusionc.runtime.run_errors import RunError
     from fusionc.verify.model_file import light_model
 

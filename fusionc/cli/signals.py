@@ -1,4 +1,4 @@
-"""Signals: how they end a command, and what they must wait for."""
+"""Signals: how they end a command, and what they have to wait for."""
 
 from __future__ import annotations
 
@@ -29,42 +29,41 @@ _ENDING: dict[int, _Handler] = {
 
 
 @contextmanager
-def ended_by_errors() -> Iterator[None]:
-    """Let signals end the command by an error, so that what is half done is cleaned up.
+def raise_on_signals() -> Iterator[None]:
+    """Let signals raise an error that ends the command, so that half-done work is cleaned up.
 
-    One that is ignored stays so: Ctrl-C in the background, SIGHUP behind nohup.
+    An ignored signal stays ignored: Ctrl-C in the background, SIGHUP under nohup.
     """
-    with _handled(
+    with _install_handlers(
         {n: handler for n, handler in _ENDING.items() if signal.getsignal(n) != signal.SIG_IGN}
     ):
         yield
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def hold_signals() -> Iterator[None]:
     """Let signals that end the command wait until this is done.
 
-    For imports: an error that comes while the extension module of onnx is imported crashes the
-    process.
+    This is for imports: an error during the import of onnx's extension module crashes the process.
     """
-    came: list[int] = []
+    caught: list[int] = []
     try:
-        with _handled(
+        with _install_handlers(
             {
-                n: lambda number, _: came.append(number)
+                n: lambda number, _: caught.append(number)
                 for n in _ENDING
                 if callable(signal.getsignal(n))
             }
         ):
             yield
     finally:
-        for number in came[:1]:
+        for number in caught[:1]:
             signal.raise_signal(number)
 
 
 @contextmanager
-def _handled(handlers: dict[int, _Handler]) -> Iterator[None]:
-    """Handle signals in these ways; only the main thread can."""
+def _install_handlers(handlers: dict[int, _Handler]) -> Iterator[None]:
+    """Install these handlers. Only the main thread can."""
     is_main = threading.current_thread() is threading.main_thread()
     before = {
         number: signal.signal(number, handler) for number, handler in handlers.items() if is_main

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_passes_option, log_debug_option
+from fusionc.cli.common_options import log_debug_option
 from fusionc.cli.files import FilePath, write_text
+from fusionc.cli.table_options import click_option
 from fusionc.errors import UsageError, printable
 from fusionc.switches.presets import PRESETS, preset
 
@@ -29,13 +30,13 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(
 @click.option(
     "--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it."
 )
-@custom_passes_option
+@click_option("custom_passes")
 @log_debug_option
 def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
     """Show or write a switch file, by default a complete one: every pass, in the order in which
     they run.
 
-    A file that somebody has edited is not replaced.
+    An edited file is not replaced.
     """
     from fusionc.custom.loading import load_passes
 
@@ -48,7 +49,7 @@ def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> 
             b"",
             *(preset(known, passes).encode() for known in PRESETS),
         ):
-            what = "the file is there, and holds something else than a preset"
+            what = "the file exists, and holds something other than a preset"
             hint = "give another name, or remove it first"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
         write_text(output, text)

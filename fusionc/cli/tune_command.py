@@ -1,4 +1,4 @@
-"""`fusionc tune`: what pays here, for this model and these sizes?"""
+"""`fusionc tune`: what pays on this machine, for this model and these sizes?"""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ import click
 
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import confidence_option
-from fusionc.cli.conversion_options import conversion_arguments, conversion_options
-from fusionc.cli.exit_codes import show_tracebacks
-from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
+from fusionc.cli.conversion_options import SEARCH, conversion_arguments, conversion_options
+from fusionc.cli.signals import hold_signals
+from fusionc.cli.table_options import click_option
 from fusionc.errors import Terminated
-from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.bench.intervals import RatioInterval
@@ -34,53 +32,39 @@ _FORMS = {
 }
 _EPILOG = """\b
 Exit codes:
-  0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
-  1  the tuning failed; what was measured is in a journal, from which the same command goes on
-  2  an option or the switch file is wrong, or a file to read is not there
+  0  the model is written: tuned, at the defaults or as it was, whichever is confirmed to be fastest
+  1  the tuning failed; the measurements are in a journal, from which the same command continues
+  2  an option or the switch file is wrong, or a file to read does not exist
   3  the result does not compute what the model computes; nothing was written
-  130  interrupted; the journal beside the output stays, and the same command goes on from there"""
+  130  interrupted; a journal next to the output stays, and the same command continues from it"""
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> float:
     """A click callback: "90", "90s", "5m" or "1h" in seconds, more than 0."""
-    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
-    if found is None or not float(found[1]):
-        raise click.BadParameter(f"{text!r} is no duration like 90s, 5m or 1h.", ctx, parameter)
-    return float(found[1]) * _UNITS[found[2]]
+    duration = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
+    if duration is None or not float(duration[1]):
+        raise click.BadParameter(f"{text!r} is not a duration like 90s, 5m or 1h.", ctx, parameter)
+    return float(duration[1]) * _UNITS[duration[2]]
 
 
 @click.command(
     cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here."
 )
+@click_option("source", "The ONNX model to tune.", required=True, is_eager=True)
+@click_option("destination")
 @click.option(
-    "--model",
-    type=FilePath(),
-    metavar="FILE",
-    required=True,
-    is_eager=True,
-    help="The ONNX model to tune.",
+    "--budget",
+    metavar="TIME",
+    default="5m",
+    show_default=True,
+    callback=_duration,
+    help="How long to measure: 90s, 5m, 1h. More time is needed for the last run on a busy "
+    "machine, for checking the answers without optimizers that cost, and for the final conversion "
+    "with its verification.",
 )
-@click.option(
-    "--output",
-    type=FilePath(),
-    metavar="FILE",
-    help="The model to write. Default: <model>_fusionc.onnx, in this folder.",
-)
-@click.option(
-    "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, "
-    "the check of the "
-    "answers without optimizers that cost, and the conversion with its verification in the end.",
-)  # fmt: skip
-@confidence_option("How sure it is that no change is made that does not pay.")
+@confidence_option("The confidence that every change that is made pays.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
-@conversion_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(*SEARCH)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -94,54 +78,55 @@ def command(
 ) -> None:
     """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas
     with kernels, onnxruntime's own optimizers, and the settings of a session. What costs is
-    switched off, what is undecided keeps its default.
+    switched off; what stays undecided keeps its default.
 
-    Each change is measured beside the defaults, in turn and in fresh processes: groups first, then
-    single ones; what seems to pay is tested again on new processes. A last run of its own compares
-    the result with the defaults and the original: what is not confirmed to be faster is not
-    delivered. Beside the model it writes <output>.switches.json for convert, <output>.session.json,
-    which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and values of the inputs are
-    those of --inputs or --verify_shape; the other options are those of convert.
+    Each change is measured side by side with the defaults, in turn and in fresh processes: groups
+    first, then single changes. What seems to pay is tested again in new processes. A separate last
+    run compares the result with the defaults and the original; only what it confirms to be faster
+    is delivered. Next to the model, it writes <output>.switches.json for convert,
+    <output>.session.json, which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and
+    values of the inputs are those of --inputs or --verify_shape; the other options are those of
+    convert.
     """
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # it needs some time, as the imports here do
-    with held_back():
+    start()  # takes some time, as the imports do
+    with hold_signals():
         from fusionc.api import tune
     from fusionc.report.progress import Progress
 
     try:
         with Progress() as progress:
-            found = tune(
-                model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
-            )  # fmt: skip
+            tuned = tune(
+                model,
+                budget=budget,
+                confidence=confidence / 100,
+                output=output,
+                progress=progress,
+                **arguments,
+            )
     except (KeyboardInterrupt, Terminated):
-        click.echo(
-            (
-                "fusionc: what was measured is kept in the journal; the same command goes on from "
-                "there"
-            ),
-            err=True,
-        )
+        what = "the measurements are kept in the journal; the same command goes on from there"
+        click.echo(f"fusionc: {what}", err=True)
         raise
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(tuned.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _show(found)
+        _show(tuned)
 
 
-def _show(found: Tuned) -> None:
+def _show(tuned: Tuned) -> None:
     from fusionc.report.table import show_facts, show_table
 
     show_table(
         ["change", ">ratio", ">bounds", ">ms", ">%", "result"],
-        [_row(w, found) for w in found.worths],
+        [_row(w, tuned) for w in tuned.worths],
         sys.stdout,
     )
     click.echo()
-    last = found.confirmation
-    facts = [("inputs", found.label)]
+    last = tuned.confirmation
+    facts = [("inputs", tuned.label)]
     times = ", ".join(f"{form} {1e3 * seconds:.3f} ms" for form, seconds in last.seconds.items())
     facts.append(("last run", times))
     pairs = [("default / original", last.default)]
@@ -151,60 +136,63 @@ def _show(found: Tuned) -> None:
             ("tuned / default", last.against_default),
         ]
     facts += [(name, str(one)) for name, one in pairs]
-    facts.append(("delivered", _delivered(found)))
-    facts += [("notice", notice) for notice in found.notices]
-    facts.append(("output", str(found.report.output)))
-    if found.report.kernels is not None:
-        facts.append(("kernels", str(found.report.kernels)))
-    facts.append(("switches", str(found.switches)))
-    if found.settings is not None:
-        facts.append(("settings", f"{found.settings}: {found.configuration.settings}"))
-    again = shlex.join(found.again) + (
-        "  # without the settings" if found.settings is not None else ""
+    facts.append(("delivered", _delivery(tuned)))
+    facts += [("notice", notice) for notice in tuned.notices]
+    facts.append(("output", str(tuned.report.output)))
+    if tuned.report.kernels is not None:
+        facts.append(("kernels", str(tuned.report.kernels)))
+    facts.append(("switches", str(tuned.switches)))
+    if tuned.settings is not None:
+        facts.append(("settings", f"{tuned.settings}: {tuned.configuration.settings}"))
+    again = shlex.join(tuned.again) + (
+        "  # without the settings" if tuned.settings is not None else ""
     )
-    facts += [("plot", str(found.plot)), ("again", again), ("time", f"{found.seconds:.0f} s")]
+    facts += [("plot", str(tuned.plot)), ("again", again), ("time", f"{tuned.seconds:.0f} s")]
     show_facts(facts, sys.stdout)
 
 
-def _row(worth: Worth, found: Tuned) -> list[str]:
-    one = worth.interval(found.confidence)
+def _row(worth: Worth, tuned: Tuned) -> list[str]:
+    one = worth.interval(tuned.confidence)
     said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
     said = f"{said}: {worth.why}" if worth.why else said
     if one is None:
         return [worth.change.name, "", "", "", "", said]
     if worth.state == "undecided":
-        said = "confirmed by the last run" if found.is_delivered(worth) else _undecided(worth, one)
+        said = (
+            "confirmed by the last run" if tuned.is_delivered(worth) else _why_undecided(worth, one)
+        )
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "too few rounds"
     return [
         worth.change.name,
         f"{one.ratio:.3f}",
         bounds,
-        f"{1e3 * found.saved(worth):+.3f}",
+        f"{1e3 * tuned.added_seconds(worth):+.3f}",
         f"{100 * saved:+.1f}",
         said,
     ]
 
 
-def _undecided(worth: Worth, one: RatioInterval) -> str:
-    """Why a change is undecided. Of several that are tested together, each has to be surer than its
-    own bounds are.
+def _why_undecided(worth: Worth, one: RatioInterval) -> str:
+    """Why a change is undecided. If several are tested together, each has to be surer than its own
+    bounds say.
     """
     if not worth.tested:
         return "undecided, not tested"
     return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"
 
 
-def _delivered(found: Tuned) -> str:
-    form = found.confirmation.delivered
+def _delivery(tuned: Tuned) -> str:
+    form = tuned.confirmation.delivered
     if form == "original":
-        what = "what paid" if any(worth.state == "pays" for worth in found.worths) else "nothing"
-        return f"{_FORMS[form]}: {what} was {'not ' if what != 'nothing' else ''}confirmed by the last run"
-    ratio = found.confirmation.ratio
+        seemed_to_pay = any(worth.state == "pays" for worth in tuned.worths)
+        what = "what paid was not confirmed" if seemed_to_pay else "nothing was confirmed"
+        return f"{_FORMS[form]}: {what} by the last run"
+    ratio = tuned.confirmation.ratio
     assert ratio is not None
     missed = (
         ", as the tuned one was not confirmed to be faster"
-        if form == "default" and "tuned" in found.confirmation.seconds
+        if form == "default" and "tuned" in tuned.confirmation.seconds
         else ""
     )
     return f"{_FORMS[form]}, confirmed: {ratio.ratio:.3f} of the original's time{missed}"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.conversion_options import conversion_arguments, rewrite_options
-from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.files import FilePath
-from fusionc.cli.signals import held_back
-from fusionc.report.plog import LEVELS
+from fusionc.cli.signals import hold_signals
+from fusionc.cli.table_options import click_option
+from fusionc.options.option import OptionGroup
 
 if TYPE_CHECKING:
     from fusionc.why.nearest import Reason
@@ -24,40 +24,32 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _MOST = 5  # names on a line
-_AN_AREA = "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made with, too"
+_AN_AREA = (
+    "that is an area of graph kernel fusion: give --enable_graph_kernel, and the flags it was made "
+    "with, too"
+)
 _EPILOG = """\b
 Exit codes:
   0  answered
   1  the conversion failed
-  2  an option or the switch file is wrong, or there is no such pass, node or file"""
+  2  an option or the switch file is wrong, or a pass, node or file does not exist"""
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
 @click.argument("pass_name", metavar="[PASS]", required=False)
-@click.option(
-    "--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model."
-)
-@click.option(
-    "--node", metavar="NAME", help="Only the places of which this node of the model is a part."
-)
+@click_option("source", "The ONNX model.", required=True, is_eager=True)
+@click.option("--node", metavar="NAME", help="Only places that this node of the model is part of.")
 @click.option(
     "--expected",
     type=FilePath(),
     metavar="FILE",
-    help="What another optimizer made of the model: say of each operator that it fused and this "
-    "conversion does not, "
-    "why the passes that make it, or PASS, do not fire there.",
+    help="The model as another optimizer has made it: for each operator that it fused and this "
+    "conversion does not, say why the passes that make it, or PASS, do not fire there.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name."
 )
-@rewrite_options
-@click.option(
-    "--log",
-    type=click.Choice(LEVELS),
-    callback=show_tracebacks,
-    help="Level of the log. Default: info.",
-)
+@conversion_options(OptionGroup.PASSES, OptionGroup.REQUEST, OptionGroup.KERNELS)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -69,21 +61,20 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Convert a model without writing it, and say where PASS nearly fires: the first thing there
-    that does not fit, the nearest misses first; where it is refused and why; where it fires, and
-    where another pass was there before it.
+    """Convert a model without writing it, and say where PASS nearly fires and the first thing that
+    does not fit there, nearest misses first; where it is refused and why; where it fires; and where
+    another pass came first.
 
-    PASS may be another name of a pass, or of several. One that is off is looked at as if it were
-    on. A far miss has no more than the first operator of a pattern; it is shown where nothing is
-    nearer.
+    PASS may also be another name of one pass or several. A pass that is off is treated as if it
+    were on. A far miss has only the first operator of a pattern; it is shown if nothing is nearer.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
-    start()  # it needs some time, as the imports here do
-    with held_back():
+    start()  # takes some time, as the imports do
+    with hold_signals():
         from fusionc.api import why
     from fusionc.report.progress import Progress
 
@@ -111,14 +102,14 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     from fusionc.why.first_reason import without_names
 
     yield "pass", f"{one.name}: {one.state}"
-    for commit, *alike in _alike(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
-        yield "fired", f"{described(commit)}{_and_more(len(alike))}"
-    taken = _alike(
+    for commit, *alike in _group_by(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
+        yield "fired", f"{described(commit)}{_similar_places(len(alike))}"
+    taken = _group_by(
         one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason))
     )
     for first, *more in taken[:_MOST]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
-        yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
+        yield "taken", f"{what} {described(first.by)} took it{_similar_places(len(more))}"
     for reason in one.reasons[:_MOST]:
         yield _kind(reason), _text(reason)
     if further := one.reasons[_MOST:]:
@@ -154,14 +145,15 @@ def _kind(reason: Reason) -> str:
 
 def _text(reason: Reason) -> str:
     begin = "" if reason.text.startswith(reason.root) else f" at {reason.root}"
-    where = f"pattern {reason.pattern}{begin}{f' in graph {reason.graph_id}' if reason.graph_id else ''}"
+    graph = f" in graph {reason.graph_id}" if reason.graph_id else ""
+    where = f"pattern {reason.pattern}{begin}{graph}"
     fitting = "" if reason.is_match else f", {reason.fitting} of {reason.size} operators fit"
     others = f", the first of {reason.unfit} things that do not" if reason.unfit > 1 else ""
     names = f": {_names(reason.more)}" if reason.more else ""
-    return f"{reason.text} ({where}{fitting}{others}){_and_more(len(reason.more))}{names}"
+    return f"{reason.text} ({where}{fitting}{others}){_similar_places(len(reason.more))}{names}"
 
 
-def _alike(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[_Item]]:
+def _group_by(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[_Item]]:
     groups: dict[object, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -172,5 +164,5 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join([*names[:_MOST], *(["…"] if names[_MOST:] else [])])
 
 
-def _and_more(count: int) -> str:
+def _similar_places(count: int) -> str:
     return f"; {count} more like this" if count else ""

@@ -13,7 +13,7 @@ from fusionc.diff.pairs import Digests, Pairs, attributes_of, pair_nodes
 from fusionc.diff.ports import body_changes, is_other, port_changes
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import short_name
-from fusionc.node_origin import Origin, origin_of
+from fusionc.protos.node_origin import Origin, origin_of
 
 Kind = Literal["replaced", "removed", "added", "changed"]
 

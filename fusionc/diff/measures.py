@@ -11,7 +11,7 @@ import onnx
 
 from fusionc.diff.model_nodes import nodes_of_graphs
 from fusionc.diff.node_cost import UnknownSize, bytes_moved_by, operations_of
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size

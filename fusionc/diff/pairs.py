@@ -13,7 +13,7 @@ import onnx
 from fusionc.model import operators
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.tensors import element_digest
-from fusionc.node_origin import origin_of
+from fusionc.protos.node_origin import origin_of
 
 NAME = "name"
 STRUCTURE = "structure"

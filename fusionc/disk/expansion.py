@@ -13,17 +13,16 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 from fusionc.protos import graphs_of
 
-# that expanding may add to those that are written; inference takes seconds for so many
+# that expanding may add; inference of so many takes seconds
 MOST_NODES = 100_000
-MOST_NESTED = 200  # calls inside of one another; onnxruntime takes half of that
+MOST_NESTED = 200  # calls inside one another; onnxruntime accepts half as many
 _Key = tuple[str, str, str]
 
 
 def require_expandable(model: onnx.ModelProto, where: str) -> None:
-    """Raise FusioncError where functions call themselves, or one another so often, or so deep, that
-    nothing can expand them.
-
-    Nothing is expanded for that: it takes time linear in what is written.
+    """Raise FusioncError if functions call themselves, or call one another so often or so deep that
+    nothing can expand them. Nothing is expanded for that: the check takes time linear in the size
+    of the model.
     """
     bodies = {_key(f.domain, f.name, f.overload): _counted(f.node) for f in model.functions}
     if not bodies:
@@ -59,15 +58,12 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
 
 
 def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
-    """The nodes of each function when everything that it calls is expanded, and how deep calls are
-    in it; callees first, without recursion.
+    """The number of nodes of each function when everything that it calls is expanded, and the depth
+    of its calls; callees first, without recursion.
     """
     sizes: dict[_Key, int] = {}
     depths: dict[_Key, int] = {}
-    callees = {
-        key: iter([called for called in counts if called in bodies])
-        for key, counts in bodies.items()
-    }
+    callees = {key: iter(list(filter(bodies.__contains__, body))) for key, body in bodies.items()}
     for start in bodies:
         path = [start] if start not in sizes else []
         open_ = {start}
@@ -75,10 +71,9 @@ def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_
             key = path[-1]
             missing = next((called for called in callees[key] if called not in sizes), None)
             if missing is None:
-                sizes[key] = sum(
-                    count * sizes.get(called, 1) for called, count in bodies[key].items()
-                )
-                depths[key] = 1 + max((depths.get(called, 0) for called in bodies[key]), default=0)
+                body = bodies[key]
+                sizes[key] = sum(count * sizes.get(called, 1) for called, count in body.items())
+                depths[key] = 1 + max([0, *(depths.get(called, 0) for called in body)])
                 yield key, sizes[key], depths[key]
                 open_.discard(path.pop())
             elif missing in open_:
@@ -96,7 +91,7 @@ def _circle(called: _Key, where: str) -> FusioncError:
 
 
 def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
-    """How often each operator is there, in subgraphs too."""
+    """How often each operator occurs, including in subgraphs."""
     counts: Counter[_Key] = Counter()
     pending = [nodes]
     while pending:

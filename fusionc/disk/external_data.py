@@ -1,5 +1,5 @@
-"""Where the elements of external tensors lie: in a file beside the model that is long enough, or it
-is refused.
+"""Where the elements of external tensors lie: in a file next to the model, which must be long
+enough.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from fusionc.protos import is_mapped
 
 
 def external_entries(tensor: TensorProto) -> dict[str, str]:
-    """What a tensor says of its place: file, offset, length."""
+    """Where a tensor says that its elements are: file, offset, length."""
     return {entry.key: entry.value for entry in tensor.external_data}
 
 
 def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
-    """The file of an external tensor with its offset and length in bytes.
-
-    Raises FusioncError where the path leaves the model's folder or the file is too short,
-    UsageError where it is not there.
+    """The file of an external tensor, with its offset and length in bytes. Raises FusioncError if
+    the path leaves the model's folder or the file is too short, UsageError if the file does not
+    exist.
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
@@ -57,13 +56,16 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
 
 
 def _require_readable(root: str, location: str, path: str, where: str) -> None:
-    """Raise FusioncError where `location` cannot be opened as it is written, link by link, though
-    `path`, its short form, may be.
+    """Raise FusioncError if `location` cannot be opened as it is written, link by link, although
+    its short form `path` can.
     """
     if "\0" in location or not os.path.isfile(os.path.join(root, location)):
         hint = f"copy the file of weights to {root}, or export the model again, with its weights"
         if "\0" not in location and os.path.isfile(path):
-            hint = f"write {os.path.relpath(path, root)!r} in its place: what the path leads through is not there"
+            hint = (
+                f"write {os.path.relpath(path, root)!r} in its place: what the path leads through "
+                "is not there"
+            )
         raise UsageError(
             "the file of external data does not exist", where=where, hint=hint, code="E10410"
         )

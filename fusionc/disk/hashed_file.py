@@ -1,4 +1,4 @@
-"""A file that is written from its beginning to its end, and its hash meanwhile."""
+"""A file that is written from beginning to end while its hash is computed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class HashedFile:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Go on with these bytes."""
+        """Write these bytes."""
         self._file.write(data)
         self.hash.update(data)
         self.size += len(data)
 
     def align(self, step: int) -> int:
-        """Go on at a multiple of `step`, which is returned."""
+        """Fill up to a multiple of `step`, and return that offset."""
         self.write(bytes(-self.size % step))
         return self.size

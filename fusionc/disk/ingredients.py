@@ -1,4 +1,4 @@
-"""What a result is made of, as a hash: whether it would be made of the same again."""
+"""Everything that a result depends on, as a hash: equal hashes mean equal results."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fusionc.protos import tensors_of
 
 
 def ingredients(source: Path, options: Mapping[str, Any], written: Collection[str]) -> str:
-    """A hash of all that a result depends on: the model `source` with its weights, and the options
-    with the files and folders that they name, but those `written` that are places of what is
-    written.
+    """The hash of everything that a result depends on: the model `source` with its weights, and the
+    options with the files and folders that they name. Options that name what is `written` do not
+    count.
     """
     hashed = hashlib.sha256(json.dumps(options, sort_keys=True, default=str).encode())
     for name, value in sorted(options.items()):
@@ -33,12 +33,12 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
 
 
 def files_of_model(model: Path) -> list[Path]:
-    """A model file and those of its weights; the file alone where it cannot be read, as whoever
-    loads it explains.
+    """A model file and the files of its weights; only the model file if it cannot be read, as
+    loading it will say why.
     """
     try:
         proto = onnx.load(os.fspath(model), format="protobuf", load_external_data=False)
-    except Exception:  # protobuf's own have no common base
+    except Exception:  # protobuf's errors have no common base
         return [model]
     external = [
         tensor for tensor in tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL

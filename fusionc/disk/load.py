@@ -17,44 +17,15 @@ from fusionc.errors import FusioncError, UsageError
 
 def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     """Read a model without its external data, which is only checked: its files exist, are long
-    enough, and lie in the model's folder. Where it `maps`, large weights inside stay in the file,
-    too (`mapped_weights`).
+    enough, and lie in the model's folder. With `maps`, large weights inside the model stay in the
+    file, too (`mapped_weights`).
 
-    Raises UsageError where there is no such file, FusioncError where it is no ONNX model or not a
-    valid one.
+    Raises UsageError if the file does not exist, FusioncError if it is not a valid ONNX model.
     """
     require_path(path, "model")
     if not path.is_file():
-        problem = (
-            "is a folder"
-            if path.is_dir()
-            else "is not a file"
-            if path.exists()
-            else "does not exist"
-        )
-        raise UsageError(
-            f"the model {problem}",
-            where=str(path),
-            hint="give the path of an .onnx file",
-            code="E10410",
-        )
-    try:
-        proto = (
-            read_mapped(path)
-            if maps
-            else onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
-        )
-    except OSError as error:
-        raise FusioncError(
-            f"the model cannot be read: {error.strerror}",
-            where=str(path),
-            hint="check its permissions",
-            code="E13003",
-        ) from error
-    except Exception as error:  # protobuf's own, which have no common base
-        raise _not_a_model(path) from error
-    if not proto.HasField("graph"):
-        raise _not_a_model(path)
+        raise _not_a_file(path)
+    proto = _read(path, maps=maps)
     validate(proto, str(path))
     for tensor in protos.tensors_of(proto):
         if protos.is_external(tensor):
@@ -62,9 +33,44 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
         elif protos.is_mapped(tensor) and not (
             maps and external_entries(tensor)["location"] == path.name
         ):
-            what = f"external data of tensor {tensor.name!r} has the key {protos.MAPPED!r}, which no file may have"
-            raise FusioncError(what, where=str(path), hint="export the model again", code="E13005")
+            raise _false_mapping(tensor, path)
     return proto
+
+
+def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
+    try:
+        if maps:
+            proto = read_mapped(path)
+        else:
+            proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+    except OSError as error:
+        raise FusioncError(
+            f"the model cannot be read: {error.strerror}",
+            where=str(path),
+            hint="check its permissions",
+            code="E13003",
+        ) from error
+    except Exception as error:  # protobuf's errors, which have no common base
+        raise _not_a_model(path) from error
+    if not proto.HasField("graph"):
+        raise _not_a_model(path)
+    return proto
+
+
+def _not_a_file(path: Path) -> UsageError:
+    problem = "is not a file" if path.exists() else "does not exist"
+    if path.is_dir():
+        problem = "is a folder"
+    hint = "give the path of an .onnx file"
+    return UsageError(f"the model {problem}", where=str(path), hint=hint, code="E10410")
+
+
+def _false_mapping(tensor: onnx.TensorProto, path: Path) -> FusioncError:
+    what = (
+        f"external data of tensor {tensor.name!r} has the key {protos.MAPPED!r}, which no file "
+        "may have"
+    )
+    return FusioncError(what, where=str(path), hint="export the model again", code="E13005")
 
 
 def _not_a_model(path: Path) -> FusioncError:

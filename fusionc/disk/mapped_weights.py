@@ -1,9 +1,7 @@
-"""Large weights inside a model file, left there: the proto that is read says where they lie, as of
-external data.
-
-Protobuf would hold each of them twice, in the bytes of the file and in the message. Here the wire
-format is walked through, what is large is cut out, and only the rest is parsed; to write a model
-the bytes are copied from file to file.
+"""Large weights inside a model file stay there: the proto says where they lie, in the form of
+external data. Protobuf would hold each of them twice, in the bytes of the file and in the message.
+This file walks through the wire format instead, cuts out what is large, and parses only the rest.
+To write a model, bytes are copied from file to file.
 """
 
 from __future__ import annotations
@@ -24,8 +22,8 @@ from fusionc.disk.tensor_data import STORAGE, make_external, make_inline, read_e
 from fusionc.model.tensors import byte_size
 from fusionc.protos import MAPPED, is_mapped
 
-WORTH_MAPPING = 1 << 16  # bytes; shapes, axes and what is looked at often stay in the proto
-_BYTES = 2  # the wire type of messages and of what is written with its length
+WORTH_MAPPING = 1 << 16  # bytes; shapes, axes and the like are read often and stay in the proto
+_BYTES = 2  # the wire type of everything that is written with its length, such as messages
 # Tags: of ModelProto, GraphProto and TensorProto.
 _GRAPH, _INITIALIZER, _RAW_DATA = (number << 3 | _BYTES for number in (7, 5, 9))
 _SIZED = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING}
@@ -33,10 +31,9 @@ _CHUNK = 16 << 20
 
 
 def read_mapped(path: Path) -> ModelProto:
-    """The model in a file; the tensors of its graph that are large and inside have `protos.MAPPED`
-    in their external data, where they name the file itself.
-
-    Raises what onnx and protobuf raise where the file is no model.
+    """The model in a file. Large tensors of its graph that are inside the file get the key
+    `protos.MAPPED` in their external data, which names the file itself. Raises what onnx and
+    protobuf raise if the file is not a model.
     """
     if path.stat().st_size > WORTH_MAPPING:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -49,9 +46,8 @@ def read_mapped(path: Path) -> ModelProto:
 
 
 def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
-    """Write a model whose external data, and the file that mapped tensors name, lie in `folder`:
-    its bytes are those that protobuf would write if all were in memory, which they never are at
-    once.
+    """Write a model whose external data, and the file of its mapped tensors, lie in `folder`. The
+    bytes are those that protobuf would write; they are never all in memory at once.
     """
     if not any(map(_is_streamed, proto.graph.initializer)):
         path.write_bytes(proto.SerializeToString())
@@ -69,7 +65,7 @@ def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
 
 
 def restore(tensor: TensorProto, data: bytes) -> None:
-    """Let a mapped tensor hold its elements itself, as in the file that it was read from."""
+    """Put the elements of a mapped tensor into the tensor, as in the file it was read from."""
     is_written = _says_inline(tensor)
     make_inline(tensor, data)
     if is_written:
@@ -77,7 +73,7 @@ def restore(tensor: TensorProto, data: bytes) -> None:
 
 
 def as_external(proto: ModelProto) -> ModelProto:
-    """The same proto: to others, what was mapped is external data as any other."""
+    """The same proto; what was mapped looks like any other external data."""
     for tensor in filter(is_mapped, proto.graph.initializer):
         kept = [entry for entry in tensor.external_data if entry.key != MAPPED]
         del tensor.external_data[:]
@@ -96,7 +92,7 @@ def _is_streamed(tensor: TensorProto) -> bool:
 
 
 def _says_inline(tensor: TensorProto) -> bool:
-    """Whether the file says of a tensor that it is inline, which goes without saying."""
+    """Whether the file states that a tensor is inline, which is the default."""
     return any(entry.key == MAPPED and entry.value for entry in tensor.external_data)
 
 
@@ -104,8 +100,8 @@ def _says_inline(tensor: TensorProto) -> bool:
 
 
 def _without_large(data: mmap.mmap, name: str) -> bytes | None:
-    """The model without its large weights; None where it has none, or is written as nobody writes
-    it.
+    """The model without its large weights; None if it has none, or is written in an unusual
+    form.
     """
     try:
         graphs = [field for field in _fields(data, 0, len(data)) if field[0] == _GRAPH]
@@ -130,9 +126,7 @@ def _without_large(data: mmap.mmap, name: str) -> bytes | None:
 
 
 def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
-    """The tensor that is written there, without its elements; None where these have to be looked
-    at.
-    """
+    """The tensor at this place, without its elements; None if its elements have to be read."""
     raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
         return None
@@ -156,10 +150,8 @@ def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None
 
 
 def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message that lies there: tag, and where it begins, where its value begins and
-    where it ends.
-
-    Raises ValueError or IndexError where it is none.
+    """The fields of the message at this place: the tag, where the field begins, where its value
+    begins and where it ends. Raises ValueError or IndexError if it is not a message.
     """
     while at < end:
         begin = at
@@ -181,7 +173,7 @@ def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, i
 
 
 def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
-    """The number that is written there, and where it ends."""
+    """The number at this place, and where it ends."""
     byte = data[at]
     if byte < 0x80:
         return byte, at + 1
@@ -224,8 +216,8 @@ def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
 
 
 def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
-    """What is written of a tensor before its elements and behind them; all of it where these stay
-    inside.
+    """The bytes of a tensor before its elements, and those after them; all bytes come first if the
+    elements stay inside.
     """
     if not _is_streamed(tensor):
         return tensor.SerializeToString(), b""
@@ -245,7 +237,7 @@ def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
 
 
 def _without(message: Message, field: str, copy: Message) -> Message:
-    """A copy of a message but for one field, which is large."""
+    """A copy of a message without one large field."""
     for descriptor, value in message.ListFields():
         if descriptor.name == field:
             continue
@@ -259,7 +251,7 @@ def _without(message: Message, field: str, copy: Message) -> Message:
 
 
 def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
-    """What is written of a message before a field that it lacks, and behind it."""
+    """The bytes of a message before a field that it lacks, and those after it."""
     data = message.SerializeToString()
     at = next(
         (begin for found, begin, _, _ in _fields(data, 0, len(data)) if found >> 3 > tag >> 3),
@@ -273,7 +265,7 @@ def _tagged(tag: int, content: bytes) -> bytes:
 
 
 def _start(tag: int, size: int) -> bytes:
-    """How a field of so many bytes begins."""
+    """The first bytes of a field of this length."""
     written = bytearray([tag])
     while size >= 0x80:
         written.append(size & 0x7F | 0x80)
@@ -283,7 +275,7 @@ def _start(tag: int, size: int) -> bytes:
 
 
 def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
-    """Copy a part of a file, in the system where that can do it."""
+    """Copy a part of a file, inside the operating system if it can do that."""
     target.flush()
     left = size
     try:

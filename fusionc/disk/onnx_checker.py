@@ -15,11 +15,10 @@ from fusionc.protos import bodies_of, is_mapped
 
 
 def fault_of(model: Path | onnx.ModelProto) -> str | None:
-    """What onnx.checker says against a model, in one line; None where it accepts it.
-
-    One with external data, or beyond 2 GB, has to be a file. Where the model declares a dimension
-    below 0, which stands for an unknown one there, its shapes are not checked: onnx takes it for a
-    number, and a Slice of it ends the process.
+    """What onnx.checker says against a model, in one line; None if it accepts the model. A model
+    with external data, or beyond 2 GB, has to be a file. The shapes of a model are not checked if
+    it declares a dimension below 0, its way to say that it is unknown: onnx takes it for a number,
+    and a Slice of it ends the process.
     """
     if isinstance(model, Path):
         return _fault(os.fspath(model), read_mapped(model).graph)
@@ -27,10 +26,8 @@ def fault_of(model: Path | onnx.ModelProto) -> str | None:
 
 
 def require_as_valid(candidate: Path, reference: Path) -> None:
-    """Raise VerificationError if onnx.checker rejects a result though it accepts what that was made
-    of.
-
-    The result lies in a folder of its own, or has a name there that is.
+    """Raise VerificationError if onnx.checker rejects a result although it accepts the model. The
+    result lies in a folder of its own.
     """
     fault = _fault_of_result(candidate)
     if fault and fault_of(reference) is None:
@@ -42,8 +39,8 @@ def require_as_valid(candidate: Path, reference: Path) -> None:
 
 
 def _fault_of_result(path: Path) -> str | None:
-    """The same. The checker holds a file three times over, so it sees one with the large weights as
-    external data.
+    """What onnx.checker says against a result. It holds a file in memory three times, so it sees
+    one whose large weights are external data.
     """
     proto = read_mapped(path)
     if not any(map(is_mapped, proto.graph.initializer)):

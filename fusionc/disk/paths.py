@@ -15,7 +15,7 @@ _NO_PATH = {
     errno.ENAMETOOLONG: "has a name that is too long",
 }
 
-# What one can write into.
+# Streams that can be written into.
 PIPE = "pipe"
 DEVICE = "device"
 _STREAMS = {
@@ -27,8 +27,8 @@ _STREAMS = {
 
 
 def path_of(given: object, name: str, hint: str) -> Path:
-    """The path that an argument of this name is. Raises UsageError E10001, with the hint, where it
-    is none.
+    """The path that an argument of this name means. Raises UsageError E10001, with the hint, if it
+    is not a path.
     """
     if isinstance(given, str | os.PathLike):
         return Path(given)
@@ -36,10 +36,8 @@ def path_of(given: object, name: str, hint: str) -> Path:
 
 
 def require_path(path: Path, what: str) -> None:
-    """Raise UsageError E10001 where no file can lie at a path: `what` is its part in the
-    conversion.
-
-    Not UTF-8 is wrong, too: onnx and onnxruntime cannot open such a file.
+    """Raise UsageError E10001 if no file can lie at a path, such as one that is not UTF-8, which
+    onnx and onnxruntime cannot open. `what` is its role in the conversion.
     """
     problem = _problem(path)
     if problem:
@@ -48,15 +46,15 @@ def require_path(path: Path, what: str) -> None:
 
 
 def is_same(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, which need not be there."""
+    """Whether two paths lead to one file, which need not exist."""
     return os.path.realpath(path) == os.path.realpath(other) or (
         path.exists() and other.exists() and path.samefile(other)
     )
 
 
 def stream_at(path: Path) -> str:
-    """What a path leads to, where that is neither a file nor a folder, but a pipe, a device or a
-    socket; else "".
+    """The kind of a path that leads to a pipe, a device or a socket; "" if it leads to a file or a
+    folder.
     """
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
@@ -66,15 +64,14 @@ def stream_at(path: Path) -> str:
 
 
 def require_no_stream(path: Path) -> None:
-    """Raise FileExistsError where what a path leads to is neither a file nor a folder."""
+    """Raise FileExistsError if a path leads neither to a file nor to a folder."""
     if what := stream_at(path):
         raise FileExistsError(errno.EEXIST, f"there is a {what}", str(path))
 
 
 def require_file_place(path: Path, option: str) -> None:
-    """Raise UsageError E10001 where what `option` names is no place for a file that is renamed to
-    there: a pipe, a device, or a file by the name that the system gives to open ones,
-    /dev/stdout.
+    """Raise UsageError E10001 if `option` names a place where no file can be put by renaming: a
+    pipe, a device, or a name that the system gives to open files, such as /dev/stdout.
     """
     system = Path(os.path.abspath(path)).parts[1:]
     is_open = system[:1] == ("proc",) or (
@@ -88,8 +85,8 @@ def require_file_place(path: Path, option: str) -> None:
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
-    """Raise UsageError where the file that `option` names is one that the command reads; `read`
-    says what each is.
+    """Raise UsageError if the file that `option` names is one that the command reads; `read` says
+    what each of these is.
     """
     for file, what in read.items():
         if is_same(written, file):

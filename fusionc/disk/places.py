@@ -1,9 +1,8 @@
-"""Where files may be written: a temporary folder beside the result, a lock on its folder, and
-whether there is a way.
-
-The temporary folder `.fusionc-…` is on the file system of the result, so that moving out of it is
-renaming. It is locked while its process lives: one whose lock is free was left by a process that
-was killed, and the next conversion in that folder removes it.
+"""Where files may be written: a temporary folder next to the result, a lock on that folder, and
+whether the place can be written to. The temporary folder `.fusionc-…` is on the file system of the
+result, so that a file moves out of it by renaming. It is locked while its process lives: a folder
+with a free lock was left by a process that was killed, and the next conversion in that folder
+removes it.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
-    """What to say where the system refuses to write the result, which may be as there is no such
-    folder.
+    """What to say if the system refuses to write the result, perhaps because the folder does not
+    exist.
     """
     what = f"the result cannot be written: {error.strerror or error}"
     if isinstance(error, FileNotFoundError) and not where.exists():
@@ -55,7 +54,7 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
 
 
 def require_place(output: Path) -> None:
-    """Raise FusioncError where no file can be put, before much time is spent on making one."""
+    """Raise FusioncError if no file can be put there, before much time is spent on making one."""
     with workshop(output.parent):
         pass
     require_replaceable(output)
@@ -67,22 +66,21 @@ def require_place(output: Path) -> None:
 
 
 def require_replaceable(path: Path) -> None:
-    """Raise FusioncError where something lies that only its owner, or that of its folder, may
-    replace.
-    """
+    """Raise FusioncError if only another user may replace the file that is there."""
     with suppress(FileNotFoundError):
         folder = os.stat(path.parent)
         present = os.lstat(path)
         is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
         if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
-            what = "the result cannot be written: in this folder nobody may replace the files of others"
+            what = (
+                "the result cannot be written: in this folder nobody may replace the files of "
+                "others"
+            )
             raise FusioncError(what, where=str(path), hint="give another --output", code="E13004")
 
 
 def _may_go(path: Path) -> bool:
-    """Whether nobody loses what only this file holds: nothing is there, an empty file, a link, or a
-    model.
-    """
+    """Whether a file may be replaced: it does not exist, is empty or a link, or is a model."""
     try:
         return (
             not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
@@ -92,8 +90,8 @@ def _may_go(path: Path) -> bool:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file has the form of a ModelProto with a graph. Its parts are skipped, not read:
-    they may be large.
+    """Whether a file has the form of a ModelProto with a graph. Its parts, which may be large, are
+    skipped and not read.
     """
     fields = set()
     size = path.stat().st_size
@@ -114,7 +112,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _varint(file: BinaryIO) -> int:
-    """The next number in the encoding of protobuf. Raises ValueError where there is none."""
+    """The next number in the encoding of protobuf. Raises ValueError if there is none."""
     value = 0
     for shift in range(0, 64, 7):
         [byte] = file.read(1)  # none at the end
@@ -125,7 +123,7 @@ def _varint(file: BinaryIO) -> int:
 
 
 class _Own(threading.local):
-    """The temporary folders of the conversion that this thread is at."""
+    """The temporary folders of the conversion that this thread runs."""
 
     def __init__(self) -> None:
         self.workshops: set[Path] = set()
@@ -136,7 +134,7 @@ _own = _Own()
 
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
-    """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it
+    """A temporary folder inside `folder`, which is removed afterwards. Raises FusioncError if it
     cannot be made.
     """
     path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
@@ -147,7 +145,7 @@ def workshop(folder: Path) -> Iterator[Path]:
             try:
                 remove_abandoned(folder)
                 _own.workshops.add(path)
-                # another conversion may take it for an abandoned one, until it is locked
+                # until it is locked, another conversion may take it for an abandoned one
                 while not path.exists():
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
@@ -164,12 +162,12 @@ def workshop(folder: Path) -> Iterator[Path]:
 
 
 def beside(workshop: Path) -> str:
-    """The name of a file beside a temporary folder that goes with it."""
+    """The name of a file that belongs to a temporary folder and lies next to it."""
     return f"{workshop.name}.onnx"
 
 
 def light_form(name: str) -> str:
-    """The name of a file beside a model, for a form of it that is there for a moment."""
+    """The name of a file next to a model, for a form of it that exists for a moment."""
     return f"{name}.light.onnx"
 
 
@@ -182,10 +180,9 @@ def _remove(workshop: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
-    """Keep other conversions from a folder: whether it is locked now.
-
-    Waits for others so long, and then goes on: a script may hold the same lock, to run conversions
-    one by one, and not every file system has locks.
+    """Keep other conversions away from a folder; return whether it is locked now. It waits for
+    others for a while and then goes on: a script may hold the same lock to run conversions one by
+    one, and some file systems lack locks.
     """
     if sys.platform == "win32":
         yield False
@@ -208,8 +205,8 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
 
 
 def is_alone(workshop: Path) -> bool:
-    """Whether no other conversion has a temporary folder beside this one: what nobody uses is
-    nobody's then.
+    """Whether no other conversion has a temporary folder next to this one, so that unused files
+    belong to no conversion.
     """
     for other in set(_workshops(workshop.parent)) - {workshop, *_own.workshops}:
         with locked(other) as is_free:

@@ -1,29 +1,29 @@
-"""Files in a temporary folder → their places, so that at every instant the old set or the new one
+"""Files in a temporary folder → their places: at every instant either the old set or the new one
 is there, complete.
 
 A set is a model, its data, its library of kernels and its ready form. Only the renaming of one file
-is atomic: that of the model. So the other files of the new set lie beside those of the old one
-before it, and each model finds its own:
+is atomic: that of the model. So the other files of the new set are put next to those of the old one
+first, and each model finds its own:
 
-1. The data goes to a name of its content, `out.onnx.<hash>.data`, which the tensors of the new
-   model have. The same weights always have the same name, whatever lies on the disk. So does the
-   ready form, `out.<hash>.ready.onnx`.
-2. The library goes to a name of its content, too, `out.<hash>.kernels.so`. An area is called by a
-   hash of what it computes: `register_kernels` takes the library that has the kernels which the
-   model calls.
+1. The data gets a name with the hash of its content, `out.onnx.<hash>.data`, which the tensors of
+   the new model refer to. The same weights always get the same name, whatever is on the disk. The
+   ready form gets such a name, too, `out.<hash>.ready.onnx`.
+2. The library gets such a name, too, `out.<hash>.kernels.so`. The name of an area has a hash of
+   its computation: `register_kernels` takes the library with the kernels that the model
+   calls.
 3. The model is renamed over the old one.
-4. What describes the ready form is renamed to `out.session.json`, over the old one. (It says which
-   model it is about: `fusionc.session`, coming between 3 and 4, takes the model as it is.)
-5. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without
-   asking fusionc and comes between 3 and 5 has kernels that the model does not call: it runs as
-   functions, right, though slower.)
-6. Data, libraries and ready forms of older sets go, if fusionc wrote them and no file in the folder
-   mentions them any more; while another conversion works in the folder, they stay for the next one
-   to remove.
+4. The description of the ready form is renamed to `out.session.json`, over the old one. (It says
+   which model it is about: between 3 and 4, `fusionc.session` takes the model as it is.)
+5. The library is renamed to `out.kernels.so`, over the old one. (A program that registers that file
+   itself between 3 and 5 gets kernels that the model does not call: the model runs as functions,
+   correct but slower.)
+6. Data, libraries and ready forms of older sets are removed, if fusionc wrote them and no file in
+   the folder mentions them any more. If another conversion works in the folder, they stay for the
+   next one to remove.
 
-All is on the disk, not only in its cache, before the next step. A process that is killed between
-two steps leaves the old set (before 3) or the new one, and what it left besides goes with the next
-conversion to that output. Where a step fails or is interrupted, those before it are taken back.
+Before each step, the result of the last one is on the disk, not only in its cache. If a process is
+killed between two steps, the old set (before 3) or the new one is there, and the next conversion to
+that output removes the rest. If a step fails or is interrupted, the steps before it are undone.
 """
 
 from __future__ import annotations
@@ -51,11 +51,9 @@ _LARGEST_MODEL = 1 << 31  # bytes; protobuf's limit
 
 @dataclass(frozen=True)
 class Library:
-    """The library of kernels that goes beside a model, to `place`; until the model is there it is
-    at `waiting`.
-
-    `file` is None where the model has none. `outdated` are those of older models of that name,
-    which go.
+    """The library of kernels that goes to `place`, next to a model; until the model is there, it is
+    at `waiting`. `file` is None if the model has none. `outdated` are the libraries of older models
+    of that name, which are removed.
     """
 
     file: Path | None
@@ -66,8 +64,8 @@ class Library:
 
 @dataclass(frozen=True)
 class Companion:
-    """A file that describes a model and takes the place of an older one; where `file` is None, that
-    one goes.
+    """A file that describes a model and replaces an older one; if `file` is None, the older one is
+    removed.
     """
 
     file: Path | None
@@ -77,9 +75,8 @@ class Companion:
 @dataclass(frozen=True)
 class Saved:
     """Files that are written but not yet in their places: `model` can be run, `publish` moves all
-    to where they belong.
-
-    `data` are the files that go beside the model, and where; `workshop` is the temporary folder.
+    files to their places. `data` are the files that go next to the model, with their places;
+    `workshop` is the temporary folder.
     """
 
     model: Path
@@ -88,8 +85,8 @@ class Saved:
     workshop: Path
 
     def publish(self, library: Library | None = None, companion: Companion | None = None) -> None:
-        """Move the files to their places. Raises FusioncError where that fails; then all is as it
-        was.
+        """Move the files to their places. Raises FusioncError if that fails; then everything is as
+        it was.
         """
         with locked(self.output.parent, 1):
             try:
@@ -97,7 +94,7 @@ class Saved:
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
-                # else another one may be about to use what this one does not
+                # another conversion may be about to use them
                 if is_alone(self.workshop):
                     _remove(library.outdated if library is not None else ())
                     _remove(
@@ -106,7 +103,9 @@ class Saved:
                         else ()
                     )
                     kept = {target for _, target in self.data}
-                    _remove(_outdated(self.output, ready_of, kept))  # first, as they mention data
+                    _remove(
+                        _outdated(self.output, ready_of, kept)
+                    )  # these first, as they mention data
                     _remove(_outdated(self.output, data_of, kept))
 
 
@@ -129,7 +128,7 @@ class _Publication:
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))
             self.replacements.append((library.waiting, library.place))
-        self.former = {  # what was there, under other names
+        self.former = {  # the former files, under other names
             place: saved.workshop / f"former {number}"
             for number, (_, place) in enumerate(self.replacements)
             if os.path.lexists(place)
@@ -148,7 +147,7 @@ class _Publication:
                 _sync_folder(folder)
             for file, place in self.replacements:
                 if place in self.former:
-                    # a file system without hard links: then there is no way back from here
+                    # a file system without hard links: from here on nothing can be taken back
                     with suppress(OSError):
                         os.link(place, self.former[place], follow_symlinks=False)
                 os.replace(file, place)
@@ -159,13 +158,13 @@ class _Publication:
             raise
 
     def _make_folder(self, folder: Path) -> None:
-        """The folder of a data file, which may be one inside the model's."""
+        """The folder of a data file, which may be inside that of the model."""
         for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
             self.made.append(missing)
             missing.mkdir(exist_ok=True)
 
     def _undo(self) -> None:
-        """Take back what was done; how far that was is seen from the files."""
+        """Take back what was done; the files show how far that was."""
         done = [
             place
             for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)
@@ -187,9 +186,8 @@ class _Publication:
 
 
 def _put(file: Path, target: Path) -> None:
-    """Give a file its name, but never over another one: the same content may be there.
-
-    Not by a second link: onnx refuses data that has two names.
+    """Give a file its name, but never replace another one: the same content may be there. A second
+    link would not do, as onnx refuses data that has two names.
     """
     if not os.path.lexists(target):
         os.rename(file, target)
@@ -198,7 +196,7 @@ def _put(file: Path, target: Path) -> None:
 
 
 def in_the_way(target: Path) -> FusioncError:
-    """What to say where something lies at the place of a file of the result."""
+    """What to say if something else is at the place of a file of the result."""
     return FusioncError(
         "a file of the result would be written over another one, which fusionc did not make",
         where=str(target),
@@ -223,13 +221,13 @@ def is_copy(path: Path, original: Path) -> bool:
 
 
 def digest(path: Path) -> str:
-    """The hash of a file's content that is part of its name."""
+    """The hash of a file's content, as names have it."""
     with open(path, "rb") as file:
         return short(hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def short(hexadecimal: str) -> str:
-    """As much of a SHA-256 as names have."""
+    """The part of a SHA-256 that names have."""
     return hexadecimal[:_DIGITS]
 
 
@@ -239,31 +237,32 @@ def data_of(output: Path, content: str) -> Path:
 
 
 def ready_of(output: Path, content: str) -> Path:
-    """The ready form of a model, the file of which has this hash."""
+    """The ready form of a model, whose file has this hash."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{content}.ready.onnx")
 
 
 def _outdated(
     output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]
 ) -> list[Path]:
-    """Files of older sets at `output` with such names: one has the hash of its content, and nothing
-    mentions it.
+    """Files of older sets at `output`: their names have the hash of their content, and no file
+    mentions them.
     """
     form = re.compile(
         re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}")
     )
     files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
-    found = [path for path in files if form.fullmatch(path.name) and path not in kept]
-    for file in files if found else ():
-        if file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL:
-            found = [path for path in found if not contains(file, os.fsencode(path.name))]
-    return [path for path in found if name_of(output, digest(path)) == path]
+    older = [path for path in files if form.fullmatch(path.name) and path not in kept]
+    for file in filter(_may_be_model, files) if older else ():
+        older = [path for path in older if not contains(file, os.fsencode(path.name))]
+    return [path for path in older if name_of(output, digest(path)) == path]
+
+
+def _may_be_model(file: Path) -> bool:
+    return file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL
 
 
 def contains(file: Path, text: bytes) -> bool:
-    """Whether these bytes are somewhere in a file, of which not all needs to fit into the
-    memory.
-    """
+    """Whether a file, which may be larger than the memory, contains these bytes."""
     if not file.stat().st_size:
         return False
     with (
@@ -288,6 +287,6 @@ def _sync(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """As far as its file system can: some do not let folders be opened for it."""
+    """Sync a folder if its file system can: some do not let folders be opened for it."""
     with suppress(OSError):
         _sync(folder)

@@ -1,11 +1,11 @@
-"""A ModelProto → files: written beside the target first, moved into place when they are known to be
+"""A ModelProto → files: written next to the target, and moved into place once they are known to be
 right.
 
-Where the weights go: external ones stay external. In the model's own folder the result goes on
-using the original file; elsewhere the file is copied, or repacked where rewriting has left parts of
-it unused. Nothing is read into memory to be written. `external_weight` 1 moves all weights of the
-graph into one file of the result, 0 moves all into the model; without it, weights move out only
-where the model would pass protobuf's limit. `publish` says how the files come to their places.
+External weights stay external. In the model's own folder the result goes on using the original
+file; elsewhere the file is copied, or repacked if rewriting has left parts of it unused. No weight
+is read into memory to be written. `external_weight` 1 moves all weights of the graph into one file
+of the result, 0 moves all into the model; without it, weights move out only if the model would pass
+protobuf's limit. `publish` says how the files get to their places.
 """
 
 from __future__ import annotations
@@ -41,10 +41,8 @@ def save(
     proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None
 ) -> Iterator[Saved]:
     """Write `proto`, whose external data lies in `folder`, for `output`, into a temporary folder
-    beside it.
-
-    Changes where the proto says that its weights are. Whatever happens, the temporary folder is
-    removed. Raises FusioncError where the target cannot be written or the weights do not fit.
+    next to it. The proto then says where the written weights are. The temporary folder is removed
+    in any case. Raises FusioncError if the target cannot be written or the weights do not fit.
     """
     with workshop(output.parent) as temporary:
         try:
@@ -60,7 +58,7 @@ class _Writer:
         self.folder = folder
         self.output = output
         self.workshop = workshop
-        self.set = workshop / "set"  # the files of the result as they will lie beside each other
+        self.set = workshop / "set"  # the files of the result as they will lie next to each other
         self.model = self.set / output.name
         self.data: list[tuple[Path, Path]] = []
 
@@ -85,7 +83,7 @@ class _Writer:
         return Saved(self.model, self.output, tuple(self.data), self.workshop)
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
-        """Refuse an output that is a data file of the model, or of the result."""
+        """Refuse an output that is a data file of the model or of the result."""
         locations = {external_entries(t)["location"] for t in external}
         taken = [
             folder / name for folder in (self.folder, self.output.parent) for name in locations
@@ -106,12 +104,12 @@ class _Writer:
             make_inline(tensor, read_elements(tensor, os.fspath(self.folder)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
-        """Let the result use the original files: in the same folder as they are, else copied or
-        repacked.
+        """Let the result use the original files: as they are if they are in the same folder, else
+        copied or repacked.
         """
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            # refuses a file that was cut since the model was read
+            # raises if the file was cut since the model was read
             external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
@@ -123,7 +121,7 @@ class _Writer:
             temporary = self.set / location
             temporary.parent.mkdir(parents=True, exist_ok=True)
             used = sum(tensors.byte_size(t) for t in members)
-            if used < source.stat().st_size // 2:  # rewriting has left most of the file behind
+            if used < source.stat().st_size // 2:  # rewriting has left most of the file unused
                 self.data.clear()
                 self._pack(external, external)
                 return
@@ -145,7 +143,7 @@ class _Writer:
             self.data.append((temporary, target))
 
     def _pack(self, chosen: list[TensorProto], external: list[TensorProto]) -> None:
-        """Stream the chosen tensors, and every external one, into the data file of the result."""
+        """Write the chosen tensors, and every external one, into the data file of the result."""
         ordered = dict.fromkeys(map(id, chosen))
         everything = chosen + [t for t in external if id(t) not in ordered]
         if not everything:
@@ -166,7 +164,7 @@ class _Writer:
         self.data.append((temporary, target))
 
     def _append(self, tensor: TensorProto, file: HashedFile) -> tuple[int, int]:
-        """The offset and the size of the tensor in the file."""
+        """Write the elements of a tensor; return their offset and size in the file."""
         size = tensors.byte_size(tensor)
         if size >= PAGE:
             file.align(PAGE)
@@ -176,7 +174,7 @@ class _Writer:
 
 
 def _inline(everything: Iterable[TensorProto]) -> int:
-    """The bytes of the elements that go into the model."""
+    """The size of the elements that go into the model."""
     return sum(tensors.byte_size(tensor) for tensor in everything if not protos.is_external(tensor))
 
 

@@ -14,8 +14,8 @@ from fusionc.disk.external_data import external_range
 from fusionc.model import tensors
 
 STORAGE = (
-    "raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data",
-    "data_location",
+    "raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data",
+    "external_data", "data_location",
 )  # fmt: skip
 _CHUNK = 16 << 20
 
@@ -26,10 +26,8 @@ class _Sink(Protocol):
 
 
 def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
-    """Write the elements of a tensor, whose external data lies in `folder`: `tensors.byte_size`
-    bytes of them.
-
-    Raises FusioncError where external data is not there.
+    """Write the elements of a tensor, `tensors.byte_size` bytes; its external data lies in
+    `folder`. Raises FusioncError if external data is missing.
     """
     if tensor.data_location == TensorProto.EXTERNAL:
         path, start, _ = external_range(tensor, folder)
@@ -45,20 +43,20 @@ def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
 
 
 def read_elements(tensor: TensorProto, folder: str) -> bytes:
-    """The same bytes."""
+    """The elements of a tensor as bytes."""
     data = io.BytesIO()
     write_elements(tensor, folder, data)
     return data.getvalue()
 
 
 def make_inline(tensor: TensorProto, data: bytes) -> None:
-    """Let a tensor hold these elements itself."""
+    """Put these elements into a tensor."""
     clear_data(tensor)
     tensor.raw_data = data
 
 
 def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    """Let the elements of a tensor lie in a file."""
+    """Say that the elements of a tensor lie in a file."""
     clear_data(tensor)
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", offset), ("length", length)):
@@ -66,6 +64,6 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
 
 
 def clear_data(tensor: TensorProto) -> None:
-    """Take the elements out of a tensor."""
+    """Remove the elements from a tensor."""
     for field in STORAGE:
         tensor.ClearField(field)

@@ -1,15 +1,14 @@
-"""What everything else relies on in a model that was read: names are text, element types exist,
-weights are as long as their shapes say, functions can be expanded.
-
-It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is
-refused here: names that are not UTF-8, which its Python interface cannot give back either,
-operators of ONNX in no version at all, attributes that refer to the call of a function outside of
-one, flags that are neither 0 nor 1, and weights that are segments, which onnx cannot read.
+"""What all other rooms rely on in a model that was read: names are text, element types exist,
+weights have the length that their shapes say, functions can be expanded. onnx.checker asks for
+more, but onnxruntime runs models that it rejects. Of the models that onnxruntime runs, only these
+are refused: names that are not UTF-8, which its Python interface cannot give back either; ONNX
+operators without any opset; attributes outside a function that refer to its call; flags that are
+neither 0 nor 1; and weights that are segments, which onnx cannot read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import prod
 
@@ -21,6 +20,7 @@ from onnx import (
     NodeProto,
     TensorProto,
     TypeProto,
+    ValueInfoProto,
     helper,
 )
 
@@ -31,7 +31,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
-_PER_ENTRY: dict[int, int] = {  # elements in one entry of a typed field; one where it is not here
+_PER_ENTRY: dict[int, int] = {  # elements in one entry of a typed field; one for all other types
     **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 2),
     **dict.fromkeys((TensorProto.INT2, TensorProto.UINT2), 4),
 }
@@ -42,8 +42,8 @@ _HINT = "export the model again, or correct it there"
 
 
 def validate(model: ModelProto, file: str) -> None:
-    """Raise FusioncError E13005 where the model is wrong; it names the place in `file`. Reads every
-    inline weight once, one after the other.
+    """Raise FusioncError E13005 if the model is wrong, with the place in `file`. Every inline
+    weight is read once, one after the other.
     """
     try:
         _require_text(
@@ -62,7 +62,7 @@ def validate(model: ModelProto, file: str) -> None:
         _check_weights(model, file)
         require_expandable(model, file)
         _check_nodes(model, file)
-    except UnicodeDecodeError as error:  # in a field that is not looked at above
+    except UnicodeDecodeError as error:  # in a field that was not checked above
         raise _wrong(f"the name {error.object!r} is not UTF-8", file) from None
 
 
@@ -92,7 +92,9 @@ def _label(node: NodeProto) -> str:
 
 
 def _require_text(file: str, place: str, names: Callable[[], Iterable[str]]) -> None:
-    """Protobuf gives bytes for text that is not UTF-8, or an error."""
+    """Raise FusioncError if a name is not text: protobuf gives bytes or an error for text that is
+    not UTF-8.
+    """
     try:
         "".join(names())
     except UnicodeDecodeError as error:
@@ -146,37 +148,40 @@ def _check_names(graph: GraphProto | FunctionProto, file: str) -> None:
     else:
         _require_text(file, "a graph", partial(_names_of_graph, graph))
     for number, node in enumerate(graph.node):
-        try:  # at once, and in detail only where something is wrong: there may be very many nodes
+        try:  # all names at once, and in detail only if one is wrong: there may be very many nodes
             "".join(
                 (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
             )
             if node.attribute:
                 "".join([attribute.name + attribute.ref_attr_name for attribute in node.attribute])
         except (TypeError, UnicodeDecodeError):
-            place = f"node {number} of the {'function' if isinstance(graph, FunctionProto) else 'graph'} {graph.name!r}"
+            kind = "function" if isinstance(graph, FunctionProto) else "graph"
+            place = f"node {number} of the {kind} {graph.name!r}"
             _require_text(file, place, partial(_names_of_node, node))
 
 
 def _check_nodes(model: ModelProto, file: str) -> None:
     imported = _opsets(model)
     for root in (model.graph, *model.functions):
-        opsets = imported | _opsets(root) if isinstance(root, FunctionProto) else imported
+        is_function = isinstance(root, FunctionProto)
+        opsets = imported | _opsets(root) if is_function else imported
         for graph in _graphs_in(root):
             for node in graph.node:
-                fault = fault_of_call(node, opsets)
-                if (
-                    fault is None
-                    and "" not in opsets
-                    and not canonical_domain(node.domain)
-                    and node.output
-                ):
-                    fault = "is an operator of ONNX, of which no opset is imported"
-                if root is model.graph and any(
-                    attribute.ref_attr_name for attribute in node.attribute
-                ):
-                    fault = "takes an attribute from the call of a function, which it is not in"
+                fault = _fault_of_node(node, opsets, is_in_function=is_function)
                 if fault is not None:
                     raise _wrong(f"the {_label(node)} {fault}", f"{file}, graph {graph.name!r}")
+
+
+def _fault_of_node(
+    node: NodeProto, opsets: Mapping[str, int], *, is_in_function: bool
+) -> str | None:
+    """What is wrong with a node where these opsets are imported; None if nothing is."""
+    if not is_in_function and any(attribute.ref_attr_name for attribute in node.attribute):
+        return "takes an attribute from the call of a function, which it is not in"
+    fault = fault_of_call(node, opsets)
+    if fault is None and node.output and "" not in opsets and not canonical_domain(node.domain):
+        return "is an operator of ONNX, of which no opset is imported"
+    return fault
 
 
 def _opsets(proto: ModelProto | FunctionProto) -> dict[str, int]:
@@ -200,25 +205,31 @@ def _symbols(kind: TypeProto) -> Iterator[str]:
 
 
 def _check_types(graph: GraphProto | FunctionProto, file: str) -> None:
-    """Of declared values; a declaration of a value that there is not means nothing."""
-    ports = [] if isinstance(graph, FunctionProto) else [*graph.input, *graph.output]
-    if not all(output if isinstance(output, str) else output.name for output in graph.output):
+    """Check declared values; a declaration of a value that does not exist means nothing."""
+    if isinstance(graph, FunctionProto):
+        ports = []
+        outputs = list(graph.output)
+    else:
+        ports = [*graph.input, *graph.output]
+        outputs = [value.name for value in graph.output]
+    if not all(outputs):
         raise _wrong("an output has no name", f"{file}, graph {graph.name!r}")
-    wrong = {
-        value.name: tensor.elem_type
-        for value in (*ports, *graph.value_info)
-        for tensor in _tensor_types(value.type)
-        if tensor.elem_type not in _ELEMENT_TYPES
-    }
+    wrong = dict(_wrong_types([*ports, *graph.value_info]))
     if not wrong:
         return
-    for name in (
-        *(value.name for value in ports),
-        *(name for node in graph.node for name in node.output),
-    ):
-        if name in wrong:
-            what = f"the value {name!r} has element type {wrong[name]}, which there is not"
-            raise _wrong(what, f"{file}, graph {graph.name!r}")
+    made = (name for node in graph.node for name in node.output)
+    bad = next((name for name in (*(value.name for value in ports), *made) if name in wrong), None)
+    if bad is not None:
+        what = f"the value {bad!r} has element type {wrong[bad]}, which there is not"
+        raise _wrong(what, f"{file}, graph {graph.name!r}")
+
+
+def _wrong_types(values: Iterable[ValueInfoProto]) -> Iterator[tuple[str, int]]:
+    """Declared values whose element type does not exist, each with that type."""
+    for value in values:
+        for tensor in _tensor_types(value.type):
+            if tensor.elem_type not in _ELEMENT_TYPES:
+                yield value.name, tensor.elem_type
 
 
 def _check_weights(model: ModelProto, file: str) -> None:
@@ -229,13 +240,13 @@ def _check_weights(model: ModelProto, file: str) -> None:
         fault = _fault(tensor)
         if fault is not None:
             used = _used(model) if used is None else used
-            # onnxruntime never reads an initializer of no use
+            # onnxruntime never reads an unused initializer
             if tensor.name in used or place.startswith("node"):
                 raise _wrong(f"{place} {fault}", file)
 
 
 def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
-    """Every weight that a conversion may read, and what to call it."""
+    """Every weight that a conversion may read, with its name for messages."""
     for graph in _graphs(model):
         if isinstance(graph, GraphProto):
             for tensor in graph.initializer:
@@ -247,27 +258,32 @@ def _tensors(model: ModelProto) -> Iterator[tuple[TensorProto, str]]:
 
 
 def _fault(tensor: TensorProto) -> str | None:
-    """What is wrong with the dimensions of a tensor, or with the length of what it holds."""
+    """What is wrong with the dimensions of a tensor or with the number of its elements; None if
+    nothing is.
+    """
     dims = list(tensor.dims)
     if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENTS:
         return f"has the shape {dims}"
     if tensor.HasField("segment"):
         return "is a segment of a tensor, which onnx cannot read"
-    count = prod(dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         return None
-    field = "string_data" if tensor.data_type == TensorProto.STRING else "raw_data"
-    if tensor.HasField("raw_data") and field == "raw_data":
-        size = (count * _bits(tensor.data_type) + 7) // 8
-        unit = "bytes"
-        found = len(tensor.raw_data)
-    else:
-        field = helper.tensor_dtype_to_field(tensor.data_type)
-        per_entry = _PER_ENTRY.get(tensor.data_type, 1)
-        size = -(-count * (2 if tensor.data_type in _COMPLEX else 1) // per_entry)
-        unit = f"numbers in {field}"
-        found = len(getattr(tensor, field))
-    return None if found == size else f"of the shape {dims} has {found:,} {unit}, not {size:,}"
+    length, needed, unit = _lengths(tensor, prod(dims))
+    if length == needed:
+        return None
+    return f"of the shape {dims} has {length:,} {unit}, not {needed:,}"
+
+
+def _lengths(tensor: TensorProto, count: int) -> tuple[int, int, str]:
+    """The length of a tensor's data, the length that `count` elements need, and the unit of
+    both.
+    """
+    if tensor.HasField("raw_data") and tensor.data_type != TensorProto.STRING:
+        return len(tensor.raw_data), (count * _bits(tensor.data_type) + 7) // 8, "bytes"
+    field = helper.tensor_dtype_to_field(tensor.data_type)
+    numbers = count * (2 if tensor.data_type in _COMPLEX else 1)
+    needed = -(-numbers // _PER_ENTRY.get(tensor.data_type, 1))
+    return len(getattr(tensor, field)), needed, f"numbers in {field}"
 
 
 def _bits(data_type: int) -> int:

@@ -1,12 +1,12 @@
-"""Whether the nodes of a model are calls of their operators: as many inputs and outputs, and the
-attributes, that the operator has in the opset that the model imports. onnxruntime asks the same of
-every node that it knows.
+"""Whether the nodes of a model are calls of their operators: with the inputs, outputs and
+attributes that the operator has in the imported opset. onnxruntime checks the same for every node
+that it knows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -16,14 +16,15 @@ from onnx.defs import OpSchema
 from fusionc.model.operators import canonical_domain, schema
 from fusionc.operators.facts import Trait, names_with
 
-_INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
+_INTERNAL = "__"  # the prefix of attributes that onnx itself leaves on nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
-# Which are yes or no. Of other numbers each operator, and each runtime, makes something else.
+# These are 0 or 1. Operators and runtimes read other numbers differently.
 _FLAGS = frozenset({
-    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad", "detect_negative",
-    "detect_positive", "exclude_outside", "exclusive", "input_forget", "interleaved", "inverse", "is_causal",
-    "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad",
+    "detect_negative", "detect_positive", "exclude_outside", "exclusive", "input_forget",
+    "interleaved", "inverse", "is_causal", "keepdims", "largest", "linear_before_reset",
+    "noop_with_empty_axes", "onesided", "reverse",
     "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB",
 })  # fmt: skip
 _Single = OpSchema.FormalParameterOption.Single
@@ -31,15 +32,23 @@ _Variadic = OpSchema.FormalParameterOption.Variadic
 
 
 class _Call(NamedTuple):
-    """What an operator takes; attributes with their types, and those that must be there."""
+    """What an operator takes."""
 
     inputs: range
     outputs: range
-    single_inputs: frozenset[int]
-    first_of_many: int  # the input from which on there may be any number, none of them left out
+    single_inputs: frozenset[int]  # those that must be there
+    first_of_many: int  # from this input on there may be any number, and none is left out
     single_outputs: frozenset[int]
-    attributes: Mapping[str, int]
+    attributes: Mapping[str, int]  # their types
     required: frozenset[str]
+
+    def needs_input(self, at: int) -> bool:
+        """Whether this input must not be left out."""
+        return at in self.single_inputs or at >= self.first_of_many
+
+    def needs_output(self, at: int) -> bool:
+        """Whether this output must not be left out."""
+        return at in self.single_outputs
 
 
 def _type_of(attribute: OpSchema.Attribute) -> int:
@@ -67,10 +76,9 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
 
 
 def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
-    """What is wrong with a node; None where nothing is, or its operator is not known in these
-    opsets.
+    """What is wrong with a node; None if nothing is, or these opsets do not have its operator.
 
-    A node without inputs and outputs does nothing, and onnxruntime lets it be, but for Constant.
+    onnxruntime lets a node without inputs and outputs be, as it does nothing, except a Constant.
     """
     if not node.input and not node.output and node.op_type != "Constant":
         return None
@@ -78,22 +86,30 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
     call = _call(node.op_type, domain, opsets[domain]) if domain in opsets else None
     if call is None:
         return None
-    for names, counts, single, many, kind in (
-        (node.input, call.inputs, call.single_inputs, call.first_of_many, "inputs"),
-        (node.output, call.outputs, call.single_outputs, len(node.output), "outputs"),
-    ):
-        if len(names) not in counts:
-            return f"has {len(names)} {kind}, not {_said(counts)}"
-        if "" in names and any(
-            not name and (i in single or i >= many) for i, name in enumerate(names)
-        ):
-            return f"has {kind} without a name, which it needs"
     fault = _FAULTS.get(node.op_type)
-    return _fault_of_attributes(node.attribute, call) or (fault(node) if fault else None)
+    return (
+        _fault_of_ports(node.input, call.inputs, call.needs_input, "inputs")
+        or _fault_of_ports(node.output, call.outputs, call.needs_output, "outputs")
+        or _fault_of_attributes(node.attribute, call)
+        or (fault(node) if fault else None)
+    )
+
+
+def _fault_of_ports(
+    names: Sequence[str], counts: range, is_needed: Callable[[int], bool], kind: str
+) -> str | None:
+    """What is wrong with the inputs or the outputs of a node; None if nothing is."""
+    if len(names) not in counts:
+        return f"has {len(names)} {kind}, not {_said(counts)}"
+    if "" in names and any(not name and is_needed(at) for at, name in enumerate(names)):
+        return f"has {kind} without a name, which it needs"
+    return None
 
 
 def _fault_of_einsum(node: NodeProto) -> str | None:
-    """onnx's inference looks for the end of other equations for ever."""
+    """What is wrong with an equation; onnx's inference searches forever for the end of such
+    ones.
+    """
     written = next(
         (a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), ""
     )
@@ -105,7 +121,9 @@ def _fault_of_einsum(node: NodeProto) -> str | None:
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
-    """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
+    """What is wrong with a Split: more outputs than `num_outputs` end the process, in onnx and in
+    onnxruntime.
+    """
     said = _number(node, "num_outputs", len(node.output))
     return (
         f"has {len(node.output)} outputs, not num_outputs, which is {said}"
@@ -120,7 +138,7 @@ def _fault_of_group(node: NodeProto) -> str | None:
 
 
 def _number(node: NodeProto, name: str, default: int) -> int:
-    """What an attribute says, where it says it here."""
+    """The value of an attribute, unless a call of a function gives it."""
     return next((a.i for a in node.attribute if a.name == name and not a.ref_attr_name), default)
 
 

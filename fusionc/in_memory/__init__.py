@@ -1,3 +1,3 @@
-"""Models that are objects of Python and no files: optimized as `convert` does it, and given back as
-what they were.
+"""Models that are Python objects, not files: optimized as by `convert`, and returned as the same
+kind of object.
 """

@@ -1,8 +1,6 @@
-"""What a model in memory can be, and how it becomes a ModelProto and that becomes such a model
-again.
+"""The kinds of models in memory, and the way to a ModelProto and back.
 
-The packages that make the other kinds are not needed here: a model of theirs brings its package
-along.
+The packages of the other kinds are not required: a model brings its package along.
 """
 
 from __future__ import annotations
@@ -19,26 +17,22 @@ from onnx import TensorProto
 
 from fusionc.disk.external_data import external_entries
 from fusionc.errors import FusioncError, UsageError
-from fusionc.in_memory.temporary_files import serialized
+from fusionc.in_memory.temporary_files import serialize
 
 
 @dataclass(frozen=True)
 class InMemory:
-    """A model that was given as an object.
+    """A model that is an object."""
 
-    `label` is what messages call it; `folder_of` says where external data of a tensor lies; `back`
-    makes of a result what the model was.
-    """
-
-    label: str
+    label: str  # its name in messages
     proto: onnx.ModelProto
-    folder_of: Callable[[TensorProto], str]
-    back: Callable[[onnx.ModelProto], Any]
+    folder_of: Callable[[TensorProto], str]  # the folder of the external data of a tensor
+    back: Callable[[onnx.ModelProto], Any]  # from a result to the kind of the model
 
 
 def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMemory:
-    """The model as a proto. Raises UsageError for an object that is no model, FusioncError for
-    bytes that are none.
+    """The model as a proto. Raises UsageError for an object that is not a model, FusioncError for
+    bytes that are not one.
     """
     folder = os.fspath(base_dir or ".")
     if isinstance(model, onnx.ModelProto):
@@ -46,16 +40,16 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
     if isinstance(model, bytes):
         return InMemory(
             "the bytes",
-            _parsed(model),
+            _parse(model),
             lambda _: folder,
-            lambda result: serialized(result, "the bytes"),
+            lambda result: serialize(result, "the bytes"),
         )
     if (
         _is_from("torch", model)
         and type(model).__name__ == "ONNXProgram"
         and hasattr(model, "model")
     ):
-        inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
+        inner = _model_of_ir(model.model, base_dir, "the ONNXProgram")
         return InMemory(
             inner.label,
             inner.proto,
@@ -63,9 +57,9 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
             lambda result: _program(model, inner.back(result)),
         )
     is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
-    # and no graph or function of these
+    # a graph or a function of onnx_ir lacks these
     if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):
-        return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
+        return _model_of_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
         f"this is not a model: {type(model).__module__}.{type(model).__qualname__}",
         hint=(
@@ -80,23 +74,23 @@ def _is_from(package: str, model: object) -> bool:
     return type(model).__module__.partition(".")[0] == package
 
 
-def _parsed(data: bytes) -> onnx.ModelProto:
+def _parse(data: bytes) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
-    except Exception as error:  # protobuf's own, which have no common base
-        what = "these bytes are no ONNX model, or they are damaged"
+    except Exception as error:  # protobuf's errors have no common base
+        what = "these bytes are not an ONNX model, or they are damaged"
         hint = "give what SerializeToString returns"
         raise FusioncError(what, hint=hint, code="E13005") from error
     return proto
 
 
-def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
-    """A model of onnx_ir, or of an older onnxscript, which has the same as onnxscript.ir."""
+def _model_of_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
+    """A model of onnx_ir, or of an older onnxscript, which calls the same package onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
     folders = {
         (tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir)
-        for tensor in _in_files(model)
+        for tensor in _external_tensors(model)
     }
 
     def folder_of(tensor: TensorProto) -> str:
@@ -105,22 +99,22 @@ def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str)
         )
 
     def back(result: onnx.ModelProto) -> Any:
-        made = ir.from_proto(result)
-        for tensor in _in_files(made):
+        model_of_ir = ir.from_proto(result)
+        for tensor in _external_tensors(model_of_ir):
             tensor.base_dir = (
                 base_dir or folders.get((tensor.name, os.fspath(tensor.location))) or "."
             )
-        return made
+        return model_of_ir
 
     return InMemory(label, ir.to_proto(model), folder_of, back)
 
 
-def _in_files(model: Any) -> Iterator[Any]:
-    """The tensors of a model of onnx_ir that lie in files, those in subgraphs and functions
-    included.
+def _external_tensors(model: Any) -> Iterator[Any]:
+    """The tensors of a model of onnx_ir that are in files, including those in subgraphs and
+    functions.
     """
     graphs = [model.graph, *model.functions.values()]
-    for graph in graphs:  # which grows
+    for graph in graphs:  # the list grows
         values = [value.const_value for value in getattr(graph, "initializers", {}).values()]
         for attribute in (attribute for node in graph for attribute in node.attributes.values()):
             held = attribute.value
@@ -130,8 +124,8 @@ def _in_files(model: Any) -> Iterator[Any]:
 
 
 def _program(program: Any, model: Any) -> Any:
-    """A program with another model; it makes a session of its own when it is called."""
-    made = copy.copy(program)
-    made.model = model
-    made._inference_session = made._tempdir = None
-    return made
+    """The program with another model; a call makes a new session."""
+    changed = copy.copy(program)
+    changed.model = model
+    changed._inference_session = changed._tempdir = None
+    return changed

@@ -16,8 +16,8 @@ from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import (
     BATCH_NORMALIZATION,
     ONNXSIM,
-    passes_doing,
-    require_defaults,
+    passes_for,
+    refuse_arguments,
     require_list,
     require_mapping,
     require_model,
@@ -25,13 +25,22 @@ from fusionc.in_memory.peer_names import (
 )
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.protos import inputs_to_feed
-from fusionc.target_opset import latest_opset, newest_opset
+from fusionc.report import Report
+from fusionc.requested.target_opset import latest_opset, newest_opset
 
-_OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
-_NOT_MEANT = {
-    "tensor_size_threshold": "what folding may add is limited to 1 MiB in all; skip_constant_folding leaves it out",
-    "initializers_as_constants": "skip_constant_folding leaves folding out, optimization_switch of fusionc.optimize "
-    "single passes",
+_OWN_CHECK = (
+    "results are verified with tolerances and values that follow from the model; input_data gives "
+    "more values"
+)
+# arguments that must have their defaults, and what to do instead
+_UNSUPPORTED = {
+    "tensor_size_threshold": (
+        "folding may add at most 1 MiB in all; skip_constant_folding leaves it out"
+    ),
+    "initializers_as_constants": (
+        "skip_constant_folding leaves folding out, optimization_switch of fusionc.optimize single "
+        "passes"
+    ),
     "inline_functions": "switch on FunctionInlinePass",
     "extra_optimizers": "fusionc.optimize has optimization_switch for what is off by default",
     "custom_rewriter": "fusionc.optimize takes custom_passes",
@@ -51,9 +60,12 @@ _NOT_MEANT = {
     "gradient_precision": "numpy shows what onnxruntime gives for inputs of yours",
 }
 
+_SHAPE = '{"x": (1, 3, 224, 224)}'
+
 Shapes = Mapping[str | None, Sequence[int]]
 
 
+@refuse_arguments(_UNSUPPORTED)
 def simplify(
     model: str | os.PathLike[str] | onnx.ModelProto,
     check_n: int = 0,
@@ -99,45 +111,42 @@ def simplify(
     """Simplify a model, for any runtime (standard operators only), and say whether it is right:
     onnxsim's call.
 
-    The result is verified always, on more inputs than check_n asks for, and rewrites that make it
-    wrong are left out. Where there is no right result, the model comes back as it was, with False
-    and a warning. Where onnxruntime cannot run the model, so that nothing is verified, the result
-    comes back with True, or with False if check_n asks for a check.
+    The result is always verified, on more inputs than check_n asks for, and rewrites that make it
+    wrong are left out. If no right result is found, this returns the original model and False, and
+    warns. If onnxruntime cannot run the model, nothing is verified: this returns the result and
+    True, or False if check_n asks for a check.
 
-    overwrite_input_shapes      sizes to fix; the model may have others there
-    test_input_shapes           sizes to verify with; input_data, values to verify with as well
-    perform_optimization        False leaves on only what static sizes need
+    overwrite_input_shapes      sizes to fix; the model may have other ones there
+    test_input_shapes           sizes to verify with; input_data gives values to verify with as well
+    perform_optimization        False leaves on only the passes that static sizes need
     skip_fuse_bn, skipped_optimizers, skip_constant_folding
-                                switch off the passes that do what onnxsim calls so
+                                switch off the passes that do this work
     unused_output               outputs to leave out
-    custom_lib                  a library with operators of the model's own, to verify with
-    target_opset_version        to raise the model to; "latest" is the newest that costs no kernel
+    custom_lib                  a library with custom operators of the model, to verify with
+    target_opset_version        the opset to raise the model to; "latest" is the newest that loses
+                                no kernel
     output_path                 write the result there, too
 
-    mutable_initializer         leave initializers that are inputs as well what they are: by default
-                                they are constants, and no inputs any more (from IR version 4 on)
+    mutable_initializer         leave initializers that are inputs as they are: by default they
+                                become constants, and are no longer inputs (from IR version 4 on)
 
-    Without effect, as what they ask for is so anyway: skip_shape_inference (the result has no
-    shapes that the model has not), dynamic_input_shape, include_subgraph (subgraphs are simplified
-    always), import_custom_schemas. Every other argument is a UsageError, which says what to use,
-    unless it has its default; providers may name the CPU.
+    These have no effect, because the result is as they ask anyway: skip_shape_inference (the result
+    has only the shapes that the model has), dynamic_input_shape, include_subgraph (subgraphs are
+    always simplified), import_custom_schemas. Every other argument must have its default, else it
+    is a UsageError that says what to use; providers may name the CPU.
 
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
-    given = dict(locals(), certify=certify or None)
-    require_defaults(simplify, given, _NOT_MEANT)
     require_model("simplify", model)
-    for name, example in (("skipped_optimizers", "fuse_qkv"), ("unused_output", "logits")):
-        require_list(name, given[name], example)
-    for name in ("overwrite_input_shapes", "test_input_shapes", "input_shapes"):
-        require_mapping(name, given[name], '{"x": (1, 3, 224, 224)}')
+    require_list("skipped_optimizers", skipped_optimizers, "fuse_qkv")
+    require_list("unused_output", unused_output, "logits")
+    require_mapping("overwrite_input_shapes", overwrite_input_shapes, _SHAPE)
+    require_mapping("test_input_shapes", test_input_shapes, _SHAPE)
+    require_mapping("input_shapes", input_shapes, _SHAPE)
     require_mapping("input_data", input_data, '{"x": array}')
-    if providers is not None and list(providers) != ["CPUExecutionProvider"]:
-        raise UsageError(
-            "simplify cannot fold with other providers", hint="leave providers out", code="E10001"
-        )
+    _require_cpu(providers)
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
-    off = passes_doing(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
+    off = passes_for(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
     options: dict[str, Any] = {
         "input_shape": _shapes(proto, overwrite_input_shapes or input_shapes),
         "verify_shape": _shapes(proto, test_input_shapes or input_shapes),
@@ -145,11 +154,11 @@ def simplify(
         "oo_constant_folding": not skip_constant_folding,
         "optimization_switch": switches(off=[*off, *(BATCH_NORMALIZATION if skip_fuse_bn else ())]),
         "custom_op_library": [] if custom_lib is None else [custom_lib],
-        "out_nodes": _other_outputs(proto, unused_output) if unused_output else None,
+        "out_nodes": _other_outputs(proto, unused_output),
         "target_opset": _opset(proto, target_opset_version),
         "output": output_path,
     }
-    to_optimize = model if mutable_initializer else _with_constants(model, proto)
+    to_optimize = model if mutable_initializer else _drop_initialized_inputs(model, proto)
     del proto
     with sample_file(input_data or {}) as inputs:
         try:
@@ -157,35 +166,45 @@ def simplify(
                 to_optimize, inputs=inputs, target="onnx", on_mismatch="rollback", **options
             )
         except VerificationError as error:
-            warnings.warn(str(error), stacklevel=2)
-            return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
-    is_verified = report.verification is not None and not report.verification.startswith(
-        "not verified"
-    )
-    return result, is_verified or not check_n
+            warnings.warn(str(error), stacklevel=3)
+            return _load_whole(model), False
+    return result, not check_n or _is_verified(report)
+
+
+def _require_cpu(providers: Sequence[Any] | None) -> None:
+    if providers is not None and list(providers) != ["CPUExecutionProvider"]:
+        what = "simplify cannot fold with other providers"
+        raise UsageError(what, hint="leave providers out", code="E10001")
+
+
+def _is_verified(report: Report) -> bool:
+    return report.verification is not None and not report.verification.startswith("not verified")
+
+
+def _load_whole(model: str | os.PathLike[str] | onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its weights."""
+    return onnx.load(model) if isinstance(model, str | os.PathLike) else model
 
 
 def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None:
-    """The newest opset for "latest" that costs no kernel of onnxruntime; anything else is what it
-    is.
-    """
+    """The wanted opset. "latest" is the newest that loses no kernel of onnxruntime."""
     return latest_opset(proto, newest_opset()) if wanted == "latest" else wanted
 
 
-def _with_constants(
+def _drop_initialized_inputs(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
 ) -> str | os.PathLike[str] | onnx.ModelProto:
-    """The model, which `proto` is without external data, with no inputs that initializers give a
-    value to; as it is where it has none, or must have them.
+    """The model without inputs that have initializers; as it is if it has no such inputs, or needs
+    them. `proto` is the same model without external data.
     """
     fed = inputs_to_feed(proto.graph)
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
         return model
-    made = onnx.ModelProto()
-    made.CopyFrom(onnx.load(model) if isinstance(model, str | os.PathLike) else model)
-    made.graph.ClearField("input")
-    made.graph.input.extend(fed)
-    return made
+    changed = onnx.ModelProto()
+    changed.CopyFrom(_load_whole(model))
+    changed.graph.ClearField("input")
+    changed.graph.input.extend(fed)
+    return changed
 
 
 def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:
@@ -201,7 +220,10 @@ def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[in
     return {inputs[0] if name is None else name: tuple(shape) for name, shape in shapes.items()}
 
 
-def _other_outputs(model: onnx.ModelProto, unused: Sequence[str]) -> list[str]:
+def _other_outputs(model: onnx.ModelProto, unused: Sequence[str] | None) -> list[str] | None:
+    """The outputs that are used; None for all of them."""
+    if not unused:
+        return None
     names = [value.name for value in model.graph.output]
     if missing := [name for name in unused if name not in names]:
         hint = f"its outputs are: {', '.join(names)}"

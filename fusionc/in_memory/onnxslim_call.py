@@ -16,8 +16,8 @@ from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import (
     ONNXSLIM_PATTERNS,
-    passes_doing,
-    require_defaults,
+    passes_for,
+    refuse_arguments,
     require_list,
     require_model,
     switches,
@@ -26,19 +26,22 @@ from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
 from fusionc.requested.exact_names import names_of_values
 
-_NOT_MEANT = {
+# arguments that must have their defaults, and what to do instead
+_UNSUPPORTED = {
     "inputs": "onnx.utils.Extractor cuts a model at values inside",
     "dtype": (
         "a model of another type computes something else; onnxconverter-common and onnxruntime "
         "have converters"
     ),
-    "size_threshold": 'what folding may add is limited to 1 MiB in all; skip_optimizations=["constant_folding"] leaves '
-    "it out",
+    "size_threshold": (
+        'folding may add at most 1 MiB in all; skip_optimizations=["constant_folding"] leaves it '
+        "out"
+    ),
     "inspect": "fusionc inspect shows what a model holds, fusionc diff what differs between two",
     "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
 }
 _TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32", "bool": "BOOL"}
-# What onnxslim calls dead nodes, beside branches that are never taken.
+# What onnxslim calls dead nodes, in addition to branches that are never taken.
 _DEAD_NODES = (
     "CastRemovePass",
     "DropOutPass",
@@ -60,6 +63,7 @@ _LISTS = {
 _OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *_EQUAL_VALUES)
 
 
+@refuse_arguments(_UNSUPPORTED)
 def slim(
     model: str | os.PathLike[str] | onnx.ModelProto,
     output_model: str | None = None,
@@ -91,42 +95,38 @@ def slim(
     skip_fusion_patterns     switches off the passes that do what onnxslim calls so
     model_check_inputs       with model_check, shapes or .npy files to verify with:
                              ["x:1,3,224,224", "ids:ids.npy"]
-    save_as_external_data    with output_model, weights in a file beside it
+    save_as_external_data    with output_model, weights in a file next to it
     verbose                  print what is being done
 
-    no_shape_infer is without effect: the result has no shapes that the model has not. Every other
-    argument is a UsageError, which says what to use, unless it has its default; so is a list of
+    no_shape_infer has no effect: the result has only the shapes that the model has. Every other
+    argument must have its default, else it is a UsageError that says what to use; so is a list of
     models.
 
-    Raises VerificationError where there is no right result, UsageError and FusioncError as
+    Raises VerificationError if no right result is found, UsageError and FusioncError as
     `fusionc.optimize` does.
     """
-    given = dict(locals())
-    require_defaults(slim, given, _NOT_MEANT)
     require_model("slim", model)
-    for name, example in _LISTS.items():
-        require_list(name, given[name], example)
+    _require_lists(
+        input_shapes=input_shapes,
+        model_check_inputs=model_check_inputs,
+        outputs=outputs,
+        skip_optimizations=skip_optimizations,
+        skip_fusion_patterns=skip_fusion_patterns,
+    )
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
-    names = list(_outputs(proto, outputs or ()))
-    if unknown := [type_ for _, type_ in names if type_ and type_ not in _TYPES]:
-        raise UsageError(
-            f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}",
-            hint="choose one",
-            code="E10001",
-        )
-    typed = {name: _TYPES[type_] for name, type_ in names if type_}
-    shapes, arrays = _values(proto, model_check_inputs or () if model_check else ())
-    del proto
+    checked_inputs = model_check_inputs if model_check else None
+    shapes, arrays = _values(proto, checked_inputs or ())
+    is_external = save_as_external_data and output_model is not None
     options: dict[str, Any] = {
-        **_switches(skip_optimizations or (), skip_fusion_patterns or ()),
+        **_switches(skip_optimizations, skip_fusion_patterns),
+        **_output_options(proto, outputs),
         "input_shape": _shapes(input_shapes),
         "verify_shape": shapes or None,
-        "out_nodes": [name for name, _ in names] or None,
-        "output_type": typed or None,
-        "external_weight": 1 if save_as_external_data and output_model is not None else None,
+        "external_weight": 1 if is_external else None,
         "output": output_model,
         "progress": print if verbose else None,
     }
+    del proto
     with sample_file(arrays) as sample:
         result, report = optimize(
             model, inputs=sample, target="onnx", on_mismatch="rollback", **options
@@ -138,21 +138,28 @@ def slim(
     return result
 
 
-def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]:
+def _require_lists(**arguments: object) -> None:
+    for name, value in arguments.items():
+        require_list(name, value, _LISTS[name])
+
+
+def _switches(
+    skip_optimizations: Sequence[str] | None, patterns: Sequence[str] | None
+) -> dict[str, Any]:
+    """The options for the passes that stay on."""
+    skipped = skip_optimizations or ()
     for name in skipped:
         if name not in _OPTIMIZATIONS:
             hint = advice(name, _OPTIMIZATIONS, f"the names are: {', '.join(_OPTIMIZATIONS)}")
             raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
-    off = [*passes_doing(patterns, ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
+    off = [*passes_for(patterns or (), ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
     off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
     if "dead_node_elimination" in skipped:
-        off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # which also finds what is multiplied by 1
+        off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # this also removes multiplications by 1
     has_fusions = "graph_fusion" not in skipped
-    kept = (
-        ()
-        if has_fusions
-        else [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
-    )
+    kept = []
+    if not has_fusions:
+        kept = [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
     return {
         "oo_level": "O3" if has_fusions else "O1",
         "oo_constant_folding": "constant_folding" not in skipped,
@@ -161,8 +168,18 @@ def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]
     }
 
 
+def _output_options(model: onnx.ModelProto, given: Sequence[str] | None) -> dict[str, Any]:
+    """The options for the wanted outputs and their types."""
+    outputs = list(_outputs(model, given or ()))
+    if unknown := [type_ for _, type_ in outputs if type_ and type_ not in _TYPES]:
+        what = f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}"
+        raise UsageError(what, hint="choose one", code="E10001")
+    types = {name: _TYPES[type_] for name, type_ in outputs if type_}
+    return {"out_nodes": [name for name, _ in outputs] or None, "output_type": types or None}
+
+
 def _outputs(model: onnx.ModelProto, given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The outputs to have, each with the type that stands behind its name, if one does."""
+    """The wanted outputs, each with the type after its name, if there is one."""
     known = names_of_values(model) if any(":" in part for part in given) else ()
     for part in given:
         name, colon, type_ = part.rpartition(":")
@@ -199,7 +216,7 @@ def _values(
 
 
 def _file(model: onnx.ModelProto, text: str) -> tuple[str, str]:
-    """The name of an input, the longest that there is, and the path behind it."""
+    """The name of an input, the longest one that fits, and the path after it."""
     names = [value.name for value in model.graph.input if text.startswith(f"{value.name}:")]
     name = max(names, key=len, default=text.rpartition(":")[0])
     return name, text[len(name) + 1 :]

@@ -1,17 +1,21 @@
-"""What onnxsim and onnxslim call their rewrites, and the passes that do such work here: what a call
-of theirs switches off. Names without a pass stand for what no pass does.
+"""The names of rewrites in onnxsim and onnxslim, and the passes that do such work here: what a call
+of theirs switches off. A name without passes means a rewrite that no pass does.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from inspect import signature
-from typing import Any
+from functools import wraps
+from inspect import getcallargs, signature
+from typing import ParamSpec, TypeVar
 
 from onnx import ModelProto
 
 from fusionc.errors import UsageError, advice, shown
+
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
 
 _MERGED_MOVES = ("TransOpSymmetryEliminationPass",)
 _SHAPES = ("DimensionComputePass", "ShapeReshapePass")
@@ -90,58 +94,67 @@ ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def passes_doing(
+def passes_for(
     names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str
 ) -> list[str]:
-    """The passes that do what a peer's rewrites of these names do. Raises UsageError for a name
-    that it has not.
+    """The passes that do the work of a peer's rewrites of these names. Raises UsageError for an
+    unknown name.
     """
-    found = list[str]()
+    passes = list[str]()
     for name in names:
         if name not in known:
             hint = advice(name, known, f"the names are: {', '.join(known)}")
             raise UsageError(f"{argument}: there is no {name}", hint=hint, code="E10001")
-        found += known[name]
-    return found
+        passes += known[name]
+    return passes
 
 
 def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
-    """What `optimization_switch` says then."""
-    given = {**dict.fromkeys(off, "off"), **dict.fromkeys(on, "on")}
-    return ";".join(f"{name}:{value}" for name, value in given.items()) or None
+    """The text for `optimization_switch`."""
+    values = {**dict.fromkeys(off, "off"), **dict.fromkeys(on, "on")}
+    return ";".join(f"{name}:{value}" for name, value in values.items()) or None
 
 
-def require_defaults(
-    function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]
-) -> None:
-    """Raise UsageError where an argument that cannot be meant here has another value than its
-    default.
+def refuse_arguments(
+    hints: Mapping[str, str],
+) -> Callable[[Callable[_P, _Result]], Callable[_P, _Result]]:
+    """A decorator: raise UsageError if an argument in `hints`, which fusionc does not support, has
+    another value than its default. Any value that is false counts as None.
     """
-    parameters = signature(function).parameters
-    for name, hint in hints.items():
-        if given[name] != parameters[name].default:
-            raise UsageError(
-                f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001"
-            )
+
+    def decorate(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+        parameters = signature(function).parameters
+
+        @wraps(function)
+        def call(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
+            arguments = getcallargs(function, *args, **kwargs)
+            for name, hint in hints.items():
+                default = parameters[name].default
+                if (arguments[name] or None) != (default or None):
+                    what = f"{function.__name__} cannot do what {name} asks for"
+                    raise UsageError(what, hint=hint, code="E10001")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
 
 
 def require_model(name: str, model: object) -> None:
-    """Raise UsageError where a model is neither a path nor a ModelProto, as peers take them."""
+    """Raise UsageError if a model is neither a path nor a ModelProto, as peers take them."""
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"
         raise UsageError(f"{name} takes one model, not a list of them", hint=hint, code="E10001")
     if not isinstance(model, str | os.PathLike | ModelProto):
-        what = f"{name} takes a path or an onnx.ModelProto, not {type(model).__module__}.{type(model).__qualname__}"
-        raise UsageError(
-            what,
-            hint="fusionc.optimize takes bytes and models of other packages, too",
-            code="E10001",
-        )
+        kind = f"{type(model).__module__}.{type(model).__qualname__}"
+        what = f"{name} takes a path or an onnx.ModelProto, not {kind}"
+        hint = "fusionc.optimize takes bytes and models of other packages, too"
+        raise UsageError(what, hint=hint, code="E10001")
 
 
 def require_list(name: str, given: object, example: str) -> None:
-    """Raise UsageError where an argument is no list of texts; of one text, the letters would be the
-    list.
+    """Raise UsageError if an argument is not a list of texts. A single text is refused: its letters
+    would be the list.
     """
     if isinstance(given, str) or not (
         given is None or (isinstance(given, Iterable) and all(map(_is_text, given)))
@@ -152,7 +165,7 @@ def require_list(name: str, given: object, example: str) -> None:
 
 
 def require_mapping(name: str, given: object, example: str) -> None:
-    """Raise UsageError where an argument is nothing by name."""
+    """Raise UsageError if an argument is not a mapping."""
     if not isinstance(given, Mapping | None):
         raise UsageError(
             f"{name} is {shown(given)}, not a dict", hint=f"give {example}", code="E10001"

@@ -17,10 +17,9 @@ from fusionc.model.tensors import Array
 
 @contextmanager
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
-    """An .npz file with these arrays by input name, for as long as it is used; None where there are
-    none.
+    """A temporary .npz file with these arrays by input name; None if there are none.
 
-    Raises UsageError where one is not an array of numbers or text.
+    Raises UsageError if one is not an array of numbers or text.
     """
     if not values:
         yield None
@@ -29,7 +28,7 @@ def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            # numpy.savez has arguments that an input may be called like
+            # an input may be called like an argument of numpy.savez
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
@@ -44,6 +43,6 @@ def _array(name: str, value: Any) -> Array:
         reason = said(error)
     if reason:
         what = f"the value of {name} is not an array of numbers or text: {reason}"
-        hint = "give a numpy array with the element type of the input; array.astype(str) where that is text"
+        hint = "give a numpy array with the element type of the input; array.astype(str) for text"
         raise UsageError(what, hint=hint, code="E10001")
     return array

@@ -1,9 +1,8 @@
-"""A ModelProto ↔ files in a temporary folder, as large as it may be; it is only read.
+"""A ModelProto of any size ↔ files in a temporary folder. The proto is not changed.
 
-onnxruntime, in a process of its own, and all that checks a result work on files. Weights that one
-message of protobuf cannot hold, and those that lie in files already, go to one file there. Where a
-result still has such a weight, it gets what the model has in its place: bytes, or a place in a file
-of the user's.
+onnxruntime, which has its own process, and all checks of a result work on files. Weights that are
+in files already, or too large for one message of protobuf, go to one file there. If the result
+still has such a weight, it gets what the model has for it: bytes, or a place in a file of the user.
 """
 
 from __future__ import annotations
@@ -34,26 +33,26 @@ _WEIGHTS = "weights"
 _STEP = 64  # bytes, at least, from one tensor to the next
 _KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
-# weights of the model by their offsets in the file that they went to
+# weights of the model by their offsets in that file
 Moved = Mapping[int, TensorProto]
 
 
 def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto], str]) -> Moved:
-    """Write a model; `folder_of` says where external data of a tensor lies.
+    """Write a model; `folder_of` is the folder of the external data of a tensor.
 
-    Raises FusioncError where that is not there, or where too much is left for a file of protobuf.
+    Raises FusioncError if that data is missing, or if the rest is too large for protobuf.
     """
     everything = list(protos.tensors_of(proto))
     is_large = sum(_size(tensor) for tensor in everything if not _is_external(tensor)) > LIMIT
     if not is_large and not any(map(_is_external, everything)):
-        path.write_bytes(serialized(proto, str(path)))
+        path.write_bytes(serialize(proto, str(path)))
         return {}
     copy = _copy(proto, is_large)
     moved: dict[int, TensorProto] = {}
     with path.with_name(_WEIGHTS).open("wb") as file:
         for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
             if _is_external(tensor) and _size(tensor) == 0:
-                # onnxruntime reads a place without elements to the end of the file, and fails
+                # for a place without elements, onnxruntime reads to the end of the file, and fails
                 make_inline(tensor, b"")
             elif _is_external(tensor):
                 offset = file.tell()
@@ -62,12 +61,12 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
                 make_external(tensor, _WEIGHTS, offset, size)
                 file.write(bytes(_STEP - size % _STEP))
                 moved[offset] = original
-    path.write_bytes(serialized(copy, str(path)))
+    path.write_bytes(serialize(copy, str(path)))
     return moved
 
 
 def read(path: Path, moved: Moved) -> onnx.ModelProto:
-    """The result that was written there, with what the model has of its weights; others are in
+    """The result that was written there. Moved weights are as the model has them, others are in
     memory.
     """
     proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
@@ -84,20 +83,19 @@ def read(path: Path, moved: Moved) -> onnx.ModelProto:
     return proto
 
 
-def serialized(proto: onnx.ModelProto, where: str) -> bytes:
-    """The bytes of a model. Raises FusioncError where these are more than protobuf can hold."""
+def serialize(proto: onnx.ModelProto, where: str) -> bytes:
+    """The bytes of a model. Raises FusioncError if it is too large for protobuf."""
     try:
         return bytes(proto.SerializeToString())
     except EncodeError as error:
         what = "without its initializers the model is larger than one message of protobuf can be"
-        hint = "turn large Constant nodes into initializers, or give the path of a model with external data"
+        hint = "turn large Constant nodes into initializers"
+        hint += ", or give the path of a model with external data"
         raise FusioncError(what, where=where, hint=hint, code="E13004") from error
 
 
 def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
-    """A copy; of a large model without what its larger initializers hold, which are external ones
-    there.
-    """
+    """A copy. If the model is large, its larger initializers become external, without data."""
     copy = onnx.ModelProto()
     if not is_large:
         copy.CopyFrom(proto)
@@ -105,12 +103,12 @@ def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
     _copy_fields(proto, copy, lambda name: name != "graph")
     _copy_fields(proto.graph, copy.graph, lambda name: name != "initializer")
     for tensor in proto.graph.initializer:
-        made = copy.graph.initializer.add()
+        copied = copy.graph.initializer.add()
         if tensor.data_type != TensorProto.STRING and _size(tensor) >= WORTH_MOVING:
-            _copy_fields(tensor, made, lambda name: name not in STORAGE)
-            made.data_location = TensorProto.EXTERNAL
+            _copy_fields(tensor, copied, lambda name: name not in STORAGE)
+            copied.data_location = TensorProto.EXTERNAL
         else:
-            made.CopyFrom(tensor)
+            copied.CopyFrom(tensor)
     return copy
 
 
@@ -131,5 +129,5 @@ def _is_external(tensor: TensorProto) -> bool:
 
 
 def _size(tensor: TensorProto) -> int:
-    # what is unknown is refused when it is read
+    # an unknown type is refused when it is read
     return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0

@@ -10,18 +10,16 @@ from graphlib import CycleError, TopologicalSorter
 import onnx
 
 from fusionc.errors import FusioncError
-from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
+from fusionc.model.graphsurgeon import ReadOnlyTuple
 from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of, shapeless, training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
-    """The model in memory, for that runtime; `shapes.inference.typed_model` gives it types as well.
-
-    The proto stays as it is until `write_back` writes what changed.
-
-    Raises FusioncError for a model that is not in single assignment form or has a cycle.
+    """The model in memory, for the target runtime; `shapes.inference.typed_model` adds types. The
+    proto stays as it is until `write_back` writes what changed. Raises FusioncError for a model
+    that is not in single assignment form or has a cycle.
     """
     model = Model(proto, folder, target)
     build_graph(model, proto.graph, None)
@@ -34,7 +32,7 @@ def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") 
 def build_graph(
     model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None
 ) -> Graph:
-    """The scope of a graph or of the body of a function, which becomes one of the model's."""
+    """Build the scope of a graph, or of the body of a function, as a graph of the model."""
     graph = Graph(model, proto, parent)
     if isinstance(proto, onnx.GraphProto):
         _declare_inputs_and_constants(graph, proto)
@@ -43,18 +41,12 @@ def build_graph(
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
-    # they would be declarations of what gets such a name
+    # a new value of such a name would get its declaration
     model.names |= {info.name: 1 for info in proto.value_info}
     _pin(graph)
     for node in nodes:
-        # A subgraph may use any value of this scope, so it is built when all of them are declared.
-        named = node.proto.input
-        node.inputs = ReadOnlyTuple(
-            _resolve(graph, name, node.label()) if name else None for name in named
-        )
-        node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
-        for body in node.bodies:
-            body.owner = node
+        # A subgraph may use any value of this scope, so all of them are declared first.
+        _connect(node, graph)
     for position, node in enumerate(topological_order(graph, nodes)):
         add_node(graph, node, position)
     names = [output if isinstance(output, str) else output.name for output in proto.output]
@@ -64,19 +56,30 @@ def build_graph(
     return graph
 
 
+def _connect(node: Node, graph: Graph) -> None:
+    """Give a node its inputs, and build its subgraphs."""
+    named = node.proto.input
+    node.inputs = ReadOnlyTuple(
+        _resolve(graph, name, node.label()) if name else None for name in named
+    )
+    node.bodies = tuple(build_graph(graph.model, body, graph) for body in bodies_of(node.proto))
+    for body in node.bodies:
+        body.owner = node
+
+
 def add_value(graph: Graph, value: Edge) -> None:
-    """Let a value be one of the graph, under its name."""
+    """Make a value part of the graph, under its name."""
     value.graph = graph
     graph.values[value.name] = value
 
 
 def add_node(graph: Graph, node: Node, position: float) -> None:
-    """Put a node into the graph, with its outputs and its uses of its inputs."""
+    """Put a node into the graph: its outputs, and its uses of its inputs."""
     node.graph = graph
     node.position = position
     node.is_in_graph = True
     graph.nodes[node] = None
-    if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
+    if node.inputs or node.outputs:  # a node without both does nothing, whatever its operator
         graph.by_operator.setdefault(node.operator, {})[node] = None
     for value in node.inputs:
         if value is not None:
@@ -100,23 +103,20 @@ def _declare(graph: Graph, value: Edge) -> None:
 
 def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     # Before IR version 4 every initializer had to be listed as an input; since then that makes it a
-    # default which the caller can override, hence no constant.
-    # of two of one name onnxruntime takes the last
+    # default that the caller can override, and so not a constant.
+    # of two with one name, onnxruntime takes the last
     initializers = {t.name: t for t in proto.initializer}
     listed_only_by_format = initializers if graph.model.ir_version < 4 else {}
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
-            # What a Loop carries may change its shape, whatever its subgraph declares.
+            # A value that a Loop carries may change its shape, whatever its subgraph declares.
             value.known_type = ValueType.of(
                 declared.type if graph.parent is None else shapeless(declared.type)
             )
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
-    training = graph.model.proto.training_info
-    changing = {
-        b.key for info in training for b in (*info.initialization_binding, *info.update_binding)
-    }
+    changing = _trained(graph.model.proto)
     for name in (*initializers, *(sparse.values.name for sparse in proto.sparse_initializer)):
         if name not in graph.values:
             is_constant = name in initializers and name not in changing
@@ -126,8 +126,17 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
             )
 
 
+def _trained(proto: onnx.ModelProto) -> set[str]:
+    """The initializers that training changes."""
+    return {
+        binding.key
+        for info in proto.training_info
+        for binding in (*info.initialization_binding, *info.update_binding)
+    }
+
+
 def _pin(graph: Graph) -> None:
-    """Mark what annotations and training information name."""
+    """Mark the values that annotations and training information name."""
     annotations = getattr(graph.proto, "quantization_annotation", ())
     named = {
         entry.value
@@ -157,8 +166,8 @@ def _resolve(graph: Graph, name: str, user: str) -> Edge:
 
 
 def dependencies(node: Node) -> list[Node]:
-    """The nodes of the same graph that must come before `node`, those that its subgraphs need
-    included.
+    """The nodes of the same graph that must come before `node`, including those that its subgraphs
+    need.
     """
     read = (*node.inputs, *node.captures())
     makers = (v.producer for v in read if v is not None and v.graph is node.graph)
@@ -166,9 +175,8 @@ def dependencies(node: Node) -> list[Node]:
 
 
 def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """Producers before users; otherwise the given order. Linear, apart from the heap's logarithm.
-
-    Raises FusioncError where the nodes form a cycle.
+    """Sort nodes: producers before users, otherwise in the given order. Linear, except for the
+    heap's logarithm. Raises FusioncError if the nodes form a cycle.
     """
     index = {node: i for i, node in enumerate(nodes)}
     needed = {node: dependencies(node) for node in nodes}

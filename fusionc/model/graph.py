@@ -2,11 +2,11 @@
 original protos.
 
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`,
-`node.o()`, `isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works,
-and what is said of the rest. It differs on purpose: equality is identity, inputs and outputs are
-read-only tuples (an omitted input is None), and a node keeps its NodeProto, to be written back
-untouched. `model/build.py` makes it, `rewrite/splice.py` alone changes what it computes; inference
-notes types, and `model/write_back.py` renews the protos.
+`node.o()`, `isinstance(t, gs.Constant)`): `model/graphsurgeon.py` has a table of the calls that
+work. It differs on purpose: equality is identity, inputs and outputs are read-only tuples (an
+omitted input is None), and a node keeps its NodeProto, to be written back untouched.
+`model/build.py` makes it, `rewrite/splice.py` alone changes what it computes; inference notes
+types, and `model/write_back.py` renews the protos.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from fusionc.graphsurgeon import (
+from fusionc.model import operators, tensors
+from fusionc.model.graphsurgeon import (
     NodesOfGraph,
     ReadOnly,
     ReadOnlyDict,
@@ -27,24 +28,25 @@ from fusionc.graphsurgeon import (
     Replaceable,
     missing,
 )
-from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
 from fusionc.model.questions import Questions
 
 Shape = tensors.Shape
-_CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
+_CACHE_BYTES = 64 * 1024  # bytes; arrays up to this size are kept after the first reading
 
 
 class Edge(Questions, ReadOnly):
-    """What variables and constants have in common: who makes them and who uses them."""
+    """What variables and constants have in common: the node that makes them, the nodes that use
+    them.
+    """
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
-        # tells it from all other values, in every run alike
+        # unique, and the same in every run
         self.serial = next(graph.model.serials)
         self.producer: Node | None = None
-        # who hands this value out: its own graph, or subgraphs of nodes beside it
+        # the graphs that have it as an output: its own, or subgraphs in it
         self.output_of: list[Graph] = []
         self.is_pinned = False  # a quantization annotation or training information names it
         self.known_type = tensors.UNKNOWN  # as declared in the model, or inferred
@@ -60,17 +62,17 @@ class Edge(Questions, ReadOnly):
 
     @property
     def outputs(self) -> tuple[Node, ...]:
-        """The nodes that use this value, those in subgraphs included, each once."""
+        """The nodes that use this value, each once, including those in subgraphs."""
         return ReadOnlyTuple(self._uses)
 
     @property
     def is_output(self) -> bool:
-        """Whether a graph hands this value out."""
+        """Whether the value is an output of a graph."""
         return bool(self.output_of)
 
     @property
     def is_used(self) -> bool:
-        """Whether anybody needs this value."""
+        """Whether a node or an output needs this value."""
         return bool(self._uses) or self.is_output or self.is_pinned
 
     @property
@@ -80,7 +82,7 @@ class Edge(Questions, ReadOnly):
 
     @property
     def elem_type(self) -> int:
-        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is not a
+        """The TensorProto.DataType of the elements; 0 if it is unknown or the value is not a
         tensor.
         """
         return self.graph.model.types.of(self, rank_only=True).elem_type
@@ -94,12 +96,12 @@ class Edge(Questions, ReadOnly):
 
     @property
     def shape(self) -> Shape | None:
-        """An int, a symbol or None for each dimension; None where the rank is unknown."""
+        """An int, a symbol or None for each dimension; None if the rank is unknown."""
         return self.graph.model.types.of(self).shape
 
     @property
     def rank(self) -> int | None:
-        """How many dimensions it has; None where that is unknown."""
+        """How many dimensions it has; None if that is unknown."""
         shape = self.graph.model.types.of(self, rank_only=True).shape
         return None if shape is None else len(shape)
 
@@ -130,7 +132,9 @@ class Edge(Questions, ReadOnly):
 
 @missing("Variable")
 class Value(Edge, gs.Variable):
-    """What a node makes, or a graph input. The output of a Constant node is a constant as well."""
+    """An output of a node, or a graph input. The output of a Constant node is a constant as
+    well.
+    """
 
 
 @missing("Constant")
@@ -206,7 +210,7 @@ class Node(ReadOnly, gs.Node):
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are written out, decoded; subgraphs as Graph, references as
+        """The attributes that are written in the node, decoded; subgraphs as Graph, references as
         AttributeRef.
         """
         bodies = iter(self.bodies)
@@ -246,7 +250,7 @@ class Node(ReadOnly, gs.Node):
                     yield from node.subgraphs(recursive=True)
 
     def captures(self) -> list[Edge]:
-        """The values of the graphs around it that its subgraphs read or hand out, each once."""
+        """The values of outer graphs that its subgraphs read or hand out, each once."""
         inside = dict.fromkeys(self.subgraphs(recursive=True))
         read = (
             v
@@ -256,7 +260,7 @@ class Node(ReadOnly, gs.Node):
         return list(dict.fromkeys(v for v in read if v is not None and v.graph not in inside))
 
     def label(self) -> str:
-        """What to call this node in a message, also where it has no name."""
+        """The name of this node for messages, also if it lacks one."""
         first = next((o.name for o in self.outputs if o is not None), "")
         return self.name or f"{self.op}:{first}"
 
@@ -295,7 +299,7 @@ class Graph(ReadOnly):
         self.changed = False  # nodes, edges or constants differ from the proto
 
     def opset_of(self, domain: str) -> int:
-        """The version of an operator set that this graph imports; 0 where it imports none."""
+        """The version of an operator set that this graph imports; 0 if it imports none."""
         return self.opsets.get(domain, 0)
 
     @property
@@ -304,16 +308,12 @@ class Graph(ReadOnly):
 
     @property
     def function_key(self) -> tuple[str, str, str]:
-        """Under which the model has the function that this is the body of: domain, name,
-        overload.
-        """
+        """The key of the function whose body this is: domain, name, overload."""
         assert isinstance(self.proto, onnx.FunctionProto)
         return operators.canonical_domain(self.proto.domain), self.proto.name, self.proto.overload
 
     def find(self, name: str) -> Edge | None:
-        """The value that a node in this graph means by a name: one of this graph, or else of a
-        graph around it.
-        """
+        """The value that a name means in this graph: its own, or else one of a graph around it."""
         scope = self
         while name not in scope.values and scope.parent is not None:
             scope = scope.parent

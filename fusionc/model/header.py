@@ -1,6 +1,4 @@
-"""What holds of a whole model, whatever its graphs are: its proto, operator sets and target, and
-the names in use.
-"""
+"""What all graphs of a model share: its proto, operator sets and target, and the names in use."""
 
 from __future__ import annotations
 
@@ -18,28 +16,28 @@ GROWTH_KEY = "fusionc.folding_growth"
 
 
 class Types(Protocol):
-    """What tells the types of the values of a model: `shapes.inference`, above this room. Values
-    and nodes are those of `model.graph`.
+    """The interface to type inference, which is `shapes.inference`, above this room. Values and
+    nodes are those of `model.graph`.
     """
 
     def of(self, value: Any, *, rank_only: bool = False) -> ValueType:
-        """The type of a value as far as it can be known; `rank_only` says that its dimensions do
-        not matter.
+        """The type of a value as far as it can be known; with `rank_only` its dimensions do not
+        matter.
         """
 
     def elements_of(self, value: Any) -> list[Any] | None:
-        """What a vector or scalar of integers holds that is no constant, as far as it can be
-        known.
+        """The elements of a vector or scalar of integers that is not a constant, as far as they can
+        be known.
         """
 
     def begin_pass(self) -> None:
-        """A pass starts: it may have the types refreshed once."""
+        """Note that a pass starts, which may refresh the types once."""
 
     def new_symbol(self) -> str:
-        """A name for a dimension of which nothing is known."""
+        """A name for an unknown dimension."""
 
     def note_commit(self, replaced: Sequence[tuple[Any, Any]], new_nodes: Sequence[Any]) -> None:
-        """The graph has changed: the first value of each pair is replaced by the second."""
+        """Note that the graph has changed: the second value of each pair has replaced the first."""
 
 
 class ModelHeader:
@@ -49,18 +47,18 @@ class ModelHeader:
 
     def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
         self.proto = proto
-        self.folder = folder  # where external data is looked for
+        self.folder = folder  # the folder of external data
         self.opsets = operators.opsets_of(proto)
         self.target = target
         self.serials = count()  # of values
-        self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
+        self.version = 0  # counts commits: a pass that has seen this version finds nothing new
         # Bytes by which constant folding has made the model larger so far, in earlier conversions,
         # too.
         growth = (
             p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit()
         )
         self.folding_growth = int(next(growth, 0))
-        # of values and nodes, in any scope, as `fresh_name` has them
+        # of values and nodes in any scope, in the form of `fresh_name`
         self.names: dict[str, int] = {}
 
     @property
@@ -74,5 +72,5 @@ class ModelHeader:
         return self.target == "onnxruntime-cpu"
 
     def unique_name(self, base: str) -> str:
-        """A name that no value and no node in any scope has: `base` itself where it is free."""
+        """A name that no value and no node has in any scope; `base` itself if it is free."""
         return fresh_name(base, self.names)

@@ -72,7 +72,7 @@ def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
 
 @cache
 def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
-    """The operator's schema in that version of its operator set, or None where it has none (yet, or
+    """The operator's schema in that version of its operator set, or None if it has none (yet, or
     any more).
     """
     found = (
@@ -98,7 +98,7 @@ def is_foreign(node: Any) -> bool:
 
 @cache
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
-    """The default of an attribute in the operator's schema, or None where it has none.
+    """The default of an attribute in the operator's schema, or None if it has none.
 
     onnxruntime takes LayerNormalization of opsets that do not have it yet: then the newest schema
     says what it means.

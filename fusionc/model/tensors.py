@@ -1,5 +1,5 @@
-"""TensorProto ↔ numpy, external data included; how many bytes a tensor has without reading it, and
-which shape.
+"""TensorProto ↔ numpy, external data included; the size and the shape of a tensor without reading
+it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _BITS: dict[int, int] = {
 
 
 def float_info(dtype: np.dtype[Any]) -> Any:
-    """The limits of a floating-point type (`eps`, `max`, `smallest_normal` …), also of those that
-    numpy has not.
+    """The limits of a floating-point type (`eps`, `max`, `smallest_normal` …), including types that
+    numpy lacks.
     """
     return _FLOAT_INFO(dtype)
 
@@ -66,10 +66,10 @@ def type_name(elem_type: int) -> str:
 class ValueType:
     """What is known of the type of a value."""
 
-    # the TensorProto.DataType; 0 where it is unknown or the value is not a tensor
+    # the TensorProto.DataType; 0 if it is unknown or the value is not a tensor
     elem_type: int = 0
     shape: Shape | None = None
-    # of what is not a tensor
+    # if it is not a tensor
     other: onnx.TypeProto = field(default_factory=onnx.TypeProto, hash=False)
 
     @classmethod
@@ -85,7 +85,7 @@ class ValueType:
 
     @cached_property
     def proto(self) -> onnx.TypeProto:
-        """The same as a TypeProto, which nobody changes."""
+        """The same as a TypeProto, which must not be changed."""
         is_tensor = self.elem_type or self.shape is not None
         return (
             onnx.helper.make_tensor_type_proto(self.elem_type, self.shape)
@@ -98,8 +98,8 @@ UNKNOWN = ValueType()
 
 
 def dimension_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    """A size, or the name of one; None where neither is declared, or a name that exporters give to
-    any.
+    """A size or its name; None if neither is declared, or the name is one that exporters give to
+    any dimension.
     """
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
@@ -118,9 +118,8 @@ def byte_size(tensor: TensorProto) -> int:
 
 
 def to_array(tensor: TensorProto, folder: str) -> Array:
-    """The elements; external ones are mapped from their file, not read into memory.
-
-    Where they lie has been checked when the model was read, by `disk.external_data`.
+    """The elements; external ones are mapped from their file and not read into memory.
+    `disk.external_data` has checked their place when the model was read.
     """
     if tensor.data_type == TensorProto.STRING:  # bytes: they need not be UTF-8
         return np.array(list(tensor.string_data), object).reshape(tuple(tensor.dims))
@@ -136,7 +135,7 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
             TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw)
         )
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
-    # numpy would compute with copies of parts, and add them up in another order
+    # numpy would copy parts, and add them up in another order
     if offset % dtype.itemsize:
         return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(
             tuple(tensor.dims)
@@ -145,7 +144,7 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
 
 
 def element_digest(array: Array) -> bytes:
-    """What tells arrays of one type and shape apart, bit by bit: 16 bytes."""
+    """A digest of 16 bytes that differs for arrays of one type and shape that differ in any bit."""
     flat = np.ascontiguousarray(array).reshape(-1)
     content = (
         repr(flat.tolist()).encode() if array.dtype.kind in "OSU" else flat.view(np.uint8).data
@@ -171,5 +170,5 @@ def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:
 
 
 def to_proto(array: Array, name: str) -> TensorProto:
-    """A TensorProto with these elements, in the byte order that ONNX has."""
+    """A TensorProto with these elements, in ONNX's byte order."""
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)

@@ -16,6 +16,7 @@ from fusionc.model import operators, tensors
 from fusionc.model.build import topological_order
 from fusionc.model.graph import Constant, Graph, Model, Node
 from fusionc.model.header import GROWTH_KEY
+from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of
 
 
@@ -32,7 +33,7 @@ def write_back(model: Model) -> onnx.ModelProto:
             scope.opsets.items() - operators.opsets_of(scope.proto).items()
         ):
             scope.proto.opset_import.add(domain=domain, version=version)
-    if model.folding_growth:  # the budget is one for all conversions of a model
+    if model.folding_growth:  # all conversions of a model share one budget
         entries = {entry.key: entry for entry in model.proto.metadata_props}
         entry = entries.get(GROWTH_KEY) or model.proto.metadata_props.add(key=GROWTH_KEY)
         entry.value = str(model.folding_growth)
@@ -52,7 +53,7 @@ def _write_graph(graph: Graph) -> None:
 
 def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[Constant]) -> None:
     declared = {t.name for t in proto.initializer}
-    # one may take the name of an old one
+    # a new constant may take the name of an old one
     kept = graph.values.keys() - {constant.name for constant in new_constants}
     keep(proto.initializer, lambda tensor: tensor.name in kept)
     if graph.model.ir_version < 4:
@@ -64,17 +65,15 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
 
 
 def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
-    """Let a tensor of the proto hold what the graph held until now: large weights are there
-    once.
-    """
+    """Store a constant in a tensor of the proto, so that large weights exist only once."""
     tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
     constant.data = tensor
     constant._elements = None
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
-    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers:
-    these are made anew.
+    """Order the nodes. `as_nodes` are constants of a function body, which has no initializers: they
+    become new nodes.
     """
     nodes = topological_order(graph, graph.ordered())
     place: dict[int, int] = {}
@@ -104,8 +103,8 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
 
 
 def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
-    """Declare what onnx does not infer: quantizers, say, read it there. Dimensions that only this
-    conversion has names for stay open.
+    """Declare the types that onnx does not infer, as tools such as quantizers read them. Dimensions
+    that only this conversion has names for stay open.
     """
     if not nodes:
         return
@@ -113,20 +112,27 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     names = _names_of_sizes(nodes[0].graph.model.proto.graph)
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
-            shape = value.known_type.shape
-            dims = shape and tuple(d if isinstance(d, int) or d in names else None for d in shape)
-            known = replace(value.known_type, shape=dims)
+            known = _with_symbols(value.known_type, names)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
 
 
+def _with_symbols(type_: ValueType, names: set[str]) -> ValueType:
+    """The type with these symbols only."""
+    if not type_.shape:
+        return type_
+    dims = (dim if isinstance(dim, int) or dim in names else None for dim in type_.shape)
+    return replace(type_, shape=tuple(dims))
+
+
 def _names_of_sizes(graph: onnx.GraphProto) -> set[str]:
-    """The names that a graph gives to dimensions of its inputs."""
+    """The names of dimensions of a graph's inputs."""
     return {dim.dim_param for info in graph.input for dim in info.type.tensor_type.shape.dim}
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:
-    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs,
-    which it may have given away: then it is no part of the model any more.
+    """Make `proto`, a copy of a node's proto, the node's proto, and the subgraphs of the copy those
+    of its subgraphs. A subgraph may have been given away, and is then not part of the model any
+    more.
     """
     node.proto = proto
     for body, copy in zip(node.bodies, bodies_of(proto), strict=False):
@@ -148,7 +154,7 @@ def _write_edges(node: Node) -> None:
 def keep(
     field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None
 ) -> None:
-    """Keep the entries of a repeated field that `is_kept` accepts, in their order or in the one of
+    """Keep only the entries of a repeated field that `is_kept` accepts, in their order or that of
     `order`.
     """
     # holds the entries, so that their identities stay valid while they are sorted

@@ -1,5 +1,5 @@
-"""What a run has to say: the report object, the log, fusion_result.json. Tables and progress are
-for terminals only.
+"""What a run reports: the report object, the log, fusion_result.json. Tables and progress are for
+terminals only.
 """
 
 from fusionc.report.fusion_result import write_fusion_result

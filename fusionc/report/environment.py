@@ -1,4 +1,4 @@
-"""Environment variables: fusionc's own names, and Ascend's where only those are set."""
+"""Environment variables: fusionc's own names, and Ascend's if only those are set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def variable(name: str) -> str:
 
 
 def checked(name: str, pattern: str, right: str, notices: list[str]) -> str:
-    """The value of a variable in small letters, if it matches; if not, "", and the notices say what
+    """The value of a variable in small letters, if it matches; else "", and a notice that says what
     is `right`.
     """
     value = variable(name)

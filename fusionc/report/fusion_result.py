@@ -1,10 +1,10 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched
 passes are absent.
 
-Passes of which rewrites were left out, because the result was wrong with them, have a counter more:
-left_out_times; beside the graphs, `verification` has the errors of each output, by the level of
-onnxruntime's optimizers, and `verification_budget` what verifying has cost: "verified in part" says
-that inputs were left out for that.
+A pass some of whose rewrites were left out, because the result was wrong with them, has one more
+counter, left_out_times. In addition to the graphs, `verification` has the errors of each output by
+the level of onnxruntime's optimizers, and `verification_budget` has the cost of verifying:
+"verified in part" says that inputs were left out to save cost.
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ def write_fusion_result(
     budget: Budget | None = None,
 ) -> Path | None:
     """Write what matched, and return the file; None if nothing matched or nothing is wanted
-    (`export_compile_stat` 0).
-
-    `left_out` are the rewrites that were left out; `outputs` say how far each output was off;
-    `budget` has what the verification has cost.
+    (`export_compile_stat` 0). `left_out` are the rewrites that were left out, `outputs` the errors
+    of each output, `budget` the cost of verifying.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or
-    $ASCEND_WORK_PATH. An older file is removed. Statistics are not worth failing for: what goes
-    wrong is added to `notices`.
+    $ASCEND_WORK_PATH. An older file is removed. Errors are only added to `notices`, as statistics
+    are not worth a failure.
     """
     if export_compile_stat == 0:
         return None

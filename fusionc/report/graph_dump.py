@@ -22,10 +22,10 @@ _NAME = re.compile(r"\d{4,}_\w+\.(onnx|txt)")
 
 class GraphDump:
     """Writes <4 digits>_<pass>.onnx and .txt into a folder, where they replace a former dump, and
-    nothing else.
+    no other files.
 
-    External weights stay where they are. Raises UsageError where one of the files that are `used`,
-    the model and the result, might be written over.
+    External weights stay where they are. Raises UsageError if one of the `used` files, the model
+    and the result, might be overwritten.
     """
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
@@ -41,7 +41,7 @@ class GraphDump:
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
-        """Write the next two files, after the pass `name`; the text has no large tensors. Raises
+        """Write the next two files, after the pass `name`; the text omits large tensors. Raises
         FusioncError.
         """
         if self._count == 0:
@@ -57,7 +57,9 @@ class GraphDump:
             path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
 
     def _remove_former(self) -> None:
-        """Its files are pairs, numbered without a gap, and the first one is the input."""
+        """Remove a former dump: its files are pairs, numbered without a gap, and the first is the
+        input.
+        """
         for number in count():
             name = "*" if number else "input"
             with self._guarded():

@@ -1,4 +1,4 @@
-"""What a model file holds, without running or changing it: ATC's modes 1 (model to JSON) and 6
+"""The content of a model file, without running or changing it: ATC's modes 1 (model to JSON) and 6
 (model information).
 """
 
@@ -73,11 +73,9 @@ def information(model: ModelProto) -> list[tuple[str, str]]:
 
 
 def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
-    """The model in protobuf's JSON form, under the field names of onnx.proto.
-
-    The data of tensors above SMALL_TENSOR_BYTES are left out: they are removed from `model` itself,
-    so that weights are never in memory twice. `shapes` adds the types and shapes of inner values,
-    as far as they can be inferred.
+    """The model in protobuf's JSON form, under the field names of onnx.proto. The data of tensors
+    above SMALL_TENSOR_BYTES is removed, from `model` itself, so that weights are never in memory
+    twice. `shapes` adds the types and shapes of inner values, as far as they can be inferred.
     """
     drop_large_data(model)
     if shapes:
@@ -96,8 +94,8 @@ def drop_large_data(model: ModelProto) -> None:
 
 
 def operator_counts(model: ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has, those in subgraphs and functions too; an area
-    counts as one.
+    """How many nodes of each operator a model has, including those in subgraphs and functions; an
+    area counts as one.
     """
     inside = Counter(
         node.op_type for f in model.functions if f.domain == KERNELS for node in f.node
@@ -141,8 +139,8 @@ def _tensor_text(tensor: TypeProto.Tensor | TypeProto.SparseTensor) -> str:
 
 
 def dimension_text(dim: TensorShapeProto.Dimension) -> str:
-    """A dimension as people write it: its size, its name, ? without one; of a long formula the
-    beginning.
+    """A dimension as people write it: its size, its name, ? without a name; a long formula is
+    cut.
     """
     text = str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
     return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"

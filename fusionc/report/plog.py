@@ -1,11 +1,10 @@
 """The log of a run by Ascend's plog conventions: levels, folder, file names, line form, rotation.
 
-    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [conversion.py:84]4711
+    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [conversion_story.py:84]4711
     RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
-Unlike plog the level is info unless something else is asked for, so that the lines of the patterns
-are there.
+Unlike plog's, the default level is info, so that the lines of the patterns are there.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ class Plog:
     """The log of one run. A log that cannot be written is a notice, never an error.
 
     `level` (the --log option) beats FUSIONC_GLOBAL_LOG_LEVEL, which beats ASCEND_GLOBAL_LOG_LEVEL;
-    the default is info. Raises UsageError E10010 if `level` is none of LEVELS.
+    the default is info. Raises UsageError E10010 if `level` is not one of LEVELS.
 
-    `file` is the file last written to, None as long as there was nothing to write. `notices` are
-    for the user.
+    `file` is the file last written to, None before the first line. `notices` are for the user.
     """
 
     def __init__(self, level: str | None = None) -> None:
@@ -86,7 +84,7 @@ class Plog:
             self._stream = None
 
     def debug(self, function: str, message: str) -> None:
-        """Write a line that says which function tells what; so do those of the other levels."""
+        """Write a line that names the function and its message; so do the other levels."""
         self._write("debug", function, message, sys._getframe(1))
 
     def info(self, function: str, message: str) -> str:
@@ -102,17 +100,18 @@ class Plog:
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
-        """Log a line for each pattern that matched, in the order given, and at level debug each
+        """Log a line for each pattern that matched, in the given order, and at level debug each
         reason for a refusal.
 
-        Returns the lines of the patterns that are not on stdout already: a command whose output is
-        not a terminal prints them. A level of the environment does not keep them back, as it holds
-        for every run; `level` does.
+        Returns the lines that are not on stdout already, for a command whose output is not a
+        terminal to print. A level of the environment does not suppress them, as it holds for every
+        run; `level` does.
         """
         frame = sys._getframe(1)
         not_on_stdout = []
         for count in counts:
-            place = f"GraphId[{count.graph_id}], {count.kind}Pass[{count.pass_name}]: pattern={count.pattern}"
+            name = f"{count.kind}Pass[{count.pass_name}]"
+            place = f"GraphId[{count.graph_id}], {name}: pattern={count.pattern}"
             if count.matched:
                 message = (
                     f"{place}, matched_times={count.matched}, effected_times={count.effected}."
@@ -161,7 +160,7 @@ class Plog:
                 self._size = 0
             self._stream.write(data)
             self._size += len(data)
-        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        except (OSError, RuntimeError) as error:  # RuntimeError: the home folder is unknown
             self.close()
             reason = error.strerror if isinstance(error, OSError) else error
             self.notices.append(

@@ -1,4 +1,4 @@
-"""A status line for what takes long: on stderr, only in a terminal, only after two seconds."""
+"""A status line for slow steps: on stderr, only in a terminal, only after two seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE = 2.0  # seconds
 
 
 class Progress:
-    """Call it with what is being done now. Used as a context manager; leaves nothing on the
+    """Call it with a word on the current step. As a context manager it leaves nothing on the
     screen.
     """
 

@@ -33,38 +33,27 @@ class PassTotal:
 
 @dataclass
 class Report:
-    """What a conversion did.
+    """What a conversion did."""
 
-    `model` and `output` are None where they are in memory. `patterns` are in execution order.
-    `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and weights on
-    disk. `verification` is one sentence, None where it was skipped; `outputs` say how far each
-    output was off, and `budget` what it cost. `left_out` counts the rewrites that were taken back,
-    so that the result is right; the notices name them. `pattern_lines` are the log lines of the
-    patterns that matched, as far as they are not on stdout already. `stages` are the seconds of
-    each stage. `kernels` is the library of the result, if there is one, `page` the page for people,
-    if one was asked for, `ready` the session file, which says what the form of the result is that
-    loads fast, if there is one.
-    """
-
-    model: Path | None = None
+    model: Path | None = None  # None if it is in memory, as for `output`
     output: Path | None = None
-    kernels: Path | None = None
-    page: Path | None = None
-    ready: Path | None = None
-    patterns: list[PatternCount] = field(default_factory=list)
-    operators_before: dict[str, int] = field(default_factory=dict)
+    kernels: Path | None = None  # the library of the result, if it has one
+    page: Path | None = None  # for people, if one was asked for
+    ready: Path | None = None  # the session file of the ready form, if there is one
+    patterns: list[PatternCount] = field(default_factory=list)  # in execution order
+    operators_before: dict[str, int] = field(default_factory=dict)  # nodes by operator
     operators_after: dict[str, int] = field(default_factory=dict)
-    bytes_before: int = 0
+    bytes_before: int = 0  # of the model and its weights on disk
     bytes_after: int = 0
-    verification: str | None = None
-    outputs: Sequence[OutputErrors] = ()
-    budget: Budget | None = None
+    verification: str | None = None  # one sentence; None if it was skipped
+    outputs: Sequence[OutputErrors] = ()  # how far each output was off
+    budget: Budget | None = None  # what the verification cost
     notices: list[str] = field(default_factory=list)
-    left_out: int = 0
+    left_out: int = 0  # rewrites that were taken back, so that the result is right
     log_file: Path | None = None
-    pattern_lines: list[str] = field(default_factory=list)
+    pattern_lines: list[str] = field(default_factory=list)  # of the log, if not on stdout already
     seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)  # the seconds of each
 
     def __str__(self) -> str:
         """The report in short: what took effect, and what came of it."""

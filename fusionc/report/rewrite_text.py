@@ -1,6 +1,4 @@
-"""A rewrite in words: which one it is and where, and for the log and the user those that were left
-out.
-"""
+"""Rewrites in words: name and place, and, for the log and the user, those that were left out."""
 
 from __future__ import annotations
 
@@ -14,17 +12,18 @@ if TYPE_CHECKING:
 
 
 _MOST = 24  # nodes in a list: all of a written-out attention; an area may have hundreds
-_MOST_IN_ERROR = 12  # nodes, which stand in one line with what is wrong
+_MOST_IN_ERROR = 12  # nodes in a line that also has the error
 
 
 def described(commit: Commit) -> str:
-    """A rewrite as an entry of a list."""
-    return f"rewrite {commit.number}, {commit.pass_name}, pattern {commit.pattern}, at {_nodes(commit)}"
+    """A rewrite, as an entry of a list."""
+    name = f"{commit.pass_name}, pattern {commit.pattern}"
+    return f"rewrite {commit.number}, {name}, at {_nodes(commit)}"
 
 
 def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
-    """A rewrite as an error says where it is: one of `total`, if so many are known, of a pass with
-    this place.
+    """The place of a rewrite in an error: one of `total`, if that is known, of a pass with this
+    place.
     """
     number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
     words = (
@@ -37,7 +36,7 @@ def where_of(commit: Commit, place: str | None, total: int | None = None) -> str
 
 
 def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
-    """What the user should know of the rewrites that were left out, for these reasons, so that the
+    """What the user should know of the rewrites that were left out, with the reasons, so that the
     result is right; the log gets a line for each.
     """
     notices = []

@@ -1,6 +1,4 @@
-"""Tables for people: fitted to the terminal there, plain columns of any width where the output is
-not a terminal.
-"""
+"""Tables for people: fitted to a terminal, or else plain columns of any width."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ from typing import TYPE_CHECKING, TextIO
 from fusionc.errors import printable
 
 if TYPE_CHECKING:
-    from fusionc.report.report import Report
+    from fusionc.report.report import PassTotal, Report
     from fusionc.verify.output_errors import OutputErrors
 
-_LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
+_LEAST_TEXT = 24  # columns of explaining text; with less room it gets its own lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
 _MOST_OUTPUTS = 20
@@ -24,40 +22,22 @@ OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosin
 
 
 def show_report(report: Report, stream: TextIO) -> None:
-    """The whole story of a conversion: passes that matched, what changed, verification, notices,
-    files.
-    """
+    """Show a conversion: passes that matched, changes, verification, notices, files."""
     matched = [total for total in report.passes() if total.matched]
     if not matched:
         print("no pass matched", file=stream)
     else:
-        rows = [
-            [
-                t.kind,
-                t.name,
-                str(t.matched),
-                str(t.effected),
-                str(t.matched - t.effected),
-                f"{t.seconds * 1000:.1f}",
-            ]
-            for t in matched
-        ]
-        show_table(["kind", "pass", ">matched", ">effected", ">refused", ">ms"], rows, stream)
+        headers = ["kind", "pass", ">matched", ">effected", ">refused", ">ms"]
+        show_table(headers, list(map(_pass_row, matched)), stream)
     refused = [
-        [t.name, str(times), " ".join(reason.split())]
-        for t in matched
-        for reason, times in t.refused.items()
+        [total.name, str(times), " ".join(reason.split())]
+        for total in matched
+        for reason, times in total.refused.items()
     ]
     if refused:
         print(file=stream)
         show_table(["pass", ">refused", "because"], refused, stream)
-    types = sorted(report.operators_before.keys() | report.operators_after.keys())
-    counts = [
-        (name, report.operators_before.get(name, 0), report.operators_after.get(name, 0))
-        for name in types
-    ]
-    changed = [[name, str(before), str(after)] for name, before, after in counts if before != after]
-    if changed:
+    if changed := list(_changed_counts(report)):
         print(file=stream)
         show_table(["operator", ">before", ">after"], changed, stream)
     if report.outputs:
@@ -67,9 +47,23 @@ def show_report(report: Report, stream: TextIO) -> None:
     show_facts(_facts(report), stream)
 
 
+def _pass_row(total: PassTotal) -> list[str]:
+    counts = (total.matched, total.effected, total.matched - total.effected)
+    return [total.kind, total.name, *map(str, counts), f"{total.seconds * 1000:.1f}"]
+
+
+def _changed_counts(report: Report) -> Iterator[list[str]]:
+    """The operators that the result has more or fewer of."""
+    for name in sorted(report.operators_before.keys() | report.operators_after.keys()):
+        before = report.operators_before.get(name, 0)
+        after = report.operators_after.get(name, 0)
+        if before != after:
+            yield [name, str(before), str(after)]
+
+
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
-    """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those
-    that are worst.
+    """Show the errors of each output, at each level of onnxruntime's optimizers; of many outputs,
+    the worst.
     """
     rows = output_rows(outputs)
     show_table(OUTPUT_HEADERS, rows, stream)
@@ -78,7 +72,7 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
 
 
 def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
-    """The cells under OUTPUT_HEADERS, for as many outputs as somebody reads."""
+    """The cells under OUTPUT_HEADERS, for at most as many outputs as people read."""
     shown = (
         sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS]
         if len(outputs) > _MOST_OUTPUTS
@@ -115,8 +109,8 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: Te
 
 
 def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
-    """Print names and values, one a line, the values aligned; in a terminal long ones go on below
-    themselves.
+    """Print names and values, one a line, with the values aligned; in a terminal long values wrap
+    below themselves.
     """
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
@@ -125,7 +119,7 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
 
 
 def show_text(text: str, stream: TextIO) -> None:
-    """Print lines as they are; in a terminal long ones go on below what stands behind their first
+    """Print lines as they are; in a terminal long ones wrap below the text after their first
     word.
     """
     for line in text.splitlines():
@@ -172,19 +166,17 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 def _show_in_terminal(
     headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO
 ) -> None:
-    """A table of columns where the screen has room for them, else a paragraph for each row.
-
-    Only the last column, if it holds text, is broken, between words: a name that is broken in two
-    cannot be copied.
+    """A table if the screen is wide enough, else a paragraph for each row. Only the last column, if
+    it is text, is broken, between words: a broken name cannot be copied.
     """
     from rich import box
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    # Names and reasons hold [brackets] and :colons:, which are not meant as markup.
+    # Names and reasons hold [brackets] and :colons: that are not markup.
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    for gap in (1, 0):  # besides the one that the box has
+    for gap in (1, 0):  # in addition to the one of the box
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
         for number, header in enumerate(headers, 1):
             is_number = header.startswith(">")
@@ -210,7 +202,7 @@ def _show_in_terminal(
 
 
 def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
-    """A row in lines of its own: its names, then its numbers with their headers, then its text."""
+    """A row as lines: its names, then its numbers with their headers, then its text."""
     numbers = [at for at, header in enumerate(headers) if header.startswith(">")]
     names = range(numbers[0] if numbers else len(headers) - 1)
     yield _wrapped("", "  ".join(row[at] for at in names), _INDENT, width)
@@ -222,7 +214,7 @@ def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterat
 
 
 def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
-    """Text behind `first`, in lines of this width, the others behind `further`; words stay
+    """Wrapped text with `first` before the first line and `further` before the others; words stay
     whole.
     """
     if width is None:
@@ -239,5 +231,5 @@ def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
 
 
 def _width(stream: TextIO) -> int | None:
-    """That of the terminal; None where the output is not one."""
+    """The width of the terminal; None if the output is not one."""
     return shutil.get_terminal_size().columns if stream.isatty() else None

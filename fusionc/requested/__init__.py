@@ -1,6 +1,5 @@
-"""What a user asks to change of a model itself, before any pass: its input sizes, its outputs, and
-their types.
+"""What a user asks to change of a model itself, before any pass: its input sizes, its outputs and
+their types, its opset.
 
-From there on the changed model is the original: passes see it, and the result is verified against
-it.
+The changed model, before its opset is raised, is what the result is verified against.
 """

@@ -1,4 +1,4 @@
-"""Which names of dimensions still hold when sizes of inputs become symbolic."""
+"""Which names of dimensions still hold once sizes of inputs become symbolic."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ _TRIALS = (64, 96)  # sizes for all dimensions that are open already
 
 
 class DimensionNames:
-    """The names that a `model` gives to dimensions, of which `found` has the shapes when `sizes`
-    are symbolic.
-
-    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`.
+    """The names that `model` gives to dimensions; `found` has the shapes with symbolic `sizes`.
+    `light` is the model after `shapes_only`, `weights` are its initializers.
     """
 
     def __init__(
@@ -37,8 +35,8 @@ class DimensionNames:
         self._found = found
 
     def still_true(self, graph: int, info: ValueInfoProto) -> set[int]:
-        """The axes of a value whose names say of any size what they have said of the one that the
-        model has.
+        """The axes of a value whose names still say for any size what they said for the size in the
+        model.
         """
         found = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
         unclear = {axis: name for axis, name in _names(info).items() if found[axis] != name}
@@ -49,14 +47,14 @@ class DimensionNames:
         }
 
     def _is_untouched(self, graph: int, name: str, axis: int) -> bool:
-        """Whether a dimension has one size, whatever those are that become symbolic."""
+        """Whether a dimension keeps its size, whatever the symbolic sizes are."""
         pairs = [[_use(model, graph, name, axis) for model in pair] for pair in self._trials]
         return all(isinstance(former, int) and former == other for former, other in pairs)
 
     @cached_property
     def _trials(self) -> list[tuple[Model, Model]]:
-        """The model at the sizes that it has, and at twice these, for some sizes of all that is
-        open already.
+        """The model at its sizes, and at twice these, each for some sizes of the dimensions that
+        are open already.
         """
         return [(self._with(1, size), self._with(2, size)) for size in _TRIALS]
 
@@ -73,8 +71,8 @@ class DimensionNames:
 
     @cached_property
     def _uses(self) -> dict[str, set[object]]:
-        """By name what inference says of the dimensions that have it, one by one where it says
-        nothing. A name in a formula is used there, too.
+        """What inference says of the dimensions that have a name, by name; the place of a dimension
+        if inference says nothing. A name that occurs in a formula counts as well.
         """
         uses: dict[str, set[object]] = {}
         for number, graph in enumerate(graphs_in(self._model.graph)):
@@ -95,7 +93,7 @@ def _names(info: ValueInfoProto) -> dict[int, str]:
 
 
 def _use(model: Model, graph: int, name: str, axis: int) -> object:
-    """What inference says of a dimension; its place, where that is nothing."""
+    """What inference says of a dimension; its place if that is nothing."""
     value = model.graphs[graph].values.get(name)
     dims = () if value is None or value.shape is None else value.shape
     known = dims[axis] if axis < len(dims) else None

@@ -1,8 +1,8 @@
 """Options that name several values of a model in one text, "conv1:0;logits" or
 "x:1,3,224,224;ids:1,5".
 
-Names may have the signs in them that part a text, as TFLite's have: what a model calls so is one
-name, and is not parted. Of two readings that is the one with the longer names.
+Names of values may contain the separators, as those from TFLite do: a name that the model has is
+not split. If a text can be read in two ways, the reading with the longer names counts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from onnx import ModelProto
 
 
 def parted(text: str, names: Collection[str], name_in: Callable[[str], str]) -> Iterator[str]:
-    """The parts of a text between semicolons, without spaces around them and without empty ones.
-
-    `names` are those that the model has, `name_in` finds the name in a part.
+    """The parts of a text between semicolons, stripped and without empty ones. `names` are those
+    that the model has, `name_in` finds the name in a part.
     """
     pieces = text.split(";")
     most = 1 + max((name.count(";") for name in names), default=0)
@@ -30,15 +29,13 @@ def parted(text: str, names: Collection[str], name_in: Callable[[str], str]) -> 
 
 
 def name_in_front(part: str) -> str:
-    """What stands in front of the last colon; nothing where a semicolon stands behind it."""
+    """The text before the last colon; empty if a semicolon follows that."""
     name, _, said = part.rpartition(":")
     return "" if ";" in said else name.strip()
 
 
 def names_of_values(model: ModelProto) -> set[str]:
-    """The names that values of the main graph go by: their own, and those of their nodes with a
-    number.
-    """
+    """The names of values of the main graph: their own, and those of their nodes with a number."""
     made = {output for node in model.graph.node for output in node.output if output}
     numbered = {
         f"{node.name}:{index}"

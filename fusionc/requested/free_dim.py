@@ -1,10 +1,10 @@
-"""--free_dim "x:0;mask:0": sizes of inputs that are fixed become symbolic, where nothing in the
-model depends on them.
+"""--free_dim "x:0;mask:0": fixed sizes of inputs become symbolic, unless something in the model
+depends on them.
 
-What follows from them becomes symbolic, too, in the outputs and in what the model declares of other
-values. A Reshape to a constant shape follows its input from then on where the sizes leave one
-reading of that shape. Where something else holds a size, the model stays as it is, and the error
-says what that is.
+Sizes that follow from them become symbolic, too, in the outputs and in the declarations of other
+values. A Reshape to a constant shape follows its input from then on, if the sizes leave only one
+reading of that shape. If something else holds a size, the model stays as it is, and the error says
+what holds it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from fusionc.requested.held_sizes import Shapes, TwoSizes, give_shapes, shapes_o
 from fusionc.runtime.run_errors import RunError
 
 _OPTION = "--free_dim"
-_OPEN = 2  # the size with which other open dimensions run
+_OPEN = 2  # the size of other open dimensions in a run
 
-# by input name and axis the symbol, "" for one that is found
+# symbols by input name and axis; "" lets one be chosen
 FreeDims = Mapping[str, Mapping[int, str]]
+_Size = int | str | None  # of a dimension: a number, a symbol, or unknown
 OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
 class Freed:
-    """What became symbolic in a model: the `sizes` that it had, by input name and axis, what it
-    declares now, and the constant shapes that Reshapes have now.
+    """What became symbolic in a model: the `sizes` that it had, by input name and axis, its new
+    declarations, and the new constant shapes of Reshapes.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class Freed:
         ]
 
     def again(self, model: ModelProto) -> None:
-        """Let the same model, read once more, declare the same, without looking for what holds its
-        sizes.
+        """Change the same model, read once more, in the same way, without a search for what holds
+        its sizes.
         """
         for graph, declared in zip(graphs_in(model.graph), self._declared, strict=True):
             for name in ("input", "output", "value_info"):
@@ -62,10 +63,8 @@ def free_sizes(
     model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})
 ) -> Freed:
     """Make these dimensions symbolic, and those that are to have `others` as sizes; return what
-    they were.
-
-    Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a
-    name, or is given for several sizes, and where something holds a size: it says what.
+    they were. Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is
+    not a name or is given for several sizes, and if something holds a size, which it names.
     """
     given = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}
@@ -106,7 +105,7 @@ def free_sizes(
 def _require_nothing_held(
     held: Sequence[str], sizes: Mapping[str, Mapping[int, int]], option: str
 ) -> None:
-    """Raise UsageError where the model holds a size in these places."""
+    """Raise UsageError if the model holds a size in these places."""
     if held:
         count = "one place" if len(held) == 1 else f"{len(held)} places"
         places = ", ".join(
@@ -115,7 +114,10 @@ def _require_nothing_held(
             for axis, size in axes.items()
         )
         what = f"{places} cannot become another size: the model holds it in {count}"
-        hint = "export the model with this dimension dynamic, or correct these places; there may be others behind them"
+        hint = (
+            "export the model with this dimension dynamic, or correct these places; there may be "
+            "others behind them"
+        )
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
 
@@ -126,7 +128,7 @@ def _open_all(
     former: Mapping[str, int],
     names: DimensionNames,
 ) -> None:
-    """Take out of all declarations what held for the former sizes only. `found` has the shapes with
+    """Remove from all declarations what held for the former sizes only. `found` has the shapes with
     symbols, `twice` those at twice the sizes.
     """
     for number, graph in enumerate(graphs_in(model.graph)):
@@ -142,11 +144,11 @@ def _open_all(
 
 def _forget_in_functions(model: ModelProto) -> None:
     for function in model.functions:
-        del function.value_info[:]  # what holds in each call is inferred there
+        del function.value_info[:]  # the types of each call are inferred there
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raise UsageError where the changed model runs with the sizes that it had, and not with twice
+    """Raise UsageError if the changed model runs with the sizes that it had, but not with twice
     these.
     """
     failed = failure(file, _doubled(sizes))
@@ -158,7 +160,7 @@ def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
 
 def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
     """Why a model does not run with these sizes of open dimensions, by input name and axis; empty
-    where it does, and where there are no values to run it with.
+    if it does, or if no values are known to run it with.
     """
     from fusionc.verify.inputs.search import InputSearch  # few conversions need them
     from fusionc.verify.model_file import ModelFile
@@ -179,7 +181,7 @@ def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         for name, axes in sizes.items()
         for axis, size in axes.items()
     }
-    symbols.pop("", None)  # of a dimension that another one of that symbol has fixed
+    symbols.pop("", None)  # dimensions that another one of that symbol has fixed
     shapes = {
         name: tuple(
             dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN)
@@ -221,7 +223,7 @@ def _dims_of(
 
 
 def _require_names(given: FreeDims) -> None:
-    """Raises UsageError where a symbol would be read as a number or a formula."""
+    """Raise UsageError if a symbol would be read as a number or a formula."""
     for name, axes in given.items():
         for axis, symbol in axes.items():
             if symbol and not symbol.isidentifier():
@@ -235,13 +237,16 @@ def _require_names(given: FreeDims) -> None:
 
 
 def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
-    """Raises UsageError where dimensions of different sizes are given the same symbol."""
+    """Raise UsageError if dimensions of different sizes are given the same symbol."""
     known: dict[str, int] = {}
     for name, axes in given.items():
         for axis, symbol in axes.items():
             size = sizes[name][axis]
             if symbol and known.setdefault(symbol, size) != size:
-                what = f"{symbol} cannot stand for {known[symbol]} and for {size}, which is {name}[{axis}]"
+                what = (
+                    f"{symbol} cannot stand for {known[symbol]} and for {size}, which is "
+                    f"{name}[{axis}]"
+                )
                 hint = "equal symbols mean equal sizes; give another one"
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
@@ -249,8 +254,8 @@ def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int
 def _symbols(
     model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
 ) -> dict[str, dict[int, str]]:
-    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one,
-    if they become equal ones.
+    """The symbols of all freed dimensions. Equal sizes at the same axis of several inputs share
+    one, if they also get equal sizes.
     """
 
     def kind(name: str, axis: int) -> tuple[int, int, str]:
@@ -276,29 +281,34 @@ def _open(
     former: Mapping[str, int],
     kept: Collection[int],
 ) -> None:
-    """Take out of a declaration what held for the former sizes only: a symbol stands there, or
-    nothing.
-
-    Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new
-    size with it, too. `kept` are the axes whose names hold for any size.
+    """Remove from a declaration what held for the former sizes only, and put a symbol there if one
+    is known. `kept` are the axes whose names hold for any size.
     """
-    if not info.type.HasField("tensor_type"):  # a sequence, say, of which no sizes are known
+    dims = info.type.tensor_type.shape.dim  # empty for a sequence, whose sizes are unknown
+    if before is None or after is None or not len(dims) == len(before) == len(after):
         info.type.CopyFrom(shapeless(info.type))
         return
-    type_ = info.type.tensor_type
-    rank = len(type_.shape.dim)
-    if before is None or after is None or not rank == len(before) == len(after):
-        type_.ClearField("shape")
-        return
-    twice = doubled if doubled is not None and len(doubled) == rank else (None,) * rank
-    dims = zip(type_.shape.dim, before, after, twice, strict=True)
-    for axis, (dim, was, is_now, becomes) in enumerate(dims):
-        alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
-        if is_now in former or len(alike) == 1:
-            dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif (
-            axis not in kept
-            and is_now != dim.dim_param
-            and (is_now != was or not isinstance(was, int))
-        ):
+    if doubled is None or len(doubled) != len(dims):
+        doubled = (None,) * len(dims)
+    sizes = zip(before, after, doubled, strict=True)
+    symbols = [_symbol_of(*three, former) for three in sizes]
+    for axis, (dim, symbol) in enumerate(zip(dims, symbols, strict=True)):
+        holds = axis in kept or after[axis] == dim.dim_param
+        if symbol:
+            dim.dim_param = symbol
+        elif not (holds or _is_same_size(before[axis], after[axis])):
             dim.Clear()
+
+
+def _symbol_of(size: _Size, size_now: _Size, size_doubled: _Size, former: Mapping[str, int]) -> str:
+    """The symbol of a dimension: the inferred one, or the only one that fits both its former size
+    and its size at twice the sizes; else empty.
+    """
+    if size_now in former:
+        return str(size_now)
+    fitting = [name for name, was in former.items() if was == size and size_doubled == 2 * was]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _is_same_size(former: _Size, now: _Size) -> bool:
+    return isinstance(former, int) and now == former

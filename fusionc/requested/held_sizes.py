@@ -1,11 +1,11 @@
-"""Which nodes hold a size of an input, so that it cannot be another one: a Reshape to a constant
-shape, a constant that is added, weights of a product.
+"""Which nodes hold a size of an input, so that it cannot change: a Reshape to a constant shape, a
+constant that is added, weights of a product.
 
-Shapes are inferred for the sizes that the model has and for twice these. A Reshape should keep the
-axis where it was; every other operator says itself whether it takes its inputs. Behind a Reshape
-that holds a size the search goes on with the shape that it should have made, so that all are found.
-Where the sizes of a Reshape leave one reading of which dimension holds the size, its constant shape
-can have -1 or 0 there instead.
+Shapes are inferred for the sizes of the model and for twice these. A Reshape should keep the axis
+at its place; every other operator says itself whether it takes its inputs. After a Reshape that
+holds a size, the search goes on with the shape that it should have made, so that it finds all
+holders. If the sizes leave only one reading of a Reshape's constant shape, that shape can have -1
+or 0 where it holds the size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 from fusionc.shapes.onnx_inference import ask
 
-_MOST_ROUNDS = 30  # each finds what lies behind the Reshapes of the one before
+_MOST_ROUNDS = 30  # each goes on after the Reshapes that the last one found
 _BROADCASTING = ("Max", "Mean", "Min", "Sum")
 _CHANNELS = (
     "BatchNormalization",
@@ -46,10 +46,8 @@ Shapes = Mapping[_Place, _Array]  # of Reshapes
 
 
 class Holders(NamedTuple):
-    """The nodes that hold a size, in order, and what each has of a constant size.
-
-    `correctable` are Reshapes that would not hold it any more with the shape that `shapes` has for
-    them.
+    """The nodes that hold a size, in order, in words. `correctable` are Reshapes that no longer
+    hold it with the shape that `shapes` has for them.
     """
 
     fixed: list[str]
@@ -58,8 +56,8 @@ class Holders(NamedTuple):
 
 
 def shapes_only(model: ModelProto) -> ModelProto:
-    """A copy for the inference of shapes: without large weights, and with what constants alone make
-    computed.
+    """A copy for the inference of shapes: without large weights, and with everything folded that
+    depends on constants alone.
     """
     built = typed_model(without_large_weights(model), "")
     run(built, [p for p in PASSES if p.name == "ConstantFoldingPass"], RewriteLog())
@@ -68,10 +66,9 @@ def shapes_only(model: ModelProto) -> ModelProto:
 
 class TwoSizes:
     """A model at its sizes (`before`) and at others (`after`), with the shapes of its values.
-
-    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`; `sizes`
-    are those of the inputs that change, by input name and axis: numbers, or symbols that stand for
-    any. `reached` are the values that depend on these inputs.
+    `light` is the model after `shapes_only`, `weights` are its initializers; `sizes` are those of
+    the inputs that change, by input name and axis: numbers, or symbols for any size. `reached` are
+    the values that depend on these inputs.
     """
 
     def __init__(
@@ -87,7 +84,7 @@ class TwoSizes:
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
-            if info.name in self.reached:  # it holds for the sizes that the model has
+            if info.name in self.reached:  # its type holds for the sizes of the model only
                 info.type.CopyFrom(shapeless(info.type))
         self._is_one = False  # whether a size of 1 becomes another one
         for value in self._changed.graph.input:
@@ -118,10 +115,10 @@ class TwoSizes:
     def _found(
         self, right: dict[_Place, _Array], readings: dict[_Place, _Array]
     ) -> Iterator[tuple[_Place, str]]:
-        """The nodes that hold a size, with what to say of them; `right` and `readings` as in
+        """The nodes that hold a size, each with its description; `right` and `readings` as in
         `_holder`.
         """
-        behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
+        behind = set[Edge]()  # values whose shape is not known yet, as a holder comes before them
         for node in _with_those_inside(self.after.main):
             handed = (value for body in node.subgraphs() for value in body.outputs)
             is_behind = not behind.isdisjoint(
@@ -137,7 +134,7 @@ class TwoSizes:
         return value.name in self.reached and value.shape != self._shapes_of(value)[0]
 
     def _shapes_of(self, value: Edge | None) -> tuple[Shape | None, Shape | None]:
-        """The shape of a value of `after`: before, and now."""
+        """The shape of a value of `after`: the former one, and the present one."""
         if value is None:
             return None, None
         former = self.before.graphs[value.graph.id].values.get(value.name)
@@ -146,27 +143,37 @@ class TwoSizes:
     def _holder(
         self, node: Node, right: dict[_Place, _Array], readings: dict[_Place, _Array]
     ) -> str:
-        """What to say of a node that holds a size; empty where it does not.
-
-        `right` gets the shape that a Reshape should have, `readings` the one that does not hold the
+        """The description of a node that holds a size; empty if it does not. Adds to `right` the
+        shape that a Reshape should have, and to `readings` a constant shape that does not hold the
         size.
         """
         inputs = [value for value in node.inputs if value is not None]
-        if is_foreign(node) or not (self._fails(node) or any(map(self._is_other, inputs))):
+        is_touched = self._fails(node) or any(map(self._is_other, inputs))
+        if is_foreign(node) or not is_touched:
             return ""
-        given = inputs[1].constant() if len(inputs) > 1 else None
-        if node.is_op("Reshape") and given is not None:
-            holding = self._shape_that_holds(node, given, right, readings)
-        elif node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
-            holding = "it takes all of the size, and no more"
-        else:
-            holding = "" if self._takes(node) else self._operands_that_hold(node, inputs, given)
-        return holding and f"{node.op} {node.name or node.proto.output[0]}: {holding}"
+        constant = inputs[1].constant() if len(inputs) > 1 else None
+        reason = self._reason(node, inputs, constant, right, readings)
+        return reason and f"{node.op} {node.name or node.proto.output[0]}: {reason}"
+
+    def _reason(
+        self,
+        node: Node,
+        inputs: Sequence[Edge],
+        constant: _Array | None,
+        right: dict[_Place, _Array],
+        readings: dict[_Place, _Array],
+    ) -> str:
+        """How a node holds a size; empty if it does not. `constant` is its second input."""
+        if constant is not None and node.is_op("Reshape"):
+            return self._shape_that_holds(node, constant, right, readings)
+        if constant is not None and node.is_op(*_TAKING) and self._took_all(node, constant):
+            return "it takes all of the size, and no more"
+        return "" if self._takes(node) else self._operands_that_hold(node, inputs, constant)
 
     def _shape_that_holds(
         self, node: Node, given: _Array, right: dict[_Place, _Array], readings: dict[_Place, _Array]
     ) -> str:
-        """What to say of the constant shape of a Reshape; `right` and `readings` as in
+        """The description of the constant shape of a Reshape; `right` and `readings` as in
         `_holder`.
         """
         shape = self._shape_it_should_have(node, given)
@@ -179,13 +186,13 @@ class TwoSizes:
         return _constant_shape(given)
 
     def _fails(self, node: Node) -> bool:
-        """Whether nothing is known any more of a shape that a node makes."""
+        """Whether the shape of an output was known and is unknown now."""
         return any(
             former is not None and now is None for former, now in map(self._shapes_of, node.outputs)
         )
 
     def _takes(self, node: Node) -> bool:
-        """Whether an operator takes the sizes that its inputs have now."""
+        """Whether an operator takes the present sizes of its inputs."""
         try:
             ask(node, is_new=True)
         except (InferenceError, ValidationError):
@@ -193,9 +200,7 @@ class TwoSizes:
         return not self._is_at_odds(node)
 
     def _operands_that_hold(self, node: Node, inputs: Sequence[Edge], given: _Array | None) -> str:
-        """What to say of the inputs of an operator whose sizes have not changed with those of the
-        others.
-        """
+        """The description of the inputs whose sizes did not change with those of the others."""
         if node.is_op("Expand") and given is not None:
             return _constant_shape(given)
         same = [
@@ -209,9 +214,7 @@ class TwoSizes:
         return "the constant " if value.is_constant or value.name in self._weights else ""
 
     def _moved_axes(self, node: Node) -> list[_MovedAxis]:
-        """The axes of the input of a Reshape that change; none where the dimensions are not
-        known.
-        """
+        """The axes of the input of a Reshape that change; none if the dimensions are unknown."""
         (former, now) = self._shapes_of(node.inputs[0])
         (made, _) = self._shapes_of(node.outputs[0])
         given = _numbers(former)
@@ -231,7 +234,9 @@ class TwoSizes:
         ]
 
     def _shape_it_should_have(self, node: Node, target: _Array) -> _Array | None:
-        """None where the Reshape has it, or where the dimensions are not known."""
+        """The shape that a Reshape should have; None if it has it, or if the dimensions are
+        unknown.
+        """
         shape = target.copy()
         for axis in self._moved_axes(node):
             if axis.places and not axis.follows(node, target):
@@ -240,11 +245,9 @@ class TwoSizes:
         return None if np.array_equal(shape, target) else shape
 
     def _only_reading(self, node: Node, target: _Array) -> _Array | None:
-        """A constant shape that follows the input wherever this one holds a size; None where
-        several would.
-
-        -1 stands where one dimension has to follow. 0 copies those that stay at their axis, if
-        there are several.
+        """A constant shape that follows the input where the present one holds a size; None if
+        several would do. -1 is put where one dimension has to follow; 0 copies dimensions that stay
+        at their axis, if there are several.
         """
         moved = self._moved_axes(node)
         held = [axis for axis in moved if not axis.follows(node, target)]
@@ -262,15 +265,11 @@ class TwoSizes:
         return _with_following(shape, left, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
-        """Whether a size has changed that another input, which has not, has to have, too; of these
-        operators onnx's inference does not say so.
+        """Whether a size changed that another, unchanged input must share. onnx's inference does
+        not check that for these operators.
         """
-        shapes = [v.shape for v in node.inputs if v is not None]
         if node.is_op(*_BROADCASTING):
-            sizes = [
-                {d for d in dims if isinstance(d, int) and d != 1} for dims in _aligned(shapes)
-            ]
-            return any(len(found) > 1 for found in sizes)
+            return not _can_broadcast([value.shape for value in node.inputs if value is not None])
         former, now = self._shapes_of(node.inputs[0])
         if not node.is_op(*_CHANNELS) or former is None or now is None or len(now) < 2:
             return False
@@ -279,7 +278,7 @@ class TwoSizes:
         return is_kept and _grows(former[axis], now[axis])
 
     def _took_all(self, node: Node, given: _Array) -> bool:
-        """Whether an operator took all of an axis, and takes no longer all of it."""
+        """Whether an operator took all of an axis and now takes only a part."""
         (former, now) = self._shapes_of(node.inputs[0])
         (made, makes) = self._shapes_of(node.outputs[0])
         if former is None or now is None or made is None or makes is None:
@@ -294,9 +293,9 @@ class TwoSizes:
 
 
 class _MovedAxis(NamedTuple):
-    """An axis of the input of a Reshape that has another size than before, and the `places` in what
-    is `made` where it lies. `has_new_ones` says that there is a size of 1 that no axis of the input
-    has there.
+    """An axis of the input of a Reshape whose size changes from `size` to `other`; `places` are the
+    axes of the output, whose sizes are `made`, where it lies. `has_new_ones` says that the output
+    has an axis of size 1 that no input axis accounts for.
     """
 
     axis: int
@@ -312,16 +311,14 @@ class _MovedAxis(NamedTuple):
 
     @property
     def is_copied(self) -> bool:
-        """Whether it lies at its own axis, alone."""
+        """Whether it lies alone at its own axis."""
         return self.places == [self.axis] and self.made[self.axis] == self.size
 
     def is_ambiguous(self, may_hold_one: bool) -> bool:
-        """Whether the size that changes may lie in several places.
-
-        `may_hold_one` says that it may be 1. An axis of size 1 that is joined to another one may as
-        well be moved to any place of size 1: a Transpose that moves only such axes is often written
-        as a Reshape. And from an axis that it was joined to, it may part again, to a place of size
-        1.
+        """Whether the changing size may lie in several places; `may_hold_one` says that it may be
+        1. An axis of size 1 that is joined to another one may as well be moved to any place of size
+        1: a Transpose that moves only such axes is often written as a Reshape. And it may part
+        again from an axis that it was joined to, and move to a place of size 1.
         """
         is_joined = self.size == 1 and any(self.made[place] != 1 for place in self.places)
         may_part = may_hold_one and self.size > 1
@@ -329,7 +326,7 @@ class _MovedAxis(NamedTuple):
 
 
 def give_shapes(model: ModelProto, shapes: Shapes) -> None:
-    """Let Reshapes make these shapes."""
+    """Give Reshapes these constant shapes."""
     graphs = list(graphs_in(model.graph))
     taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
     for number, graph in enumerate(graphs):
@@ -352,7 +349,9 @@ def _all_places(axes: Iterable[_MovedAxis]) -> set[int]:
 
 
 def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
-    """The axes for which a constant shape may have a 0, if -1 cannot stand for all that is held."""
+    """The axes for which a constant shape may have a 0, if a single -1 does not cover all that is
+    held.
+    """
     needs_more = len(_all_places(held)) > 1 or -1 in target
     return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
 
@@ -360,8 +359,8 @@ def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
 def _with_following(
     shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]
 ) -> _Array | None:
-    """The shape with -1 at the place, if there is one, and the size that is `made` in place of the
-    -1 that was there; None where that one is among those that are `moved`.
+    """The shape with -1 at the place, if any, and with the size that is `made` instead of a former
+    -1; None if that place is among the `moved` ones.
     """
     for place in places:
         former = np.flatnonzero(shape == -1).tolist()
@@ -377,7 +376,7 @@ def _constant_shape(given: _Array) -> str:
 
 
 def _with_those_inside(graph: Graph) -> Iterator[Node]:
-    """The nodes in order, those in subgraphs before the one whose they are."""
+    """The nodes in order; those in subgraphs come before the node that has the subgraph."""
     for node in graph.ordered():
         for body in node.subgraphs():
             yield from _with_those_inside(body)
@@ -389,7 +388,7 @@ def _place_of(node: Node) -> _Place:
 
 
 def _reached(model: Model, inputs: Iterable[str]) -> set[str]:
-    """What depends on these inputs; of a node with subgraphs all that is in these."""
+    """The values that depend on these inputs; for a node with subgraphs, all values in them."""
     found = set(inputs)
     for node in model.main.ordered():
         if any(
@@ -401,7 +400,7 @@ def _reached(model: Model, inputs: Iterable[str]) -> set[str]:
 
 
 def _numbers(shape: Shape | None) -> list[int] | None:
-    """The dimensions, where all are known."""
+    """The dimensions if all are known."""
     known = [dim for dim in shape or () if isinstance(dim, int)]
     return None if shape is None or len(known) < len(shape) else known
 
@@ -411,16 +410,17 @@ def _grows(former: int | str | None, now: int | str | None) -> bool:
     return isinstance(former, int) and isinstance(now, int) and former != now
 
 
-def _aligned(shapes: Sequence[Shape | None]) -> Iterator[tuple[int | str | None, ...]]:
-    """The dimensions that meet each other when values are broadcast."""
-    return zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
+def _can_broadcast(shapes: Sequence[Shape | None]) -> bool:
+    """Whether values of these shapes can be broadcast, as far as their sizes are known."""
+    aligned = zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
+    sizes = ({dim for dim in dims if isinstance(dim, int) and dim != 1} for dims in aligned)
+    return all(len(different) <= 1 for different in sizes)
 
 
 def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
-    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it,
-    if there are some, else the one that it is a part of, or its parts.
-
-    In memory an axis goes from the product of the dimensions behind it to that with its own.
+    """The axes of a Reshape's output in which an axis of its input lies: those equal to it, else
+    the one that contains it, else those that are parts of it. An axis is a range of strides in
+    memory, from the product of the later dimensions to that times its own.
     """
     low = _behind(given)[axis]
     high = low * given[axis]
@@ -439,8 +439,8 @@ def _behind(shape: Sequence[int]) -> list[int]:
 
 
 def _follows(node: Node, target: _Array, place: int, axis: int) -> bool:
-    """Whether the size at a place of a constant shape is that of an axis of the input, or what is
-    left over.
+    """Whether a constant shape takes the size at a place from an axis of the input: -1, or 0 at the
+    same axis.
     """
     return bool(target[place] == -1) or bool(
         target[place] == 0 and place == axis and not node.attr("allowzero", 0)

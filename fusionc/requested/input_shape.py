@@ -1,11 +1,10 @@
-"""--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows
-from them.
+"""--input_shape "x:1,3,224,224;ids:-1,1~16": inputs get these sizes, and other values those that
+follow.
 
-A number fixes a dimension; -1 leaves it as it is, and so does a range of sizes. Where the model
-fixes it to another size, it becomes symbolic first. A dimension that has a name is fixed wherever
-the model declares it, in formulas over it, too: equal names are equal sizes. Where the model left a
-size of another value open, that is inferred anew, so that what it declares is true of the fixed
-sizes.
+A number fixes a dimension; -1 and a range of sizes leave it as it is. A dimension that the model
+fixes to another size becomes symbolic first. A dimension with a name is fixed wherever the model
+declares that name, also in formulas: equal names are equal sizes. Sizes that the model left open
+are inferred anew, so that its declarations hold for the fixed sizes.
 """
 
 from __future__ import annotations
@@ -31,60 +30,63 @@ def fix_sizes(
 ) -> None:
     """Give the inputs of a model, whose external data lies in `folder`, these shapes.
 
-    Raises UsageError where an input is not there, has another rank or another size, or a name would
-    mean two sizes.
+    Raises UsageError if the model does not have an input, if the input has another rank or another
+    size, or if a name would mean two sizes.
     """
-    inputs = _resizable(model)
-    given = _Given()
-    for name, shape in shapes.items():
-        if name not in inputs:
-            hint = (
-                f"its inputs are: {', '.join(inputs)}"
-                if inputs
-                else "it has no input whose shape could change"
-            )
-            raise UsageError(
-                f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016"
-            )
-        for axis, (dim, size) in enumerate(
-            zip(_dims_of(inputs[name], name, shape), shape, strict=True)
-        ):
-            given.fix(dim, size, f"{name}[{axis}]")
-    given.require_consistency()
-    if not given.is_change:
+    changes = _size_changes(_resizable(model), shapes)
+    if not changes.is_change:
         return
-    graphs = list(graphs_in(model.graph))
-    known = {symbol: size for symbol, (size, _) in given.sizes.items()}
-    open_dims = [
-        (number, info, axis)
-        for number, graph in enumerate(graphs)
-        for info in [*graph.value_info, *graph.output]
-        for axis, dim in enumerate(info.type.tensor_type.shape.dim)
-        if not _is_fixed(dim)
-    ]
+    open_dims = list(_open_dimensions(model.graph))
+    known = {symbol: size for symbol, (size, _) in changes.sizes.items()}
     for declared in _declared_values(model.graph):
         _substitute(declared.type, known)
     _require_defaults(model.graph)
     built = typed_model(model, folder)
     for number, info, axis in open_dims:
         value = built.graphs[number].values.get(info.name)
-        found = None if value is None else value.shape
+        shape = None if value is None else value.shape
         dims = info.type.tensor_type.shape.dim
-        if (
-            found is not None
-            and len(found) == len(dims)
-            and isinstance(inferred := found[axis], int)
-        ):
-            dims[axis].dim_value = inferred
+        size = shape[axis] if shape is not None and len(shape) == len(dims) else None
+        if isinstance(size, int):
+            dims[axis].dim_value = size
+
+
+def _size_changes(
+    inputs: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[DimensionSize]]
+) -> _SizeChanges:
+    """Fix the dimensions without a name, and return the sizes of the names."""
+    changes = _SizeChanges()
+    for name, shape in shapes.items():
+        if name not in inputs:
+            hint = "it has no input whose shape could change"
+            if inputs:
+                hint = f"its inputs are: {', '.join(inputs)}"
+            raise UsageError(
+                f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016"
+            )
+        dims = _dims_of(inputs[name], name, shape)
+        for axis, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+            changes.fix(dim, size, f"{name}[{axis}]")
+    changes.require_consistency()
+    return changes
+
+
+def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, int]]:
+    """The open dimensions that graphs declare: the number of the graph, the declaration, the
+    axis.
+    """
+    for number, graph in enumerate(graphs_in(main)):
+        for info in (*graph.value_info, *graph.output):
+            for axis, dim in enumerate(info.type.tensor_type.shape.dim):
+                if not _is_fixed(dim):
+                    yield number, info, axis
 
 
 def other_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, dict[int, DimensionSize]]:
-    """The sizes that dimensions are to have which the model fixes to others, by input name and
-    axis.
-    """
-    found: dict[str, dict[int, DimensionSize]] = {}
+    """The sizes that were asked for and that the model fixes otherwise, by input name and axis."""
+    others: dict[str, dict[int, DimensionSize]] = {}
     for name, type_ in _resizable(model).items():
         shape = shapes.get(name, ())
         for axis, (dim, size) in enumerate(zip(type_.tensor_type.shape.dim, shape, strict=False)):
@@ -95,20 +97,26 @@ def other_sizes(
                 and dim.dim_value
                 and not lower <= dim.dim_value <= upper
             ):
-                found.setdefault(name, {})[axis] = size
-    return found
+                others.setdefault(name, {})[axis] = size
+    return others
 
 
 def _require_defaults(graph: GraphProto) -> None:
-    """Raises UsageError where the default of an input has other sizes than the input has got."""
+    """Raise UsageError if the default of an input has other sizes than the input has now."""
     declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
     for tensor in graph.initializer:
         for axis, (dim, size) in enumerate(
             zip(declared.get(tensor.name, ()), tensor.dims, strict=False)
         ):
             if _is_fixed(dim) and dim.dim_value != size:
-                what = f"{tensor.name}[{axis}] would be {dim.dim_value}, and its default in the model has {size} there"
-                hint = f"give the dimension the size {size}, or make {tensor.name} an input without a default"
+                what = (
+                    f"{tensor.name}[{axis}] would be {dim.dim_value}, and its default in the model "
+                    f"has {size} there"
+                )
+                hint = (
+                    f"give the dimension the size {size}, or make {tensor.name} an input without "
+                    "a default"
+                )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
@@ -117,11 +125,9 @@ def sizes_to_run(
     shapes: Mapping[str, Sequence[DimensionSize]],
     chosen: Mapping[str, Sequence[int]],
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2
-    for what is open.
-
-    What has the name of a dimension in the shapes that are `chosen` already has its size; formulas
-    follow from names.
+    """Shapes to run the changed model with, for inputs with a range: the largest size of the range,
+    2 for an open dimension. A size in the `chosen` shapes holds for all dimensions of that name;
+    formulas follow from names.
     """
     inputs = _resizable(model)
     ranged = {
@@ -129,29 +135,36 @@ def sizes_to_run(
         for name, shape in shapes.items()
         if any(isinstance(size, tuple) for size in shape)
     }
-    most: dict[str, int] = {}  # by the names of dimensions
-    for name, shape in ranged.items():
-        for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
-            is_name = dim.dim_param not in NAMELESS and formula_of(dim.dim_param) is None
-            if is_name and isinstance(size, tuple):
-                most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, _LARGEST))
+    known = _largest_sizes(inputs, ranged)
     for name, sizes in chosen.items():
-        for dim, size in zip(
-            inputs[name].tensor_type.shape.dim if name in inputs else (), sizes, strict=False
-        ):
-            if dim.dim_param not in NAMELESS:
-                most[dim.dim_param] = size
+        dims = inputs[name].tensor_type.shape.dim if name in inputs else ()
+        pairs = zip(dims, sizes, strict=False)
+        known |= {dim.dim_param: size for dim, size in pairs if dim.dim_param not in NAMELESS}
     return {
         name: tuple(
-            dim.dim_value if _is_fixed(dim) else _size_to_run(dim.dim_param, size, most)
+            dim.dim_value if _is_fixed(dim) else _size_to_run(dim.dim_param, size, known)
             for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True)
         )
         for name, shape in ranged.items()
     }
 
 
+def _largest_sizes(
+    inputs: Mapping[str, TypeProto], ranged: Mapping[str, Sequence[DimensionSize]]
+) -> dict[str, int]:
+    """The largest size that all ranges of a name allow, by name."""
+    largest: dict[str, int] = {}
+    for name, shape in ranged.items():
+        for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
+            symbol = dim.dim_param
+            is_name = symbol not in NAMELESS and formula_of(symbol) is None
+            if is_name and isinstance(size, tuple):
+                largest[symbol] = min(size_to_run(size), largest.get(symbol, _LARGEST))
+    return largest
+
+
 def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> int:
-    """The size of an open dimension that is called so."""
+    """The size in a run of an open dimension with this name."""
     if symbol in known:
         return known[symbol]
     tree = None if symbol in NAMELESS else formula_of(symbol)
@@ -168,29 +181,29 @@ def sizes_left(
     shapes: Mapping[str, Sequence[DimensionSize]],
     freed: Mapping[str, Mapping[int, object]],
 ) -> list[str]:
-    """The dimensions that are to be open, and are not: the model fixes them, which -1 does not
-    change, nor a range in which they are. Those that are `freed` become open all the same.
+    """The dimensions that stay fixed although -1 or a range was given: neither changes the size in
+    the model. Those that are `freed` become open all the same.
     """
     inputs = _resizable(model)
     others = other_sizes(model, shapes)
-    return [
-        f'{name}[{axis}] stays {dim.dim_value}, as the model has it; --free_dim "{name}:{axis}" makes it symbolic'
-        for name, shape in shapes.items()
-        if name in inputs
-        for axis, (dim, size) in enumerate(
-            zip(inputs[name].tensor_type.shape.dim, shape, strict=False)
-        )
-        if _is_fixed(dim) and (size == OPEN or isinstance(size, tuple))
-        if axis not in {**freed.get(name, {}), **others.get(name, {})}
-    ]
+    fixed = []
+    for name in (name for name in shapes if name in inputs):
+        opened = {**freed.get(name, {}), **others.get(name, {})}
+        pairs = zip(inputs[name].tensor_type.shape.dim, shapes[name], strict=False)
+        for axis, (dim, size) in enumerate(pairs):
+            may_vary = size == OPEN or isinstance(size, tuple)
+            if _is_fixed(dim) and may_vary and axis not in opened:
+                fixed.append(
+                    f"{name}[{axis}] stays {dim.dim_value}, as the model has it; "
+                    f'--free_dim "{name}:{axis}" makes it symbolic'
+                )
+    return fixed
 
 
 def sizes_outside(
     run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> list[str]:
-    """The sizes to run with that are none of those that were asked for, each with its place: "x[1]
-    is 9, not 1~8".
-    """
+    """The sizes to run with that were not asked for, each with its place: "x[1] is 9, not 1~8"."""
     return [
         f"{name}[{axis}] is {size}, not {_text(asked)}"
         for name, shape in shapes.items()
@@ -201,16 +214,16 @@ def sizes_outside(
 
 
 @dataclass
-class _Given:
-    """What the dimensions of the inputs become. A place is written as x[0]."""
+class _SizeChanges:
+    """The new sizes of the inputs' dimensions. A place is written as x[0]."""
 
-    # of names, and the place where each was given
-    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # by name, with the place
+    # the name, the range, the place
     ranges: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
-    is_change: bool = False
+    is_change: bool = False  # whether a dimension becomes another one
 
     def fix(self, dim: TensorShapeProto.Dimension, size: DimensionSize, place: str) -> None:
-        """Give a dimension without a name its size, remember what a name means."""
+        """Give a dimension without a name its size; remember what a name means."""
         if size == OPEN:
             return
         lower, upper = _limits(size)
@@ -220,12 +233,7 @@ class _Given:
                 f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001"
             )
         if _is_fixed(dim):
-            if not lower <= dim.dim_value <= upper:
-                what = f"{place} is {dim.dim_value} in the model, and cannot become {_text(size)}"
-                hint = (
-                    f"give {dim.dim_value} or -1, or export the model with this dimension dynamic"
-                )
-                raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+            _require_in_range(dim.dim_value, size, place)
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))
         elif dim.dim_param in NAMELESS:
@@ -240,14 +248,14 @@ class _Given:
                 )
 
     def require_consistency(self) -> None:
-        """Raises UsageError where a range or a formula says another size than the names do."""
+        """Raise UsageError if a range or a formula says another size than the names do."""
         known = {symbol: size for symbol, (size, _) in self.sizes.items()}
-        for symbol, given, place in self.ranges:
-            lower, upper = _limits(given)
+        for symbol, range_, place in self.ranges:
+            lower, upper = _limits(range_)
             size = with_sizes(symbol, known) if symbol not in NAMELESS else lower
             if isinstance(size, int) and not lower <= size <= upper:
                 raise _contradiction(
-                    f"{place} is {symbol}, which is {size}", f"{size} and {_text(given)}"
+                    f"{place} is {symbol}, which is {size}", f"{size} and {_text(range_)}"
                 )
         for symbol, (size, place) in self.sizes.items():
             tree = formula_of(symbol)
@@ -256,6 +264,15 @@ class _Given:
                 raise _contradiction(
                     f"{place} is {symbol}, which is {value}", f"{value} and {size}"
                 )
+
+
+def _require_in_range(fixed: int, size: DimensionSize, place: str) -> None:
+    """Raise UsageError if the size that the model fixes is not what was asked for."""
+    lower, upper = _limits(size)
+    if not lower <= fixed <= upper:
+        what = f"{place} is {fixed} in the model, and cannot become {_text(size)}"
+        hint = f"give {fixed} or -1, or export the model with this dimension dynamic"
+        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
 def _contradiction(reason: str, sizes: str) -> UsageError:
@@ -275,7 +292,7 @@ def _text(size: DimensionSize) -> str:
 
 
 def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
-    # negative: some exporters' way to say that it is open
+    # some exporters write a negative size for an open one
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
@@ -287,8 +304,8 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
 def _dims_of(
     type_: TypeProto, name: str, shape: Sequence[DimensionSize]
 ) -> list[TensorShapeProto.Dimension]:
-    """The dimensions that an input declares; as many open ones as the new shape has where it
-    declares no shape.
+    """The dimensions of an input; if it declares no shape, it gets as many open ones as the new
+    shape has.
     """
     if not type_.HasField("tensor_type"):
         raise UsageError(
@@ -310,8 +327,8 @@ def _dims_of(
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
-    """What a graph and the branches inside it declare. In a loop a name may stand for another size
-    each time.
+    """The declarations of a graph and of the branches inside it; in a loop a name may mean another
+    size each time.
     """
     yield from [*graph.input, *graph.value_info, *graph.output]
     for node in graph.node:

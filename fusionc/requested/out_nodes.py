@@ -1,7 +1,7 @@
-"""--out_nodes "conv1:0;relu2:1": the outputs of a model become those, in that order, and what only
-others need goes.
+"""--out_nodes "conv1:0;relu2:1": the outputs of a model become these, in this order, and what only
+the former outputs need is removed.
 
-The inputs stay, those that nothing needs any more, too: whoever feeds the model feeds it as before.
+All inputs stay, also unused ones, so that callers feed the model as before.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def set_outputs(
     """Make these values of the main graph its outputs. The external data of the model lies in
     `folder`.
 
-    A text may name several, a sequence has one name each. Where inference finds no type, that of a
-    run is taken.
+    A text may name several values, a sequence has one name each. If inference finds no type, that
+    of a run is taken.
 
-    Raises UsageError where one is not there or is named twice, FusioncError where nothing is known
-    of its type.
+    Raises UsageError if a value does not exist or is named twice, FusioncError if its type is
+    unknown.
     """
     graph = model.graph
     if model.training_info:
@@ -38,15 +38,7 @@ def set_outputs(
         raise UsageError(
             what, where=_OPTION, hint="leave the option out, or export without it", code="E10001"
         )
-    parts = (
-        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
-    )
-    names = [value_named(model, part, _OPTION) for part in parts]
-    if not names or len(set(names)) < len(names):
-        twice = next((name for name in names if names.count(name) > 1), None)
-        what = f"{twice} is named twice" if twice else "no output is named"
-        hint = "name each value once" if twice else 'write it as "conv1:0;relu2:1"'
-        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+    names = _names(model, out_nodes)
     outputs = declarations_of(model, names, folder, ran or TypesOfARun())
     # an inner value, from now on
     graph.value_info.extend(value for value in graph.output if value.name not in names)
@@ -55,8 +47,24 @@ def set_outputs(
     _drop_unused(model, set(names))
 
 
+def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
+    """The values that are to be outputs. Raises UsageError if one is named twice, or none is."""
+    parts = (
+        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+    )
+    names = [value_named(model, part, _OPTION) for part in parts]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        what = f"{twice} is named twice"
+        raise UsageError(what, where=_OPTION, hint="name each value once", code="E10001")
+    if not names:
+        hint = 'write it as "conv1:0;relu2:1"'
+        raise UsageError("no output is named", where=_OPTION, hint=hint, code="E10001")
+    return names
+
+
 def _drop_unused(model: ModelProto, names: Set[str]) -> None:
-    """Take out what none of these values needs."""
+    """Remove everything that none of these values needs."""
     graph = model.graph
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
     kept = needed_for(nodes, names)

@@ -1,9 +1,8 @@
-"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast behind outputs that have another type.
+"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast after outputs that have another type.
 
-The outputs keep their names. What the model computes before the Cast gets a new one. The Cast comes
-last, behind a model that is verified without it: a number that is rounded in another way may be
-another integer, 2 for 2.9999999, or be infinite as a float16, and neither says anything about the
-passes.
+The outputs keep their names; the values before the Cast get new ones. The Cast is added last, to a
+model that was verified without it: a number that is rounded otherwise may become another integer, 2
+for 2.9999999, or infinite as a float16, and neither says anything about the passes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.protos import fresh_name, graphs_of, nodes_of, own_names, tensors_of
+from fusionc.protos import bodies_of, fresh_name, nodes_of, own_names, tensors_of
 from fusionc.requested.exact_names import name_in_front, names_of_values, parted
 from fusionc.requested.value_names import value_named
 
@@ -40,16 +39,16 @@ _NOT_NUMBERS = (
 
 
 def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The outputs that get another type of elements, and which (a TensorProto.DataType).
-
-    A text may name several, a mapping has types by name.
-
-    Raises UsageError for a type that there is not, and for an output that is not there or cannot be
-    converted.
+    """The outputs that get another element type, with that (a TensorProto.DataType). A text may
+    name several, a mapping has types by name. Raises UsageError for a type or an output that does
+    not exist, and for an output that cannot be converted.
     """
     opset = opsets_of(model).get("", 0)
     if opset < 6:
-        what = f"a Cast needs version 6 of the standard operators or newer, the model has {opset or 'none'}"
+        what = (
+            "a Cast needs version 6 of the standard operators or newer, the model has "
+            f"{opset or 'none'}"
+        )
         raise UsageError(
             what,
             where=_OPTION,
@@ -73,21 +72,8 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
 
 
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
-    """Put a Cast behind each of these outputs."""
-    taken = {name for node in nodes_of(model) for name in [node.name, *node.input, *node.output]}
-    bodies = [
-        body
-        for node in nodes_of(model)
-        for attribute in node.attribute
-        for body in graphs_of(attribute)
-    ]
-    taken |= {
-        value.name
-        for graph in (model.graph, *bodies)
-        for value in (*graph.input, *graph.value_info)
-    }
-    taken |= {tensor.name for tensor in tensors_of(model)}
-    names = dict.fromkeys(taken, 1)
+    """Put a Cast after each of these outputs."""
+    names = dict.fromkeys(_names_in(model), 1)
     outputs = {output.name: output for output in model.graph.output}
     for name in [name for name in outputs if name in types]:
         _cast(model.graph, outputs[name], types[name], names)
@@ -96,8 +82,18 @@ def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
             output.type.tensor_type.elem_type = types[output.name]
 
 
+def _names_in(model: ModelProto) -> Iterator[str]:
+    """The names of all values, nodes and tensors."""
+    for node in nodes_of(model):
+        yield from (node.name, *node.input, *node.output)
+    bodies = (body for node in nodes_of(model) for body in bodies_of(node))
+    for graph in (model.graph, *bodies):
+        yield from (value.name for value in (*graph.input, *graph.value_info))
+    yield from (tensor.name for tensor in tensors_of(model))
+
+
 def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
-    """The type of each output that shall have one."""
+    """The type of each output that is to have one."""
     if (
         isinstance(output_type, str)
         and (only := output_type.strip("; "))
@@ -128,7 +124,7 @@ def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str
 
 
 def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
-    """What "conv1:0:FP16;logits:FP32" names, and the type of each."""
+    """The values that "conv1:0:FP16;logits:FP32" names, and the type of each."""
     for part in parted(text, names_of_values(model), name_in_front):
         place = name_in_front(part)
         if not place:
@@ -150,7 +146,7 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
-        if tensor.name == output.name:  # what passes have computed
+        if tensor.name == output.name:  # an output that passes have folded
             tensor.name = inner
     for annotation in graph.quantization_annotation:
         if annotation.tensor_name == output.name:
@@ -163,17 +159,16 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
-    """Rename a value where it is made and read, in the graphs inside that do not call something
-    else so, too.
+    """Rename a value where it is made and read, also in subgraphs unless they use the name for a
+    value of their own.
     """
     for node in nodes:
         for names in (node.input, node.output):
             if old in names:
                 names[:] = [new if name == old else name for name in names]
-        for attribute in node.attribute:
-            for body in graphs_of(attribute):
-                if old not in own_names(body):
-                    _rename(body.node, old, new)
-                    for value in body.output:
-                        if value.name == old:
-                            value.name = new
+        for body in bodies_of(node):
+            if old not in own_names(body):
+                _rename(body.node, old, new)
+                for value in body.output:
+                    if value.name == old:
+                        value.name = new

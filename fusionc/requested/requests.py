@@ -1,4 +1,6 @@
-"""All that was asked for: sizes and outputs before the passes, types of outputs behind them."""
+"""Everything that was asked for of the model: sizes, outputs and opset before the passes, types of
+outputs after them.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,31 @@ from fusionc.requested.input_shape import (
 )
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
+from fusionc.requested.target_opset import LostKernel, raise_opset
 from fusionc.requested.types_of_a_run import TypesOfARun
 
 
 @dataclass(frozen=True)
 class Requests:
-    """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it
-    is.
+    """ATC's --input_shape, --out_nodes and --output_type, --free_dim and --target_opset; None
+    leaves the model as it is.
     """
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
     out_nodes: str | Sequence[str] | None = None
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
+    target_opset: int | None = None
     ran: TypesOfARun = field(default_factory=TypesOfARun)  # of values that become outputs
 
     def __bool__(self) -> bool:
-        """Whether the model changes before the passes see it."""
+        """Whether the inputs and outputs of the model change."""
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
-        """Change the model, whose external data lies in `folder`; return what became symbolic in it
-        first.
-
-        `freed` is what an earlier call returned for the same model. Raises UsageError for what does
-        not fit the model.
+        """Change the model, whose external data lies in `folder`; return what became symbolic
+        first. `freed` is what an earlier call returned for the same model. Raises UsageError for
+        requests that do not fit the model.
         """
         others = other_sizes(model, self.input_shape or {})
         if freed is not None:
@@ -57,36 +59,47 @@ class Requests:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
 
-    def types(self, changed: ModelProto) -> dict[str, int]:
-        """The outputs of the changed model that get another type in the end, and which.
+    def raised(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
+        """The model at the target opset, and the kernels of onnxruntime that this costs.
 
-        Raises UsageError for what does not fit the model.
+        Raises UsageError and FusioncError as `raise_opset` does.
+        """
+        if self.target_opset is None:
+            return model, []
+        lost = list[LostKernel]()
+        return raise_opset(model, self.target_opset, folder, lost.append), lost
+
+    def types(self, changed: ModelProto) -> dict[str, int]:
+        """The outputs of the changed model that get another type in the end, with that. Raises
+        UsageError for requests that do not fit the model.
         """
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
     def sizes_to_run(
         self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]
     ) -> dict[str, tuple[int, ...]]:
-        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of
-        these, which fits the shapes that are chosen.
+        """Shapes to run the changed model with, for its inputs with a range of sizes; they agree
+        with the `chosen` shapes.
         """
         return sizes_to_run(changed, self.input_shape or {}, chosen)
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
-        """Which sizes to verify with are not among those that were asked for."""
+        """Which of the sizes to verify with were not asked for."""
         outside = sizes_outside(verify_shape or {}, self.input_shape or {})
         return (
             [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
         )
 
     def left_alone(self, model: ModelProto) -> list[str]:
-        """What of the model, as it is in its file, stays although other sizes were allowed."""
+        """Which dimensions stay fixed although other sizes were allowed; `model` is as in its
+        file.
+        """
         left = sizes_left(model, self.input_shape or {}, self.free_dim or {})
         return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
-        """Raise UsageError where the changed model, in this file, does not run with another size
-        than it had, and the one that it was made of, `source`, runs.
+        """Raise UsageError if the changed model in `file` does not run with another size, although
+        the model in `source` runs.
         """
         freed_only = {
             name: {axis: size for axis, size in axes.items() if self._is_open(name, axis)}
@@ -102,13 +115,16 @@ class Requests:
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
-        """What to say where the model is right, and the one that was asked for is not, unless the
-        values of these inputs are at fault.
+        """The error for a model that works as it is, and not as it was asked for, unless the values
+        of the `unknown` inputs are at fault.
         """
         what = f"the model does not work with what was asked to change of it: {reason}"
         hint = "ask for other sizes or outputs"
         if unknown:
-            hint += f", or, where a value decides which sizes fit, give values of {', '.join(unknown)} with --inputs"
+            names = ", ".join(unknown)
+            hint += (
+                f", or, where a value decides which sizes fit, give values of {names} with --inputs"
+            )
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:

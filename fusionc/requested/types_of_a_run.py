@@ -1,5 +1,5 @@
-"""Types of values of which inference says nothing, as onnxruntime knows them: of the elements when
-it has loaded the model, and how many dimensions there are once it has run.
+"""Types that inference does not find, as onnxruntime knows them: the element type after loading the
+model, the number of dimensions after running it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fusionc.runtime.run_errors import RunError
 
 @dataclass
 class TypesOfARun:
-    """Runs a model on the first of these `inputs`, or of these shapes, if they are given; once for
-    each value.
+    """Runs a model, once for each value, on the first of these `inputs` or with these shapes, if
+    they are given.
     """
 
     inputs: Path | None = None
@@ -29,10 +29,9 @@ class TypesOfARun:
     _known: dict[str, TypeProto] = field(default_factory=dict)
 
     def of(self, model: ModelProto, names: Sequence[str], folder: str) -> dict[str, TypeProto]:
-        """The types of these values of the main graph, as far as onnxruntime computes them, and
-        they are tensors.
-
-        The sizes of their dimensions stay open: those of a run say nothing of others.
+        """The types of those of these values of the main graph that onnxruntime computes and that
+        are tensors. The sizes of their dimensions stay open, as those of one run say nothing of
+        others.
         """
         missing = [name for name in names if name not in self._known]
         if missing:

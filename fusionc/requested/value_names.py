@@ -1,4 +1,4 @@
-"""The values that ATC's options name: by their own names, or "conv1:0" for output 0 of the node
+"""The values that ATC's options name: by their own name, or "conv1:0" for output 0 of the node
 conv1.
 """
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ModelProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, ValueInfoProto
 
 from fusionc.errors import FusioncError, UsageError, advice
 from fusionc.requested.types_of_a_run import TypesOfARun
@@ -14,48 +14,47 @@ from fusionc.shapes.inference import typed_model
 
 
 def value_named(model: ModelProto, name: str, option: str) -> str:
-    """The name of the value of the main graph that `name` means: its own, or what a node of a model
-    and a number mean.
-
-    Raises UsageError where it means none, or two.
+    """The name of the value of the main graph that `name` means: its own, or a node and a number.
+    Raises UsageError if it means no value, or several.
     """
-    made = {output for node in model.graph.node for output in node.output if output}
+    made = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
     if name in made | outputs:
         return name
     node_name, colon, index = name.rpartition(":")
-    nodes = [
-        node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name
-    ]
-    found: set[str] = {
-        node.output[int(index)] for node in nodes if int(index) < len(node.output)
-    } - {""}
-    if len(found) == 1:
-        return found.pop()
-    if found:
-        what = f"{name} means several values: {', '.join(sorted(found))}"
-        raise UsageError(
-            what, where=option, hint="give the name of the value itself", code="E10016"
-        )
-    if nodes:
-        what = f"the node {node_name} has no output {index}"
-        hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
-        raise UsageError(what, where=option, hint=hint, code="E10016")
-    names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
-    hint = advice(name, names, f"its outputs are: {', '.join(sorted(outputs))}.")
+    is_place = bool(colon) and index.isdecimal()
+    nodes = [node for node in model.graph.node if node.name == node_name]
+    if is_place and nodes:
+        return _output_of(nodes, int(index), name, option)
+    places = [f"{node.name}:0" for node in model.graph.node if node.name]
+    hint = advice(name, [*made, *places], f"its outputs are: {', '.join(sorted(outputs))}.")
     what = f"no node of the model makes {name}"
     raise UsageError(
         what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016"
     )
 
 
+def _output_of(nodes: Sequence[NodeProto], index: int, name: str, option: str) -> str:
+    """The output at this index of the nodes of one name; `name` is what the user wrote.
+
+    Raises UsageError if none of the nodes has it, or several do.
+    """
+    values: set[str] = {node.output[index] for node in nodes if index < len(node.output)} - {""}
+    if len(values) == 1:
+        return values.pop()
+    what = f"the node {nodes[0].name} has no output {index}"
+    hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
+    if values:
+        what = f"{name} means several values: {', '.join(sorted(values))}"
+        hint = "give the name of the value itself"
+    raise UsageError(what, where=option, hint=hint, code="E10016")
+
+
 def declarations_of(
     model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun
 ) -> list[ValueInfoProto]:
-    """Declarations of values of the main graph: what the model declares, or what is inferred, or
-    what runs.
-
-    Raises FusioncError where the type of one, or the number of its dimensions, is not known.
+    """Declarations of values of the main graph: declared in the model, inferred, or known from a
+    run. Raises FusioncError if the type of a value or the number of its dimensions is unknown.
     """
     declared = {
         v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")
@@ -70,7 +69,10 @@ def declarations_of(
     for name in names:
         if not _is_whole(declared.get(name)):
             what = f"the type of {name} is not known"
-            hint = "declare it in the value_info of the model, give --inputs on which it runs, or another output"
+            hint = (
+                "declare it in the value_info of the model, give --inputs on which it runs, or "
+                "another output"
+            )
             raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
         result.append(ValueInfoProto())
         result[-1].CopyFrom(declared[name])
@@ -78,7 +80,7 @@ def declarations_of(
 
 
 def _is_whole(value: ValueInfoProto | None) -> bool:
-    """Whether a declaration says all that one of an output must say."""
+    """Whether a declaration says everything that an output must declare."""
     if value is None or value.type.WhichOneof("value") is None:
         return False
     tensor = value.type.tensor_type
@@ -98,7 +100,7 @@ def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str,
     }
     for value in result.values():
         for dim in value.type.tensor_type.shape.dim:
-            # inference has names of its own, which mean nothing to a reader
+            # names that inference invents mean nothing to a reader
             if dim.dim_param not in own:
                 dim.ClearField("dim_param")
     return result

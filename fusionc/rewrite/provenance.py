@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fusionc.model.graph import Node
-from fusionc.node_origin import (
+from fusionc.protos.node_origin import (
     FROM_KEY,
     PASS_KEY,
     Origin,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import onnx
 
-from fusionc.graphsurgeon import replace_in
 from fusionc.model import operators
 from fusionc.model.build import add_node, add_value, build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
+from fusionc.model.graphsurgeon import replace_in
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.provenance import stamp

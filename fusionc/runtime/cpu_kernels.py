@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from onnx import FunctionProto, TensorProto
 
-from fusionc.functions import fits
+from fusionc.model.functions import fits
 from fusionc.model.operators import MICROSOFT, canonical_domain, is_composite, schema
 from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request

@@ -1,3 +1,3 @@
-"""`fusionc tune`: what pays here, for this model and these sizes, found by measurement: passes,
-areas, settings.
+"""`fusionc tune`: find by measurement which passes, areas and settings pay for this model and these
+sizes.
 """

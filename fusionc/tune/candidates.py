@@ -1,6 +1,4 @@
-"""What can be changed for this model: groups of changes that belong together, and the single ones
-in each.
-"""
+"""What can be changed for this model: groups of changes that belong together, and their members."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _LAYOUT = (
 
 @dataclass(frozen=True)
 class Group:
-    """A change, and the smaller ones that it is made of: none where it is one itself."""
+    """A change and the smaller changes that it consists of: none if it is a single change."""
 
     whole: TunedChange
     members: tuple[TunedChange, ...] = ()
@@ -33,59 +31,76 @@ class Group:
 
 @dataclass(frozen=True)
 class Facts:
-    """What took effect in the default conversion: passes with their topics and areas by name;
-    passes that are off by default and would take effect; and which of onnxruntime's optimizers
-    change what comes out.
-    """
+    """What took effect in the default conversion, and what else could."""
 
-    passes: Mapping[str, str]
-    areas: Sequence[str]
-    idle: Sequence[str]
-    optimizers: Sequence[str]
+    passes: Mapping[str, str]  # topics of passes by name
+    areas: Sequence[str]  # names
+    idle: Sequence[str]  # passes that are off by default and would take effect
+    optimizers: Sequence[str]  # those of onnxruntime that change what runs
 
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
     """The groups, those of the graph first; `threads` are numbers to try."""
+    return [
+        *_pass_groups(facts),
+        *_area_groups(facts.areas),
+        *_optimizer_groups(facts.optimizers),
+        *_settings(threads),
+    ]
+
+
+def _pass_groups(facts: Facts) -> list[Group]:
     by_topic = groupby(
         sorted(facts.passes.items(), key=lambda item: item[1]), key=lambda item: item[1]
     )
-    groups = [_switched_off(topic, [name for name, _ in named]) for topic, named in by_topic]
-    groups += [
-        Group(TunedChange(f"{name} on", "passes", on=frozenset({name}))) for name in facts.idle
+    groups = []
+    for topic, items in by_topic:
+        names = [name for name, _ in items]
+        whole = TunedChange(f"passes of {topic} off", "passes", off=frozenset(names))
+        members = [TunedChange(f"{name} off", "passes", off=frozenset({name})) for name in names]
+        groups.append(_group(whole, members))
+    idle = [TunedChange(f"{name} on", "passes", on=frozenset({name})) for name in facts.idle]
+    return [*groups, *map(Group, idle)]
+
+
+def _area_groups(names: Sequence[str]) -> list[Group]:
+    if not names:
+        return []
+    whole = TunedChange("all areas off", "areas", kernels=False)
+    members = [
+        TunedChange(f"area {name} off", "areas", areas_off=frozenset({name})) for name in names
     ]
-    if facts.areas:
-        members = [
-            TunedChange(f"area {name} off", "areas", areas_off=frozenset({name}))
-            for name in facts.areas
-        ]
-        whole = TunedChange("all areas off", "areas", kernels=False)
-        groups.append(Group(whole, tuple(members)) if len(members) > 1 else Group(members[0]))
-    known = [name for name in facts.optimizers if name in OPTIMIZERS and "RuleBased" not in name]
-    for title, names in (
-        ("layouts", [name for name in known if name in _LAYOUT]),
-        ("fusions", [name for name in known if "Fusion" in name]),
-        (
-            "other optimizers",
-            [name for name in known if name not in _LAYOUT and "Fusion" not in name],
-        ),
-    ):
+    return [_group(whole, members)]
+
+
+def _optimizer_groups(optimizers: Sequence[str]) -> list[Group]:
+    by_title: dict[str, list[str]] = {"layouts": [], "fusions": [], "other optimizers": []}
+    for name in optimizers:
+        if name in OPTIMIZERS and "RuleBased" not in name:
+            by_title[_title(name)].append(name)
+    groups = []
+    for title, names in by_title.items():
         if names:
+            prefix = "onnxruntime without"
+            off = tuple(names)
+            whole = TunedChange(f"{prefix} its {title}", "optimizers", optimizers_off=off)
             members = [
-                TunedChange(f"onnxruntime without {name}", "optimizers", optimizers_off=(name,))
+                TunedChange(f"{prefix} {name}", "optimizers", optimizers_off=(name,))
                 for name in names
             ]
-            whole = TunedChange(
-                f"onnxruntime without its {title}", "optimizers", optimizers_off=tuple(names)
-            )
-            groups.append(Group(whole, tuple(members)) if len(members) > 1 else Group(members[0]))
-    return [*groups, *_settings(threads)]
+            groups.append(_group(whole, members))
+    return groups
 
 
-def _switched_off(topic: str, names: Sequence[str]) -> Group:
-    members = tuple(TunedChange(f"{name} off", "passes", off=frozenset({name})) for name in names)
-    if len(members) == 1:
-        return Group(members[0])
-    return Group(TunedChange(f"passes of {topic} off", "passes", off=frozenset(names)), members)
+def _title(optimizer: str) -> str:
+    if optimizer in _LAYOUT:
+        return "layouts"
+    return "fusions" if "Fusion" in optimizer else "other optimizers"
+
+
+def _group(whole: TunedChange, members: Sequence[TunedChange]) -> Group:
+    """A single member needs no whole."""
+    return Group(members[0]) if len(members) == 1 else Group(whole, tuple(members))
 
 
 def _settings(threads: Sequence[int]) -> list[Group]:

@@ -1,5 +1,5 @@
-"""Optimizers of onnxruntime change no answers, but for their faults, and one may hide those of
-another.
+"""Optimizers of onnxruntime should not change answers. Some do by a fault, and another one may hide
+that fault.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ def changed_answers(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """What becomes of the answers of a model without the optimizers that its settings switch off,
-    in words; nothing where they are right, or as wrong with all optimizers.
+    """How the answers of a model change if the optimizers are off that its settings switch off, in
+    words; "" if they are right, or equally wrong with all optimizers.
 
-    `shapes` and `inputs` are those of a verification. Raises FusioncError where there is not enough
-    memory.
+    `shapes` and `inputs` are those of a verification. Raises FusioncError if memory is short.
     """
-    found = verify(
+    verification = verify(
         model.file,
         model.file,
         input_shape=shapes,
@@ -37,12 +36,12 @@ def changed_answers(
         progress=progress,
     )
     changed = next(
-        (fault.difference for fault in found.optimizer_faults if not fault.is_in_reference), None
+        (fault.difference for fault in verification.optimizer_faults if not fault.is_in_reference),
+        None,
     )
     if changed is not None:
         return f"the answers change ({changed})"
-    if found.status != "equal" or _LEVEL in found.unchecked_levels:
-        return (
-            f"the answers cannot be checked ({found.summary.replace(str(model.file), 'the model')})"
-        )
+    if verification.status != "equal" or _LEVEL in verification.unchecked_levels:
+        summary = verification.summary.replace(str(model.file), "the model")
+        return f"the answers cannot be checked ({summary})"
     return ""

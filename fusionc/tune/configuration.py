@@ -1,5 +1,5 @@
-"""A way to convert and run a model, as what differs from the defaults, and one change of it that
-may pay.
+"""A way to convert and run a model, as differences from the defaults; and one change of it that may
+pay.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ _AREAS = "--disable_areas="
 
 @dataclass(frozen=True)
 class Configuration:
-    """Passes that are off and on against their defaults, areas that are not made, whether there are
-    areas at all, and the settings of a session. `is_original` is the model itself, not
-    converted.
-    """
+    """A way to convert and run a model."""
 
-    off: frozenset[str] = frozenset()
-    on: frozenset[str] = frozenset()
-    areas_off: frozenset[str] = frozenset()
-    kernels: bool = False
+    off: frozenset[str] = frozenset()  # passes that are on by default
+    on: frozenset[str] = frozenset()  # passes that are off by default
+    areas_off: frozenset[str] = frozenset()  # areas that are not made
+    kernels: bool = False  # whether areas are made at all
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_original: bool = False
+    is_original: bool = False  # the model itself, not converted
 
     def key(self) -> str:
-        """A name for it, of which the same configuration always has the same."""
+        """A name that equal configurations share."""
         return hashlib.sha256(
             f"{self.graph_key()} {json.dumps(self.settings.as_json())}".encode()
         ).hexdigest()[:16]
 
     def graph_key(self) -> str:
-        """The same for what the conversion makes, which does not depend on the settings."""
+        """A name that configurations share if the conversion makes the same model of them. Settings
+        have no part in it.
+        """
         parts = [
             sorted(self.off),
             sorted(self.on),
@@ -51,7 +50,7 @@ class Configuration:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def options(self, asked: Options, destination: Path) -> Options:
-        """Those of a conversion to it, with everything else as it was asked for."""
+        """The options of a conversion to it, otherwise as asked."""
         switches = [asked.optimization_switch] if asked.optimization_switch else []
         switches += [f"{name}:off" for name in sorted(self.off)] + [
             f"{name}:on" for name in sorted(self.on)
@@ -65,26 +64,26 @@ class Configuration:
         )
 
     def flags(self, asked: str | None) -> str | None:
-        """The flags of graph kernel fusion, which leave the areas out that cost, too. A level that
-        is given would make areas where there are to be none.
+        """The flags of graph kernel fusion that were asked for, and a flag that leaves out
+        `areas_off`. Without kernels, a level is dropped: it would make areas.
         """
         words = [
             word
             for word in (asked or "").split(" ")
             if word and (self.kernels or not word.startswith(_LEVEL))
         ]
-        # of a repeated one the first counts
-        given = next((word for word in words if word.startswith(_AREAS)), _AREAS)
+        # if a flag is repeated, the first one counts
+        asked_areas = next((word for word in words if word.startswith(_AREAS)), _AREAS)
         if names := sorted(
-            self.areas_off | set(filter(None, given.removeprefix(_AREAS).split(",")))
+            self.areas_off | set(filter(None, asked_areas.removeprefix(_AREAS).split(",")))
         ):
-            words = [*(word for word in words if word != given), f"{_AREAS}{','.join(names)}"]
+            words = [*(word for word in words if word != asked_areas), f"{_AREAS}{','.join(names)}"]
         return " ".join(words) or None
 
 
 @dataclass(frozen=True)
 class TunedChange:
-    """One thing that may pay: what it is called, and what it does to a configuration."""
+    """One thing that may pay: its name, and what it does to a configuration."""
 
     name: str
     kind: Kind
@@ -100,19 +99,19 @@ class TunedChange:
 
     @property
     def is_of_threads(self) -> bool:
-        """Whether it is about how many threads work, and how they wait."""
+        """Whether it decides how many threads work, or how they wait."""
         return bool(self.threads) or self.no_spinning
 
-    def applied(self, to: Configuration) -> Configuration:
+    def apply_to(self, base: Configuration) -> Configuration:
         """The configuration with this change."""
-        known = to.settings
+        known = base.settings
         disabled = dict.fromkeys([*known.disabled_optimizers, *self.optimizers_off])
         return replace(
-            to,
-            off=to.off | self.off,
-            on=to.on | self.on,
-            areas_off=to.areas_off | self.areas_off,
-            kernels=to.kernels if self.kernels is None else self.kernels,
+            base,
+            off=base.off | self.off,
+            on=base.on | self.on,
+            areas_off=base.areas_off | self.areas_off,
+            kernels=base.kernels if self.kernels is None else self.kernels,
             settings=SessionSettings(
                 self.threads or known.threads,
                 known.spinning and not self.no_spinning,
@@ -123,8 +122,8 @@ class TunedChange:
         )
 
 
-def with_all(changes: Iterable[TunedChange], base: Configuration) -> Configuration:
-    """The configuration with these changes, one after the other."""
+def apply_all(changes: Iterable[TunedChange], base: Configuration) -> Configuration:
+    """The configuration with these changes, applied in turn."""
     for change in changes:
-        base = change.applied(base)
+        base = change.apply_to(base)
     return base

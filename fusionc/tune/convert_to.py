@@ -1,4 +1,4 @@
-"""A conversion to a configuration, be it to measure it or to deliver it."""
+"""A conversion to a configuration, to measure it or to deliver it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fusionc import conversion
+from fusionc.conversion import conversion_story
 from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Report
@@ -14,12 +14,12 @@ from fusionc.switches import preset
 from fusionc.tune.configuration import Configuration
 
 
-def converted(options: Options, to: Configuration) -> Report:
-    """Convert to it, with everything else as it was asked for. The original has every pass off, and
-    what was asked to change of the model: another model than that would be no comparison.
+def convert_to(options: Options, configuration: Configuration) -> Report:
+    """Convert to this configuration, otherwise as asked. The original has every pass off, but the
+    requested changes of the model: other sizes or outputs could not be compared.
     """
-    if not to.is_original:
-        return conversion.convert(to.options(options, options.destination))
+    if not configuration.is_original:
+        return conversion_story.convert(configuration.options(options, options.destination))
     with TemporaryDirectory() as folder:
         switches = Path(folder, "switches.json")
         switches.write_text(preset("all_off", PASSES), encoding="utf-8")
@@ -30,4 +30,4 @@ def converted(options: Options, to: Configuration) -> Report:
             enable_graph_kernel=False,
             graph_kernel_flags=None,
         )
-        return conversion.convert(plain)
+        return conversion_story.convert(plain)

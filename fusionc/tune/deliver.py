@@ -1,4 +1,4 @@
-"""From what was confirmed to files beside the model: a switch file, settings and a plot."""
+"""From what was confirmed to files next to the model: a switch file, settings and a plot."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from fusionc.tune.worth_plot import worth_plot
 _MARK = "<!-- fusionc tune: switches"  # in the plot, before the hashes of the switch file
 
 
-def beside(output: Path, ending: str) -> Path:
-    """A file of the tuning beside the model: out.onnx → out.<ending>."""
+def companion_file(output: Path, ending: str) -> Path:
+    """A file of the tuning next to the model: out.onnx → out.<ending>."""
     return output.with_name(f"{output.name.removesuffix('.onnx')}.{ending}")
 
 
 def require_places(options: Options) -> None:
-    """Raise FusioncError where a file of the result would be written over one that no tuning has
-    written, UsageError where over one that is read.
+    """Raise FusioncError if a file of the result would replace one that no tuning has written,
+    UsageError if it would replace one that is read.
     """
     read = {
         os.path.realpath(path)
@@ -42,49 +42,48 @@ def require_places(options: Options) -> None:
         if path is not None
     }
     for ending in ("switches.json", "tune.svg"):
-        place = beside(options.destination, ending)
+        place = companion_file(options.destination, ending)
         if os.path.realpath(place) in read:
             hint = "give another --output, or rename the file"
-            raise UsageError(
-                "this file is read, and would be written",
-                where=str(place),
-                hint=hint,
-                code="E10001",
-            )
+            what = "this file is read, and would be written"
+            raise UsageError(what, where=str(place), hint=hint, code="E10001")
         if os.path.lexists(place) and not _is_own(place, options.destination):
-            what = "the result would be written over another file, which no tuning has written, or somebody changed"
-            raise FusioncError(
-                what, where=str(place), hint="move it away, or give another --output", code="E13004"
+            what = (
+                "the result would replace a file which no tuning has written, or somebody changed"
             )
+            hint = "move it away, or give another --output"
+            raise FusioncError(what, where=str(place), hint=hint, code="E13004")
 
 
 def _is_own(place: Path, output: Path) -> bool:
-    """Whether a tuning has written the file: the plot says so of itself, and of the switch file
-    beside it.
+    """Whether a tuning has written the file: the plot says so for itself and for the switch file
+    next to it.
     """
     with suppress(OSError, ValueError):
-        if stream_at(place) or stream_at(beside(output, "tune.svg")):
+        if stream_at(place) or stream_at(companion_file(output, "tune.svg")):
             return False
-        _, mark, contents = beside(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
+        _, mark, contents = (
+            companion_file(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
+        )
         return bool(mark) and (place.suffix == ".svg" or content_of(place) in contents)
     return False
 
 
-def written(
+def write_files(
     options: Options,
     delivered: Configuration,
     worths: Sequence[Worth],
     last: Confirmation,
     confidence: float,
 ) -> tuple[Path, Path | None, Path]:
-    """The switch file, the session file where there are settings other than onnxruntime's, and the
-    plot.
+    """Write the switch file, the session file if the settings are not onnxruntime's own, and the
+    plot. Return their paths.
     """
     output = options.destination
     registry = load_passes(options.custom_passes)
     by_name = {p.name: p for p in registry}
-    switches = beside(output, "switches.json")
-    plot = beside(output, "tune.svg")
+    switches = companion_file(output, "switches.json")
+    plot = companion_file(output, "tune.svg")
     session = None
     if delivered.is_original:
         text = preset("all_off", registry)
@@ -93,19 +92,18 @@ def written(
             [by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on)
         )
         text = changed_switches(options.fusion_switch_file, registry, off, on)
-    # The plot knows the switch file that is there, too: whichever of both files a killed tuning
-    # leaves is its own.
+    # The plot also knows the old switch file: whichever of the two a killed tuning leaves is its
+    # own.
     contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
-    drawn = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
+    picture = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
-        replace_text(plot, drawn)
+        replace_text(plot, picture)
         replace_text(switches, text)
         if delivered.settings != Configuration().settings:
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
-        elif is_session_file(
-            session_file_of(output)
-        ):  # of an earlier tuning, for another conversion to the same bytes
+        elif is_session_file(session_file_of(output)):
+            # an earlier tuning has written it for a conversion to the same bytes
             session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error

@@ -1,10 +1,10 @@
-"""What takes effect in a conversion, so that it could be switched off, and what would if it were
+"""What takes effect in a conversion and could be switched off, and what would take effect if
 switched on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from fusionc.report import Report
 from fusionc.rewrite import Pass
 from fusionc.tune.configuration import Configuration
 
-_OF_AREAS = "areas"  # the topic of passes that stand for areas, which have names of their own
+_OF_AREAS = "areas"  # the topic of passes that make areas; these have names
 
 
 def effects(
@@ -33,48 +33,61 @@ def effects(
     """The passes with their topics, the areas, and the passes that are off by default, as
     `candidates.Facts` has them.
 
-    `convert` makes the model of a configuration in a file.
+    `convert` writes the model of a configuration to a file.
     """
     registry = {p.name: p for p in load_passes(asked.custom_passes)}
-    # which stay as they are
-    chosen = named_by_option(asked.optimization_switch, list(registry.values()))
     effective = _effective(convert(base, folder / "base.onnx"))
-    functions = onnx.load(folder / "base.onnx", load_external_data=False).functions
-    areas = [function.name for function in functions if function.domain == KERNELS]
-    topics = {name: _topic(p) for name, p in registry.items()}
-    free = [
-        name
-        for name in effective
-        if name in registry and name not in chosen and registry[name].default != "must"
-    ]
-    off = [
-        name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"
-    ]
-    off = [name for name in off if name not in effective and name not in chosen]
-    awake = _awake(
-        off, lambda on: _effective(convert(replace(base, on=frozenset(on)), folder / "awake.onnx"))
-    )
+    areas = _area_names(folder / "base.onnx")
+    # passes that the user has named stay as they are
+    named = named_by_option(asked.optimization_switch, list(registry.values()))
+    free = {name: p for name, p in registry.items() if name not in named}
+    off = [name for name, p in free.items() if name not in effective and _can_be_switched_on(p)]
+
+    def effective_with(names: Sequence[str]) -> Collection[str]:
+        return _effective(convert(replace(base, on=frozenset(names)), folder / "idle.onnx"))
+
     return {
-        "passes": {
-            name: topics[name] for name in free if not (areas and topics[name] == _OF_AREAS)
-        },
+        # areas are switched off one by one
+        "passes": _topics(effective, free, without=_OF_AREAS if areas else None),
         "areas": areas,
-        "idle": awake,
+        "idle": _idle_passes(off, effective_with),
     }
 
 
-def _awake(off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]) -> list[str]:
-    """Which of the passes that are off would take effect; one that fails is off for a reason, and
-    is left out.
+def _area_names(model: Path) -> list[str]:
+    functions = onnx.load(model, load_external_data=False).functions
+    return [function.name for function in functions if function.domain == KERNELS]
+
+
+def _topics(
+    effective: Iterable[str], free: Mapping[str, Pass], without: str | None
+) -> dict[str, str]:
+    """The topics of effective passes that can be switched off, in order."""
+    passes_in_order = [free[name] for name in effective if name in free]
+    topics = {p.name: _topic(p) for p in passes_in_order if p.default != "must"}
+    return {name: topic for name, topic in topics.items() if topic != without}
+
+
+def _idle_passes(
+    off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]
+) -> list[str]:
+    """The passes among those that are off that would take effect. A pass that fails is left out: it
+    is off for a reason.
     """
     try:
-        found = effective(off)
+        names = effective(off)
     except FusioncError as error:
         if error.code == "E13004":  # there may be room the next time
             raise
         half = len(off) // 2
-        return [*_awake(off[:half], effective), *_awake(off[half:], effective)] if half else []
-    return [name for name in off if name in found]
+        if not half:
+            return []
+        return [*_idle_passes(off[:half], effective), *_idle_passes(off[half:], effective)]
+    return [name for name in off if name in names]
+
+
+def _can_be_switched_on(p: Pass) -> bool:
+    return p.default == "off" and p.numerics != "approximate"
 
 
 def _effective(report: Report) -> dict[str, None]:

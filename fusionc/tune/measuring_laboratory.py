@@ -30,98 +30,97 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.tune.candidates import Facts
 from fusionc.tune.changed_answers import changed_answers
 from fusionc.tune.configuration import Configuration
-from fusionc.tune.convert_to import converted
+from fusionc.tune.convert_to import convert_to
 from fusionc.tune.effects import effects
 from fusionc.tune.search_changes import Stage
 from fusionc.tune.tuning_journal import TuningJournal
 
-# by form: the median run of each slice, each in a list of its own
+# by form: the median of each slice of runs, each in a list of its own
 Slices = dict[str, list[list[float]]]
-# how many runs of a model a round should have, and its seconds at least and most
+# a round should have so many runs of each model, and take so many seconds
 _RUNS = 10
 _LEAST = 0.3
 _MOST = 2.0
-_CHOOSING = 0.5  # of that time, of rounds that choose what is tested
-_AT_A_TIME = 4
-_MOST_BYTES = 2 << 30  # of results that are kept to be measured again
+_CHOOSING = 0.5  # rounds that choose what is tested take this part of that time
+_LARGEST_BATCH = 4
+_MOST_BYTES = 2 << 30  # results of this size are kept to be measured again
 
 
 @dataclass
 class MeasuringLaboratory:
-    """Measures results of the conversion `asked` on `feeds`, in the folder `workshop`, as far as
-    `journal` does not know them. Of `budget`, in seconds, each stage may go on until its share is
-    spent.
-    """
+    """Measures configurations. What the journal knows is not measured again."""
 
-    asked: Options
+    asked: Options  # the conversion
     feeds: Mapping[str, Any]
     journal: TuningJournal
-    workshop: Path
-    budget: float
+    workshop: Path  # the folder for models
+    budget: float  # seconds
+    # a stage goes on until this part of the budget is spent
     shares: dict[str, float] = field(
         default_factory=lambda: {"settings": 0.35, "choose": 0.55, "test": 0.8}
     )
-    # by graph key; what was used last is at the end
+    # models by graph key; the last used is at the end
     _made: dict[str, Path] = field(default_factory=dict)
     _in_use: set[str] = field(default_factory=set)
     _runs: dict[str, WhatRuns] = field(default_factory=dict)
     _seconds: float = 0.0
 
     @cached_property
-    def at_a_time(self) -> int:
-        """Few of large models: each is a file of its own, and a process that has it in memory."""
+    def batch_size(self) -> int:
+        """How many models are measured together: few if they are large, as each needs a file and
+        memory.
+        """
         size = bytes_on_disk(
             onnx.load(self.asked.source, load_external_data=False), self.asked.source
         )
-        return max(1, min(_AT_A_TIME, _MOST_BYTES // max(1, size) - 1))
+        return max(1, min(_LARGEST_BATCH, _MOST_BYTES // max(1, size) - 1))
 
     def has_time(self, stage: Stage) -> bool:
-        """Whether the share of a stage is not spent."""
+        """Whether the share of a stage is not yet spent."""
         return self.journal.spent < self.budget * self.shares[stage]
 
     def facts(self, base: Configuration) -> Facts:
         """What takes effect in the conversion to `base`, and what else could."""
-        found = self.journal.step(f"facts of {base.key()}", lambda: self._facts(base))
-        return Facts(**found)
+        return Facts(**self.journal.step(f"facts of {base.key()}", lambda: self._facts(base)))
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
+    def compare(self, base: Configuration, other: Configuration) -> str:
         """As `search_changes.Laboratory` has it."""
         if other.graph_key() == base.graph_key():
-            return "different"  # in settings, of which each changes something
+            return "different"  # every setting makes a difference
         return str(
             self.journal.step(
-                f"compare {base.key()} {other.key()}", lambda: self._compared(base, other)
+                f"compare {base.key()} {other.key()}", lambda: self._compare(base, other)
             )
         )
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """As `search_changes.Laboratory` has it: where a round of several fails, each of them has
-        one of its own.
+        """As `search_changes.Laboratory` has it. If a round of several fails, each is measured in a
+        round of its own.
         """
         self.asked.progress(
             f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)"
         )
         part = 1.0 if stage == "test" else _CHOOSING
         name = _name(f"{stage} {number}", {"base": base, **others})
-        found: dict[str, float | str] = self.journal.step(
-            name, lambda: self._observed(base, others, number, part)
+        logarithms: dict[str, float | str] = self.journal.step(
+            name, lambda: self._observe(base, others, number, part)
         )
-        return found
+        return logarithms
 
     def round(self, name: str, forms: Mapping[str, Configuration], number: int) -> Slices:
         """The slices of each form in a round of the usual time. Raises RunError."""
-        found: Slices = self.journal.step(
+        slices: Slices = self.journal.step(
             _name(name, forms), lambda: self._round(forms, number, 1.0)
         )
-        return found
+        return slices
 
     def changed_answers(
         self, form: Configuration, shapes: Mapping[str, tuple[int, ...]] | None
     ) -> str:
-        """What `changed_answers` says of the model of a configuration, with sizes of inputs as a
-        verification has. That is no measuring, and on top of the budget.
+        """What `changed_answers` says of the model of a configuration, for these sizes of inputs.
+        This does not spend the budget.
         """
         self.asked.progress(f"checking the answers: {form.settings}")
 
@@ -132,36 +131,33 @@ class MeasuringLaboratory:
 
         return str(self.journal.step(f"answers of {form.key()}", compute, is_measuring=False))
 
-    def _observed(
+    def _observe(
         self, base: Configuration, others: Mapping[str, Configuration], number: int, part: float
     ) -> dict[str, float | str]:
         try:
-            found = insist(lambda: self._round({"base": base, **others}, number, part))
+            slices = insist(lambda: self._round({"base": base, **others}, number, part))
         except RunError as error:
             if len(others) == 1:
                 self._round({"base": base}, number, part)  # which is to blame if this one fails
                 return dict.fromkeys(others, f"it cannot be run: {error}")
             alone = [
-                self._observed(base, {name: other}, number, part) for name, other in others.items()
+                self._observe(base, {name: other}, number, part) for name, other in others.items()
             ]
             return {name: what for one in alone for name, what in one.items()}
-        return {name: log_ratio(found[name], found["base"]) for name in others}
+        return {name: log_ratio(slices[name], slices["base"]) for name in others}
 
     def _round(self, forms: Mapping[str, Configuration], number: int, part: float) -> Slices:
         models = self._models(forms)
         if not self._seconds:
             first = next(iter(models))
-            measured = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
-            self._seconds = min(_MOST, max(_LEAST, _RUNS * median(measured.runs)))
-        found = measure_round(
-            models, dict.fromkeys(models, self.feeds), part * self._seconds, number
-        )
-        return {name: [[median(runs)] for runs in one.slices] for name, one in found.items()}
+            trial = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
+            self._seconds = min(_MOST, max(_LEAST, _RUNS * median(trial.runs)))
+        feeds = dict.fromkeys(models, self.feeds)
+        measured = measure_round(models, feeds, part * self._seconds, number)
+        return {name: [[median(runs)] for runs in one.slices] for name, one in measured.items()}
 
     def _models(self, forms: Mapping[str, Configuration]) -> dict[str, DeployedModel]:
-        """The model of each configuration; it is converted where that was not done, or was
-        forgotten.
-        """
+        """The model of each configuration; it is converted unless it is still kept."""
         self._in_use = {form.graph_key() for form in forms.values()}
         models = {name: self._model(form) for name, form in forms.items()}
         self._forget()
@@ -169,12 +165,12 @@ class MeasuringLaboratory:
 
     def _model(self, form: Configuration) -> DeployedModel:
         key = form.graph_key()
-        file = self._made.pop(key, None) or self._converted(form)
+        file = self._made.pop(key, None) or self._new_model(form)
         self._made[key] = file
         library = library_of(file)
         return DeployedModel(file, library if library.is_file() else None, form.settings)
 
-    def _converted(self, form: Configuration) -> Path:
+    def _new_model(self, form: Configuration) -> Path:
         folder = self.workshop / form.graph_key()
         folder.mkdir(exist_ok=True)
         self._convert(form, folder / "model.onnx")
@@ -189,13 +185,13 @@ class MeasuringLaboratory:
             log="null",
             report=None,
         )
-        return converted(
+        return convert_to(
             replace(quick, destination=file, dump_graph=None, progress=lambda _: None), form
         )
 
     def _forget(self) -> None:
-        """Remove results that were not used for longest where all together are too large, but none
-        that is in use.
+        """While all kept models together are too large, remove the one that was unused for longest.
+        Those in use stay.
         """
         for key in [key for key in self._made if key not in self._in_use]:
             files = [file for path in self._made.values() for file in path.parent.iterdir()]
@@ -210,10 +206,10 @@ class MeasuringLaboratory:
             self._runs[key] = insist(lambda: what_runs(model))
         return self._runs[key]
 
-    def _compared(self, base: Configuration, other: Configuration) -> str:
+    def _compare(self, base: Configuration, other: Configuration) -> str:
         try:
-            made = self._models({"base": base, "other": other})
-            if other.kernels and not base.kernels and made["other"].kernels is None:
+            models = self._models({"base": base, "other": other})
+            if other.kernels and not base.kernels and models["other"].kernels is None:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
@@ -222,16 +218,16 @@ class MeasuringLaboratory:
                 raise
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"
         finally:
-            self._runs = {key: found for key, found in self._runs.items() if key == base.key()}
+            self._runs = {key: runs for key, runs in self._runs.items() if key == base.key()}
         return "same" if is_same else "different"
 
     def _facts(self, base: Configuration) -> dict[str, Any]:
         with TemporaryDirectory(dir=self.workshop) as folder:
-            made = effects(self.asked, base, self._convert, Path(folder))
-        return {**made, "optimizers": list(self._what_runs(base).optimizers)}
+            facts = effects(self.asked, base, self._convert, Path(folder))
+        return {**facts, "optimizers": list(self._what_runs(base).optimizers)}
 
 
 def _name(round_: str, forms: Mapping[str, Configuration]) -> str:
-    """That of a round in the journal."""
+    """The name of a round in the journal."""
     keys = " ".join(form.key() for form in forms.values())
     return f"round {round_} {hashlib.sha256(keys.encode()).hexdigest()[:16]}"

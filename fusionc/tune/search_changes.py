@@ -1,10 +1,10 @@
-"""The search: groups first, then single changes, a few rounds each; those that seem to pay are
-tested on new rounds.
+"""The search: groups first, then single changes, a few rounds each; what seems to pay is tested in
+new rounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Protocol
 
 from fusionc.tune.candidates import Group
@@ -12,10 +12,10 @@ from fusionc.tune.configuration import Configuration, TunedChange
 from fusionc.tune.decisions import (
     LOOKS,
     Worth,
+    changes_to_test,
     is_hopeless,
     order_of_members,
     verdict,
-    worth_testing,
 )
 
 CHOOSING_ROUNDS = 3
@@ -24,32 +24,32 @@ Stage = Literal["settings", "choose", "test"]
 
 
 class Laboratory(Protocol):
-    """Who measures."""
+    """Measures configurations."""
 
     @property
-    def at_a_time(self) -> int:
-        """How many changes are measured beside the base."""
+    def batch_size(self) -> int:
+        """How many changes are measured together with the base."""
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
-        """ "same" where onnxruntime runs the same of both, "different", or why the other one cannot
-        be had.
+    def compare(self, base: Configuration, other: Configuration) -> str:
+        """ "same" if onnxruntime runs the same for both, "different", or why the other cannot be
+        made.
         """
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float | str]:
-        """A round in fresh processes: for each of the others the logarithm of its ratio to the
-        base, or why it cannot be run.
+        """Measure a round in fresh processes: for each of the others the logarithm of its ratio to
+        the base, or why it cannot be run.
         """
 
     def has_time(self, stage: Stage) -> bool:
-        """Whether the budget of a stage is not spent."""
+        """Whether the budget of a stage is not yet spent."""
 
 
 def search(
     base: Configuration, groups: Sequence[Group], laboratory: Laboratory, confidence: float
 ) -> dict[str, Worth]:
-    """What each change of the base is worth, by name; those that pay are part of the result."""
+    """What each change of the base is worth, by name."""
     worths = {change.name: Worth(change) for group in groups for change in group.changes()}
     _choose([group.whole for group in groups], base, worths, laboratory)
     for group in groups:
@@ -57,7 +57,7 @@ def search(
             for change in group.members:
                 worths[change.name].state = "same"
     _choose(order_of_members(groups, worths), base, worths, laboratory)
-    chosen = worth_testing(groups, worths)
+    chosen = changes_to_test(groups, worths)
     for worth in chosen:
         worth.is_chosen = True
     _test(chosen, base, laboratory, confidence)
@@ -70,60 +70,79 @@ def _choose(
     worths: Mapping[str, Worth],
     laboratory: Laboratory,
 ) -> None:
-    """A few rounds of each change that makes a difference, as long as there is time."""
+    """Measure a few rounds of each change that makes a difference, while time lasts."""
     stages: tuple[Stage, ...] = ("settings", "choose")
     for stage in stages:
-        left = [
+        waiting = [
             change for change in changes if (change.kind == "settings") == (stage == "settings")
         ]
-        while left and laboratory.has_time(stage):
-            batch = list[TunedChange]()
-            while left and len(batch) < laboratory.at_a_time and laboratory.has_time(stage):
-                change = left.pop(0)
-                found = laboratory.compared(base, change.applied(base))
-                worth = worths[change.name]
-                if found == "different":
-                    batch.append(change)
-                elif found == "same":
-                    worth.state = "same"
-                else:
-                    worth.state = "fails"
-                    worth.why = found
-            for number in range(CHOOSING_ROUNDS if batch else 0):
-                if batch and (not number or laboratory.has_time(stage)):
-                    _round(stage, batch, base, worths, laboratory, number)
-                    batch = [change for change in batch if worths[change.name].state != "fails"]
+        while waiting and laboratory.has_time(stage):
+            batch = _next_batch(stage, waiting, base, worths, laboratory)
+            for number in range(CHOOSING_ROUNDS):
+                if not batch or (number and not laboratory.has_time(stage)):
+                    break
+                _round(stage, batch, base, worths, laboratory, number)
+                batch = [change for change in batch if worths[change.name].state != "fails"]
+
+
+def _next_batch(
+    stage: Stage,
+    waiting: list[TunedChange],
+    base: Configuration,
+    worths: Mapping[str, Worth],
+    laboratory: Laboratory,
+) -> list[TunedChange]:
+    """Take changes from the front of the list that make a difference, as many as are measured
+    together. Changes that make none, or fail, are taken, too, and judged.
+    """
+    batch = list[TunedChange]()
+    while waiting and len(batch) < laboratory.batch_size and laboratory.has_time(stage):
+        change = waiting.pop(0)
+        comparison = laboratory.compare(base, change.apply_to(base))
+        worth = worths[change.name]
+        if comparison == "different":
+            batch.append(change)
+        elif comparison == "same":
+            worth.state = "same"
+        else:
+            worth.state = "fails"
+            worth.why = comparison
+    return batch
 
 
 def _test(
     chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float
 ) -> None:
-    """New rounds of those that were chosen, until each is decided, hopeless, or the time is
-    over.
+    """Measure new rounds of the chosen changes, until each is decided or hopeless, or time runs
+    out.
     """
     worths = {worth.change.name: worth for worth in chosen}
-    left = list(chosen)
+    open_worths = list(chosen)
     number = 0
-    while left and number < LOOKS[-1] and laboratory.has_time("test"):
-        for settings in (False, True):
-            same_kind = [
-                worth.change for worth in left if (worth.change.kind == "settings") == settings
-            ]
-            for at in range(0, len(same_kind), laboratory.at_a_time):
-                batch = same_kind[at : at + laboratory.at_a_time]
-                _round("test", batch, base, worths, laboratory, number)
-        left = [worth for worth in left if worth.state != "fails"]
+    while open_worths and number < LOOKS[-1] and laboratory.has_time("test"):
+        for batch in _test_batches(open_worths, laboratory.batch_size):
+            _round("test", batch, base, worths, laboratory, number)
+        open_worths = [worth for worth in open_worths if worth.state != "fails"]
         number += 1
         if number in LOOKS:
-            left = _still_open(left, confidence, len(chosen))
-    if number not in LOOKS:  # one look instead of those that are left
-        _still_open(left, confidence, len(chosen))
+            open_worths = _undecided_worths(open_worths, confidence, len(chosen))
+    if number not in LOOKS:  # one look in place of the remaining ones
+        _undecided_worths(open_worths, confidence, len(chosen))
 
 
-def _still_open(left: Sequence[Worth], confidence: float, tests: int) -> list[Worth]:
-    for worth in left:
+def _test_batches(worths: Sequence[Worth], size: int) -> Iterator[list[TunedChange]]:
+    """Batches of changes of the graph, then of settings."""
+    for are_settings in (False, True):
+        changes = [
+            worth.change for worth in worths if (worth.change.kind == "settings") == are_settings
+        ]
+        yield from (changes[at : at + size] for at in range(0, len(changes), size))
+
+
+def _undecided_worths(worths: Sequence[Worth], confidence: float, tests: int) -> list[Worth]:
+    for worth in worths:
         worth.state = verdict(worth, confidence, tests)
-    return [worth for worth in left if worth.state == "undecided" and not is_hopeless(worth)]
+    return [worth for worth in worths if worth.state == "undecided" and not is_hopeless(worth)]
 
 
 def _round(
@@ -134,12 +153,12 @@ def _round(
     laboratory: Laboratory,
     number: int,
 ) -> None:
-    found = laboratory.observe(
-        stage, base, {change.name: change.applied(base) for change in batch}, number
+    observed = laboratory.observe(
+        stage, base, {change.name: change.apply_to(base) for change in batch}, number
     )
     for change in batch:
         worth = worths[change.name]
-        logarithm = found[change.name]
+        logarithm = observed[change.name]
         if isinstance(logarithm, str):
             worth.state = "fails"
             worth.why = logarithm

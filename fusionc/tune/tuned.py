@@ -1,4 +1,4 @@
-"""What a tuning has found and written."""
+"""The result of a tuning."""
 
 from __future__ import annotations
 
@@ -17,47 +17,39 @@ from fusionc.tune.decisions import Worth
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found and written: each change with its worth, what the last run says, and the
-    files.
+    """What was found and written."""
 
-    `label` describes the inputs, `configuration` is what was delivered, `report` that of its
-    conversion. `settings` is None where those of onnxruntime hold. `changes` are the names of those
-    that were confirmed and written, `again` the words of a command that converts to the same model;
-    settings of a session are no part of it.
-    """
-
-    label: str
-    worths: Sequence[Worth]
+    label: str  # describes the inputs
+    worths: Sequence[Worth]  # of all changes
     confirmation: Confirmation
-    configuration: Configuration
-    report: Report
+    configuration: Configuration  # what was delivered
+    report: Report  # of the conversion to that
     switches: Path
-    settings: Path | None
+    settings: Path | None  # None if the settings are onnxruntime's own
     plot: Path
-    changes: Collection[str]
+    changes: Collection[str]  # names of those that were confirmed and written
+    # the words of a command that converts to the same model, without the settings of its sessions
     again: Sequence[str]
-    seconds: float
+    seconds: float  # of measuring
     confidence: float
     notices: Sequence[str]
 
-    def saved(self, worth: Worth) -> float:
-        """The seconds of a run that a change adds, less than 0 where it saves some: of one that was
-        measured.
-        """
+    def added_seconds(self, worth: Worth) -> float:
+        """The seconds that a measured change adds to a run, less than 0 if it saves time."""
         base = self.confirmation.seconds["default"]
         kernels = next(
             (one for one in self.worths if one.change.kernels and one.state == "pays"), worth
         )
-        if kernels is not worth:  # all others were measured beside these
+        if kernels is not worth:  # all others were measured together with kernels
             base *= exp(fmean(kernels.logarithms))
         return base * (exp(fmean(worth.logarithms)) - 1)
 
     def is_delivered(self, worth: Worth) -> bool:
-        """Whether a change is part of what was confirmed and written."""
+        """Whether a change was confirmed and written."""
         return worth.change.name in self.changes
 
     def as_json(self) -> dict[str, Any]:
-        """What was found as plain data: ratios, seconds, names."""
+        """The result as plain data: ratios, seconds, names."""
         last = self.confirmation
         compared = {"default / original": self.confirmation.default}
         if last.against_default is not None:
@@ -97,5 +89,5 @@ class Tuned:
         return (
             plain
             if interval is None
-            else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
+            else {**plain, **interval.as_json(), "seconds": self.added_seconds(worth)}
         )

@@ -1,10 +1,9 @@
-"""What was found on the way, in a file: a run that was interrupted goes on where it was, with the
-same decisions.
+"""The steps of a tuning, in a file: an interrupted run continues, with the same decisions.
 
-A line for each step, added when it is complete: whose it is, its name, what came out, and the
-seconds that it took. What is computed from these is computed again, so that a run that goes on
-decides as one would have that was not interrupted. Several tunings may write to one journal: one
-that ends takes only its own steps away.
+Each completed step adds a line: the identity of the run, the name of the step, its result, and the
+seconds that it took. Whatever follows from these is computed again, so that a continued run decides
+as an uninterrupted one. Several tunings may write to one journal; each removes only its own steps
+when it ends.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from fusionc.disk.paths import require_no_stream
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
-_Steps = dict[str, tuple[Any, float]]  # by name what came out, and the seconds that it took
+_Steps = dict[str, tuple[Any, float]]  # by name the result, and the seconds that it took
 
 
 class TuningJournal:
-    """The journal at `path` of a run that `identity` stands for, beside those of others that were
-    interrupted there.
+    """The journal at `path` of the run with this `identity`; it may also have steps of other
+    interrupted runs.
 
-    `spent` are the seconds of all measuring, that of the interrupted run as well; `is_continued`
-    says whether there was one. There is no file until a step is complete. Raises FusioncError where
-    the file is none of these, or cannot be written.
+    `spent` is the number of seconds of measuring, including the interrupted run's; `is_continued`
+    says whether there was one. The file appears with the first step. Raises FusioncError if the
+    file is not a journal, or cannot be written.
     """
 
     def __init__(self, path: Path, identity: str, clock: Callable[[], float] = monotonic) -> None:
@@ -42,8 +41,8 @@ class TuningJournal:
         self.spent = 0.0
 
     def step(self, name: str, compute: Callable[[], Any], is_measuring: bool = True) -> Any:
-        """What `compute` returns, plain data; where the step was done before, what came out then. A
-        step that is no measuring spends nothing.
+        """The plain data that `compute` returns, or returned when the step was done before. Only
+        measuring spends time of the budget.
         """
         if name in self._known:
             value, seconds = self._known[name]
@@ -57,7 +56,7 @@ class TuningJournal:
         line = f"{json.dumps(entry, ensure_ascii=False)}\n"
         try:
             if not self._path.exists():
-                # a file that begins with a part of a line would be nobody's
+                # a file that begins with a part of a line would have no owner
                 replace_text(self._path, line)
             else:
                 with self._path.open("a", encoding="utf-8") as file:
@@ -70,7 +69,7 @@ class TuningJournal:
         return value
 
     def remove(self) -> None:
-        """The model is tuned, and nobody goes on with this run. The steps of others stay."""
+        """Remove the steps of this run once the model is tuned. Those of other runs stay."""
         try:
             lines = (
                 self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
@@ -85,22 +84,20 @@ class TuningJournal:
 
 
 def _owner(line: str) -> str | None:
-    """Whose step a line is; None for one that was being written when a run ended."""
+    """The identity of the run of a line; None if the run ended while it was writing the line."""
     with suppress(ValueError, KeyError, TypeError):
         return str(json.loads(line)["tune"])
     return None
 
 
 def _separator(path: Path) -> str:
-    """What ends a line that was being written when a run ended."""
+    """The end of a line that is incomplete because a run ended."""
     content = path.read_bytes()[-1:]
     return "" if content in (b"", b"\n") else "\n"
 
 
 def _read(path: Path) -> dict[str, _Steps]:
-    """The steps of each run in a journal. A line that was being written when a run ended does not
-    count.
-    """
+    """The steps of each run in a journal. An incomplete line does not count."""
     runs: dict[str, _Steps] = {}
     try:
         require_no_stream(path)
@@ -110,7 +107,7 @@ def _read(path: Path) -> dict[str, _Steps]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = "the journal of the tuning would be written over a file that fusionc did not make"
+        what = "the journal of the tuning would replace a file that fusionc did not make"
         raise FusioncError(
             what, where=str(path), hint="move it away, or give another --output"
         ) from error

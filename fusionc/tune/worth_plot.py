@@ -1,5 +1,5 @@
-"""What each change is worth as a picture: SVG, in one file, with a line from bound to bound and a
-dot at the ratio.
+"""What each change is worth as a picture: an SVG file with a line from bound to bound and a dot at
+the ratio.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from fusionc.bench.intervals import RatioInterval
-from fusionc.report_page.html_text import html_text
+from fusionc.report.page.html_text import html_text
 from fusionc.tune.confirmation import Confirmation
 from fusionc.tune.decisions import Worth
 
@@ -20,7 +20,7 @@ _RIGHT = 30
 _ROW = 20
 _TOP = 64
 _MOST_ROWS = 60
-# of a ratio from 1, beyond which a line leaves the picture, which a mark at its end says
+# the largest distance of a ratio from 1; a line that leaves the picture has a mark at its end
 _WIDEST = 1.0
 _COLOURS = {"pays": "#1a7f37", "costs": "#cf222e", "undecided": "#8c959f"}
 _STYLE = (
@@ -36,8 +36,8 @@ class _Row:
 
 
 def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confidence: float) -> str:
-    """The text of an SVG file: the last run at the top, then every change that was measured."""
-    rows = [_Row(label, interval, _colour(interval)) for label, interval in _of_last_run(last)]
+    """The text of an SVG file: the last run at the top, then every measured change."""
+    rows = [_Row(label, interval, _colour(interval)) for label, interval in _last_run(last)]
     for worth in worths:
         interval = worth.interval(confidence)
         if interval is not None and len(rows) < _MOST_ROWS:
@@ -45,10 +45,10 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
                 _Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"]))
             )
     sure = f"at {100 * confidence:g} %: the last run's all together, each of the others by itself"
-    return _drawn(f"{model}: ratios of run times", f"The bounds hold {sure}", rows)
+    return _svg(f"{model}: ratios of run times", f"The bounds hold {sure}", rows)
 
 
-def _of_last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:
+def _last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:
     rows = [("last run: default / original", last.default)]
     if last.against_default is not None:
         rows = [
@@ -65,7 +65,7 @@ def _colour(interval: RatioInterval) -> str:
     ]
 
 
-def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
+def _svg(title: str, note: str, rows: Sequence[_Row]) -> str:
     bounds = [
         edge for row in rows for edge in (row.interval.low, row.interval.high, row.interval.ratio)
     ]
@@ -81,35 +81,33 @@ def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
         f'<text class="t" x="12" y="20">{html_text(title)}</text>',
         f'<text class="n" x="12" y="36">{html_text(note)}</text>',
     ]
+    bottom = height - 12
     for step in range(-2, 3):
         ratio = 1 + step * reach / 2
         x = place(ratio)
         colour = "#1f2328" if not step else "#d0d7de"
-        parts.append(
-            f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{height - 12}" stroke="{colour}"/>'
-        )
-        parts.append(
-            f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>'
-        )
+        parts += [
+            f'<line x1="{x:.1f}" y1="{_TOP - 10}" x2="{x:.1f}" y2="{bottom}" stroke="{colour}"/>',
+            f'<text class="n" x="{x:.1f}" y="{_TOP - 16}" text-anchor="middle">{ratio:.3f}</text>',
+        ]
     for number, row in enumerate(rows):
         y = _TOP + _ROW * number + 8
         one = row.interval
-        parts.append(
-            f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{html_text(_short(row.label))}</text>'
-        )
-        parts.append(
-            f'<line x1="{place(one.low):.1f}" y1="{y}" x2="{place(one.high):.1f}" y2="{y}" stroke="{row.colour}" '
-            f'stroke-width="2"/><circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'
-            f"<title>{html_text(row.label)}: {one}</title></circle>"
-        )
+        label = html_text(_short(row.label))
+        ends = f'x1="{place(one.low):.1f}" y1="{y}" x2="{place(one.high):.1f}" y2="{y}"'
+        parts += [
+            f'<text x="{_LABELS - 12}" y="{y + 4}" text-anchor="end">{label}</text>',
+            f'<line {ends} stroke="{row.colour}" stroke-width="2"/>'
+            f'<circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'
+            f"<title>{html_text(row.label)}: {one}</title></circle>",
+        ]
         if one.high > 1 + reach:
             parts.append(f'<text x="{_WIDTH - _RIGHT + 4}" y="{y + 4}">›</text>')
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html_text(title)}" {size}>\n'
-        f'<style>{_STYLE}</style>\n<rect width="100%" height="100%" fill="white"/>\n{body}\n</svg>\n'
-    )
+    label = f'role="img" aria-label="{html_text(title)}"'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" {label} {size}>'
+    background = '<rect width="100%" height="100%" fill="white"/>'
+    return "\n".join([head, f"<style>{_STYLE}</style>", background, *parts, "</svg>\n"])
 
 
 def _short(label: str) -> str:

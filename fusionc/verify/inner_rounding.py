@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.tensors import byte_size, float_info, numpy_type
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with

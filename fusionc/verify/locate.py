@@ -15,7 +15,7 @@ import onnx
 
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError
-from fusionc.node_origin import origin_of
+from fusionc.protos.node_origin import origin_of
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference

@@ -18,7 +18,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
 from fusionc.operators.facts import Trait, names_with

@@ -13,7 +13,7 @@ from itertools import chain
 
 import onnx
 
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import with_shapes, without_large_weights

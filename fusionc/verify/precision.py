@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import onnx
 from onnx import TensorProto
 
-from fusionc.functions import inlined
+from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.deciding_operators import MOVES
 from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights

@@ -17,11 +17,11 @@ import numpy as np
 from fusionc.errors import said
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import KERNELS
+from fusionc.requested.target_opset.limits import newest_opset
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape
 from fusionc.rewrite.pattern import makers, names
 from fusionc.rewrite.pipeline import is_alive
 from fusionc.rewrite.soundness import check, check_private
-from fusionc.target_opset.limits import newest_opset
 from fusionc.why.first_reason import first_reason, named, node_text, value_at
 from fusionc.why.furthest import PatternSearch, Unfit
 from fusionc.why.partial_formula import operators_in

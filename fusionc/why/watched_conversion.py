@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import onnx
 
+from fusionc.attempt.asked_model import AskedModel
+from fusionc.attempt.attempt import LeftOut, attempt
+from fusionc.attempt.conversion_plan import ConversionPlan
 from fusionc.diff.model_nodes import nodes_of_graphs
-from fusionc.job import Job
 from fusionc.model.graph import Model
-from fusionc.node_origin import origin_of
 from fusionc.options import Options
+from fusionc.protos.node_origin import origin_of
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.shapes.inference import typed_model
-from fusionc.target_opset import raise_opset
 from fusionc.why.pass_places import Place
 from fusionc.why.watched_pass import Watched
 
@@ -61,27 +62,24 @@ class Converted:
         return made | set(names)
 
 
-def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
-    """The conversion of a job, in which those who are asked run, too."""
+def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
+    """The conversion of a plan, in which those who are asked run, too."""
     watched = {p.name: Watched(p) for p in asked}
-    wanted = {p.name for p in (*job.passes, *asked)}
-    job.passes = [
+    wanted = {p.name for p in (*plan.passes, *asked)}
+    passes = tuple(
         watched[p.name].running if p.name in watched else p for p in registry if p.name in wanted
-    ]
-    if job.fusion is not None:
-        job.fusion = replace(job.fusion, enabled=job.fusion.enabled | watched.keys())
+    )
+    fusion = plan.fusion
+    if fusion is not None:
+        fusion = replace(fusion, enabled=fusion.enabled | watched.keys())
+    model = AskedModel(replace(plan, passes=passes, fusion=fusion))
     commits: list[Commit] = []
 
     def note(commit: Commit, *_: object) -> None:
         commits.append(commit)
 
-    done = job.optimized(job.original(), examine=[note])
-    original = job.original()
-    if job.options.target_opset is not None:
-        original = raise_opset(
-            original, job.options.target_opset, os.fspath(job.options.source.parent)
-        )
-    before, after = (_typed(proto, job.options) for proto in (original, done.proto))
+    done = attempt(model.plan, model.again(), LeftOut(), examine=[note])
+    before, after = (_typed(proto, plan.options) for proto in (model.again(), done.proto))
     return Converted(before, after, commits, watched, done.fused)
 
 

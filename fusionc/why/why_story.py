@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, advice, quote
-from fusionc.job import job_of, running
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass
@@ -64,15 +65,15 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
         asked = list(registry) if name is None else passes_called(name, registry)
-        job = job_of(options, plog)
-        enabled = {p.name for p in job.passes}
+        plan = plan_of(options, plog)
+        enabled = {p.name for p in plan.passes}
         state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
         if expected is None:
-            done = converted(job, registry, asked)
+            done = converted(plan, registry, asked)
             near = _near(done, node)
             answers = tuple(answer_of(p, done, state(p), near) for p in asked)
             return Answer(answers, (), _said_of_node(done, node))
-        done = converted(job, registry, [p for p in asked if p.name in enabled])
+        done = converted(plan, registry, [p for p in asked if p.name in enabled])
         near = _near(done, node)
         other = typed_model(load(expected), os.fspath(expected.parent), options.target)
         operators = expected_operators(done.before, done.after, other)

@@ -18,7 +18,8 @@ import pytest
 from harness import parse
 from many_models import content, write_model, write_with_weights
 
-from fusionc import api, surroundings
+from fusionc import api
+from fusionc.attempt import surroundings
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.convert_one import convert_one
 from fusionc.errors import UsageError, VerificationError

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from many_models import WAIT, content, is_running, planted, wait_until, write_model
 
+from fusionc.attempt.surroundings import versions
 from fusionc.batch import on_dask
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.errors import UsageError
-from fusionc.surroundings import versions
 
 
 @pytest.fixture(scope="module")

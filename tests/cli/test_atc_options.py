@@ -12,19 +12,22 @@ from fusionc.cli.convert_command import command
 
 # Every option of ATC's command line, as its documentation and its source list them.
 OF_ATC = """
-ac_parallel_enable aicore_num allow_hf32 atomic_clean_policy auto_tune_mode buffer_optimize build_config cal_conf
-check_report cluster_config compress_weight_conf compression_optimize_conf core_type customize_dtypes debug_dir
-deterministic deterministic_level device_id disable_reuse_memory display_model_info dump_mode dynamic_batch_size
-dynamic_dims dynamic_image_size enable_attr_compression enable_compress_weight enable_scope_fusion_passes
-enable_single_stream enable_small_channel export_compile_stat external_weight framework fusion_switch_file
-h2d_overlapped_with_compute hccl_sub_comm_config help host_env_cpu host_env_os input_format input_fp16_nodes
-input_hint_shape input_shape input_shape_range insert_op_conf is_input_adjust_hw_layout is_output_adjust_hw_layout
-is_weight_clip jit_compile json keep_dtype log mdl_bank_path mode model modify_mixlist multi_stream_parallel_mode om
-oo_constant_folding oo_dead_code_elimination oo_level op_bank_path op_compiler_cache_dir op_compiler_cache_mode
+ac_parallel_enable aicore_num allow_hf32 atomic_clean_policy auto_tune_mode buffer_optimize
+build_config cal_conf check_report cluster_config compress_weight_conf compression_optimize_conf
+core_type customize_dtypes debug_dir deterministic deterministic_level device_id
+disable_reuse_memory display_model_info dump_mode dynamic_batch_size dynamic_dims dynamic_image_size
+enable_attr_compression enable_compress_weight enable_scope_fusion_passes enable_single_stream
+enable_small_channel export_compile_stat external_weight framework fusion_switch_file
+h2d_overlapped_with_compute hccl_sub_comm_config help host_env_cpu host_env_os input_format
+input_fp16_nodes input_hint_shape input_shape input_shape_range insert_op_conf
+is_input_adjust_hw_layout is_output_adjust_hw_layout is_weight_clip jit_compile json keep_dtype log
+mdl_bank_path mode model modify_mixlist multi_stream_parallel_mode om oo_constant_folding
+oo_dead_code_elimination oo_level op_bank_path op_compiler_cache_dir op_compiler_cache_mode
 op_debug_config op_debug_level op_name_map op_precision_mode op_select_implmode optimization_switch
-optypelist_for_implmode out_nodes output output_type precision_mode precision_mode_v2 quant_dumpable raw_ge_options
-raw_ge_options_ignore_unsupported save_original_model shape_generalized_build_mode singleop soc_version sparsity
-static_model_ops_lower_limit status_check tiling_schedule_optimize topo_sorting_mode virtual_type weight
+optypelist_for_implmode out_nodes output output_type precision_mode precision_mode_v2 quant_dumpable
+raw_ge_options raw_ge_options_ignore_unsupported save_original_model shape_generalized_build_mode
+singleop soc_version sparsity static_model_ops_lower_limit status_check tiling_schedule_optimize
+topo_sorting_mode virtual_type weight
 """
 WITHOUT_EFFECT = [name for names in IGNORED.values() for name in names.split()]
 
@@ -57,7 +60,8 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
 @pytest.mark.parametrize(
     "word",
     [
-        "--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin", "--input_format=NCHW",
+        "--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin",
+        "--input_format=NCHW",
         "-input-format=ND", "--enable_compress_weight=false", "--insert_op_conf=",
         "--is_input_adjust_hw_layout=false,false",
     ],

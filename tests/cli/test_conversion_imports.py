@@ -23,11 +23,11 @@ NEVER = {
     "fusionc.graph_kernel.c",
     "fusionc.why",
     "fusionc.ready_form.ready_form",
-    "fusionc.report_page",
+    "fusionc.report.page",
     "fusionc.check_rewrites",
 }
 FOR_VERIFICATION = {
-    "fusionc.verdict",
+    "fusionc.attempt.verdict",
     "fusionc.verify.verification",
     "fusionc.verify.inputs.search",
 }

@@ -15,21 +15,30 @@ from fusionc.errors import FusioncError, UsageError, VerificationError
 
 START = "FUSIONC start working now, please wait for a moment."
 SUCCESS = "FUSIONC run success, welcome to the next use."
-FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
+FAILURE = (
+    "FUSIONC run failed, Please check the detail log, "
+    "Try 'fusionc convert --help' for more information"
+)
 
 
 def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> None:
     result = run(
-        "convert", "--model=in.onnx", "--output=dir/out", "--framework=5", "--fusion_switch_file=s.cfg",
+        "convert", "--model=in.onnx", "--output=dir/out", "--framework=5",
+        "--fusion_switch_file=s.cfg",
         "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:",
         "--oo_level=O1", "--oo_constant_folding=false", "--oo_dead_code_elimination=0",
-        "--input_shape_range=y:[1~8,-1]", "--out_nodes=a:0;b:1", "--output_type=FP16", "--verify_shape=y:4,-1",
+        "--input_shape_range=y:[1~8,-1]", "--out_nodes=a:0;b:1", "--output_type=FP16",
+        "--verify_shape=y:4,-1",
         "--inputs=d.npz", "--custom_op_library=a.so", "--custom_op_library=b.so", "--no-verify",
         "--runtime_level=disabled", "--runtime_level=basic",
-        "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
-        "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
-        "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
-        "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
+        "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx",
+        "--target_opset=23",
+        "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false",
+        "--dump_graph=d",
+        "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P",
+        "--timeout=1.5",
+        "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html",
+        "--on_mismatch=rollback", "--check_rewrites",
         "--ready", "--verify_budget=0.5",
     )  # fmt: skip
     assert result.exit_code == 0, result.output

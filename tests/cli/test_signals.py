@@ -10,7 +10,7 @@ import click
 import pytest
 
 from fusionc.cli.exit_codes import exit_on_failure
-from fusionc.cli.signals import ended_by_errors, held_back
+from fusionc.cli.signals import hold_signals, raise_on_signals
 from fusionc.errors import Terminated
 
 
@@ -23,7 +23,7 @@ def test_a_signal_waits_until_an_import_is_done(number: signal.Signals) -> None:
 
     before = signal.signal(number, stop)
     try:
-        with pytest.raises(KeyboardInterrupt), held_back():
+        with pytest.raises(KeyboardInterrupt), hold_signals():
             signal.raise_signal(number)
             done.append("imported")
         assert done and signal.getsignal(number) is stop
@@ -36,8 +36,8 @@ def test_a_signal_ends_a_command_by_an_error(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with (
         pytest.raises(KeyboardInterrupt if number == signal.SIGINT else Terminated),
-        ended_by_errors(),
-        held_back(),
+        raise_on_signals(),
+        hold_signals(),
     ):
         signal.raise_signal(number)
     assert signal.getsignal(number) == before
@@ -47,7 +47,7 @@ def test_a_signal_ends_a_command_by_an_error(number: signal.Signals) -> None:
 def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
     before = signal.signal(number, signal.SIG_IGN)
     try:
-        with ended_by_errors(), held_back():
+        with raise_on_signals(), hold_signals():
             signal.raise_signal(number)
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:

@@ -43,14 +43,18 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "m.onnx"
 
 
+AGAIN = (
+    "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json"
+)
+
+
 def test_a_table_and_the_files(run: Run, model: str) -> None:
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("change ") and "no spinning" in result.output.splitlines()[1]
     assert "delivered           the tuned model, confirmed: 0.5" in result.output
     assert "out.session.json: no spinning" in result.output
-    again = "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json"
-    assert f"{again}  # without the settings" in result.output
+    assert f"{AGAIN}  # without the settings" in result.output
     assert {path.name for path in Path().glob("out*")} == {
         "out.onnx", "out.session.json", "out.switches.json", "out.tune.svg"
     }  # fmt: skip
@@ -65,8 +69,7 @@ def test_what_only_the_last_run_has_confirmed_is_said(
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
     lines = result.output.splitlines()
     assert lines[1].startswith("no spinning") and lines[1].endswith("confirmed by the last run")
-    again = "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json"
-    assert f"{again}  # without the settings" in result.output
+    assert f"{AGAIN}  # without the settings" in result.output
 
 
 def test_a_second_tuning_does_not_say_that_the_settings_of_the_first_are_gone(
@@ -106,7 +109,7 @@ def test_wrong_options(run: Run, model: str, words: tuple[str, ...]) -> None:
 def test_an_undecided_change_says_why(chosen: list[float], tested: list[float], said: str) -> None:
     worth = Worth(TunedChange("a", "passes"), "undecided", chosen=chosen, tested=tested)
     interval = worth.interval(0.95)
-    assert interval is not None and tune_command._undecided(worth, interval) == said
+    assert interval is not None and tune_command._why_undecided(worth, interval) == said
 
 
 def test_interrupted_it_says_that_it_goes_on(

@@ -11,8 +11,10 @@ import pytest
 from harness import parse
 
 SAMPLE = Path(__file__).parents[2] / "sample_models/conv_bn.onnx"
-GELU = """agraph (float[N,4] x) => (float[N,4] y) <float half = {0.5}, float one = {1}, float root = {1.43}> {
-    [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half) ["\x1by"] y = Mul (h, a) }"""
+GELU = """agraph (float[N,4] x) => (float[N,4] y)
+    <float half = {0.5}, float one = {1}, float root = {1.43}> {
+    [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half)
+    ["\x1by"] y = Mul (h, a) }"""
 
 
 @pytest.fixture
@@ -60,7 +62,8 @@ def test_an_area_that_is_expected_needs_graph_kernels(run: Any, gelu: str) -> No
     area = onnx.parser.parse_model(
         """<ir_version: 10, opset_import: ["" : 20, "fusionc.gk" : 1]>
         agraph (float[N,4] x) => (float[N,4] y) { y = fusionc.gk.area (x) }
-        <domain: "fusionc.gk", opset_import: ["" : 20]> area (x) => (y) { a = Exp (x) y = Exp (a) }"""
+        <domain: "fusionc.gk", opset_import: ["" : 20]> area (x) => (y) {
+        a = Exp (x) y = Exp (a) }"""
     )
     onnx.save(area, "area.onnx")
     lines = run("why", "--model", gelu, "--expected", "area.onnx").stdout.splitlines()

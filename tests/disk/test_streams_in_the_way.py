@@ -15,10 +15,10 @@ import pytest
 from click.testing import CliRunner
 
 import fusionc
-from fusionc.api import options_for
 from fusionc.bisect.findings_folder import FindingsFolder
 from fusionc.cli import main
 from fusionc.disk.small_files import replace_text, write_where_told
+from fusionc.options import options_of
 from fusionc.report.fusion_result import write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.tune.deliver import require_places
@@ -138,9 +138,9 @@ def test_a_pipe_among_the_files_of_a_search_or_a_dump() -> None:
 @pytest.mark.parametrize("ending", ["switches.json", "tune.svg"])
 def test_a_pipe_among_the_files_of_a_tuning(ending: str) -> None:
     os.mkfifo(f"out.{ending}")
-    options = options_for(MODEL, {"output": "out.onnx"})
+    options = options_of(MODEL, output="out.onnx")
     with pytest.raises(fusionc.FusioncError, match="no tuning has written"):
         require_places(options)
     os.mkfifo("out.tune.jsonl")
-    with pytest.raises(fusionc.FusioncError, match="would be written over a file"):
+    with pytest.raises(fusionc.FusioncError, match="would replace a file"):
         TuningJournal(Path("out.tune.jsonl"), "me")

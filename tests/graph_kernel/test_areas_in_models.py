@@ -17,7 +17,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.cluster_model import cluster_proto
 from fusionc.graph_kernel.select.expand import Expander
-from fusionc.node_origin import FROM_KEY, PASS_KEY
+from fusionc.protos.node_origin import FROM_KEY, PASS_KEY
 from fusionc.shapes.inference import typed_model
 
 CHAIN = "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }"

@@ -19,7 +19,7 @@ from harness import parse
 from hostile_case import CONVERT, SIMPLE, Case, assert_outcome, contents, valid
 from hostile_names import ESCAPE, PLACES
 
-import fusionc.job
+import fusionc.attempt.asked_model
 from fusionc.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -155,7 +155,7 @@ def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(fusionc.job, "load", fail)
+    monkeypatch.setattr(fusionc.attempt.asked_model, "load", fail)
     return CliRunner().invoke(main, list(CONVERT), prog_name="fusionc")
 
 
@@ -233,7 +233,7 @@ def test_weights_that_are_harmed_once_the_model_is_read(
     onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (folder / "new").mkdir()
     before: dict[str, object] = {}
-    load = fusionc.job.load
+    load = fusionc.attempt.asked_model.load
 
     def load_and_harm(*arguments: Any, **options: Any) -> Any:
         loaded = load(*arguments, **options)
@@ -241,7 +241,7 @@ def test_weights_that_are_harmed_once_the_model_is_read(
         before.update(contents(folder))
         return loaded
 
-    monkeypatch.setattr(fusionc.job, "load", load_and_harm)
+    monkeypatch.setattr(fusionc.attempt.asked_model, "load", load_and_harm)
     off = ("--optimization_switch", "SubnormalToZeroPass:off")  # which looks into every weight
     found = CliRunner().invoke(main, [*CONVERT, *words, *off], prog_name="fusionc")
     code = "E13005" if reader == "a pass" else "E13003" if harm is _cut else "E10410"

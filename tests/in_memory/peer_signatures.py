@@ -51,7 +51,9 @@ def onnxsim_simplify(
 
 
 ONNXSLIM_SLIM = {  # what it takes by name
-    "model_check", "input_shapes", "inputs", "outputs", "no_shape_infer", "skip_optimizations", "dtype",
-    "skip_fusion_patterns", "size_threshold", "inspect", "dump_to_disk", "save_as_external_data", "model_check_inputs",
+    "model_check", "input_shapes", "inputs", "outputs", "no_shape_infer", "skip_optimizations",
+    "dtype",
+    "skip_fusion_patterns", "size_threshold", "inspect", "dump_to_disk", "save_as_external_data",
+    "model_check_inputs",
     "verbose",
 }  # fmt: skip

@@ -160,7 +160,7 @@ def test_an_output_is_written_as_well(empty: Path, tmp_path: Path) -> None:
     assert report.output == Path("out.onnx") and report.log_file is not None
     assert onnx.load("out.onnx").graph.node == result.graph.node
     assert [path.name.split(".")[-1] for path in sorted(empty.iterdir())] == ["onnx", "data"]
-    with pytest.raises(fusionc.UsageError, match="no file beside which"):
+    with pytest.raises(fusionc.UsageError, match="no file next to which"):
         fusionc.optimize(model, external_weight=1)
 
 

@@ -31,7 +31,8 @@ def model() -> onnx.ModelProto:
     nobody wants.
     """
     made = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> g (float[n,2,h,8] x) => (float[n,2,h,8] y, float[n,2,h,8] aside) {'
+        '<ir_version: 9, opset_import: ["" : 17]>'
+        " g (float[n,2,h,8] x) => (float[n,2,h,8] y, float[n,2,h,8] aside) {"
         " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  two = Add(s, s) "
         " e = Exp(b) f = Exp(b)"
         " g1 = Add(e, f)  d = Reshape(two, sizes)  y = Mul(g1, d)  aside = Neg(x) }"
@@ -119,7 +120,8 @@ def test_arguments_of_onnxslim(arguments: dict[str, Any], expected: list[str]) -
 )
 def test_what_onnxslim_calls_dead_nodes(skipped: list[str], expected: list[str]) -> None:
     made = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> g (float[n,4] x, bool[n,4] c) => (bool[n,4] y, float[n,4] z)'
+        '<ir_version: 9, opset_import: ["" : 17]>'
+        " g (float[n,4] x, bool[n,4] c) => (bool[n,4] y, float[n,4] z)"
         " <float one = {1}> { d = Identity (c) y = Not (d)  e = Mul (x, one) z = Exp (e) }"
     )
     slimmed = fusionc.slim(made, outputs=["y:bool", "z"], skip_optimizations=skipped)
@@ -223,7 +225,8 @@ def test_what_cannot_be_meant_is_refused(call: str, arguments: dict[str, Any], w
 
 def test_an_input_may_be_called_as_an_argument_of_numpy() -> None:
     made = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> g (float[2] file, float[2] allow_pickle) => (float[2] y)'
+        '<ir_version: 9, opset_import: ["" : 17]>'
+        " g (float[2] file, float[2] allow_pickle) => (float[2] y)"
         " { y = Add(file, allow_pickle) }"
     )
     two = np.ones(2, np.float32)
@@ -246,7 +249,8 @@ def test_values_that_are_no_arrays_of_numbers_or_text(value: Any) -> None:
 
 def test_text_is_taken() -> None:
     made = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> g (string[2] x) => (string[2] y) { a = Identity(x) y = Identity(a) }'
+        '<ir_version: 9, opset_import: ["" : 17]>'
+        " g (string[2] x) => (string[2] y) { a = Identity(x) y = Identity(a) }"
     )
     _, is_right = fusionc.simplify(made, input_data={"x": np.array(["a", "b"])}, check_n=1)
     assert is_right
@@ -270,7 +274,8 @@ def test_a_list_of_models_is_refused() -> None:
     with pytest.raises(fusionc.UsageError, match="one model"):
         fusionc.slim([model(), model()])
     two_inputs = parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }'
+        '<ir_version: 9, opset_import: ["" : 17]>'
+        " g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }"
     )
     with pytest.raises(fusionc.UsageError, match="one input"):
         fusionc.simplify(two_inputs, overwrite_input_shapes={None: [1]})

@@ -16,7 +16,7 @@ from harness import parse, session
 from onnx import ModelProto
 
 from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
-from fusionc.target_opset import newest_opset, raise_opset
+from fusionc.requested.target_opset import newest_opset, raise_opset
 
 # Attributes that became possible, or were written otherwise, where a node without them means what
 # it meant before.
@@ -65,7 +65,7 @@ SAME = {
         )
     },
 }
-# What fusionc.target_opset and onnx's converter write by other means.
+# What fusionc.requested.target_opset and onnx's converter write by other means.
 WRITTEN_OTHERWISE = {
     "Hardmax": "axis",
     "LogSoftmax": "axis",

@@ -210,7 +210,7 @@ def test_a_wrong_type_is_found_before_anything_else(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(CONV), "in.onnx")
-    monkeypatch.setattr("fusionc.job.typed_model", None)
+    monkeypatch.setattr("fusionc.attempt.attempt.typed_model", None)
     with pytest.raises(UsageError, match="is not a type of outputs"):
         fusionc.convert("in.onnx", output="out.onnx", output_type="FP8", verify=verify)
 

@@ -13,8 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from fusionc import graphsurgeon
-from fusionc.model import build, graph
+from fusionc.model import build, graph, graphsurgeon
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite.log import RewriteLog

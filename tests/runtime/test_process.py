@@ -339,7 +339,7 @@ def test_it_has_no_descriptor_but_its_own(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-import fusionc.conversion
+import fusionc.conversion.conversion_story
 from fusionc.runtime.process import start, step_limit
 from fusionc.runtime.runner import Runner
 {more}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fusionc
-import fusionc.job
+import fusionc.attempt.attempt
 from fusionc.errors import FusioncError
 from fusionc.runtime import process
 from fusionc.runtime.run_errors import Killed, OutOfMemory, RunError
@@ -88,7 +88,7 @@ def test_a_conversion_that_memory_ends_says_so(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(fusionc.job, "typed_model", fail)
+    monkeypatch.setattr(fusionc.attempt.attempt, "typed_model", fail)
     with pytest.raises(FusioncError, match="there is not enough memory for this model") as caught:
         fusionc.convert(MODEL, output="out.onnx")
     assert caught.value.hint.startswith("free some memory") and "not valid" not in str(caught.value)
@@ -100,8 +100,8 @@ def test_a_model_that_memory_keeps_from_loading_is_not_said_to_be_wrong(
     def fail(*_: object, **__: object) -> None:
         raise KeyError("of fusionc")
 
-    monkeypatch.setattr(fusionc.job, "typed_model", fail)
-    monkeypatch.setattr("fusionc.failures.fault_of_loading", lambda _: str(Killed()))
+    monkeypatch.setattr(fusionc.attempt.attempt, "typed_model", fail)
+    monkeypatch.setattr("fusionc.attempt.failures.fault_of_loading", lambda _: str(Killed()))
     with pytest.raises(
         FusioncError, match="onnxruntime cannot load the model: something kills"
     ) as caught:

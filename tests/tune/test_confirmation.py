@@ -9,7 +9,7 @@ import pytest
 
 from fusionc.bench.intervals import interval_of
 from fusionc.tune.configuration import TunedChange
-from fusionc.tune.confirmation import confirmed, least_rounds
+from fusionc.tune.confirmation import confirmation_of, least_rounds
 from fusionc.tune.decisions import Worth, noise_of
 from fusionc.tune.worth_plot import worth_plot
 
@@ -27,20 +27,24 @@ def rounds(
 
 
 def test_the_tuned_model_has_to_be_faster_than_both_others() -> None:
-    last = confirmed(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
+    last = confirmation_of(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
     assert (
         last.delivered == "tuned" and last.ratio is not None and abs(last.ratio.ratio - 0.8) < 0.01
     )
-    assert confirmed(rounds(tuned=0.9, default=0.9, original=1.0), 0.95).delivered == "default"
-    assert confirmed(rounds(tuned=0.9, default=1.1, original=0.9), 0.95).delivered == "original"
+    assert (
+        confirmation_of(rounds(tuned=0.9, default=0.9, original=1.0), 0.95).delivered == "default"
+    )
+    assert (
+        confirmation_of(rounds(tuned=0.9, default=1.1, original=0.9), 0.95).delivered == "original"
+    )
 
 
 def test_what_is_not_confirmed_is_the_original() -> None:
-    last = confirmed(rounds(noise=0.3, tuned=0.97, default=0.98, original=1.0), 0.95)
+    last = confirmation_of(rounds(noise=0.3, tuned=0.97, default=0.98, original=1.0), 0.95)
     assert last.delivered == "original" and last.ratio is None
-    assert confirmed(rounds(default=1.2, original=1.0), 0.95).delivered == "original"
+    assert confirmation_of(rounds(default=1.2, original=1.0), 0.95).delivered == "original"
     assert (
-        confirmed(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered
+        confirmation_of(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered
         == "original"
     )
 
@@ -74,13 +78,13 @@ def test_noise_is_that_of_all_tests_together() -> None:
 
 
 def test_without_anything_found_the_defaults_may_be_delivered() -> None:
-    last = confirmed(rounds(default=0.9, original=1.0), 0.95)
+    last = confirmation_of(rounds(default=0.9, original=1.0), 0.95)
     assert last.delivered == "default" and last.against_default is None
     assert last.seconds.keys() == {"default", "original"}
 
 
 def test_the_plot_is_valid_and_says_what_was_measured() -> None:
-    last = confirmed(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
+    last = confirmation_of(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
     worths = [
         Worth(TunedChange("SlowPass off", "passes"), "pays", tested=[-0.1, -0.11, -0.12]),
         Worth(TunedChange("one round <only>", "passes"), "undecided", chosen=[0.1]),
@@ -99,7 +103,7 @@ def test_the_plot_is_valid_and_says_what_was_measured() -> None:
 
 
 def test_large_gains_are_where_they_are_in_the_plot() -> None:
-    last = confirmed(rounds(tuned=0.3, default=0.45, original=1.0), 0.95)
+    last = confirmation_of(rounds(tuned=0.3, default=0.45, original=1.0), 0.95)
     root = ElementTree.fromstring(worth_plot("m.onnx", [], last, 0.95))
     tuned, against_default, default = (
         float(dot.attrib["cx"]) for dot in root.iter() if dot.tag.endswith("circle")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fusionc import conversion
 from fusionc.cli import main
+from fusionc.conversion import conversion_story
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.options import Options
@@ -84,8 +84,10 @@ ASKED = {
     "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }
 # What is not about the model or whether it is right, and what a tuning does itself.
-OWN = {"source", "destination", "fusion_switch_file", "enable_graph_kernel", "log", "report", "dump_graph",
-       "export_compile_stat", "ready", "progress"}  # fmt: skip
+OWN = {
+    *("source", "destination", "fusion_switch_file", "enable_graph_kernel"),
+    *("log", "report", "dump_graph", "export_compile_stat", "ready", "progress"),
+}
 
 
 @pytest.fixture
@@ -115,7 +117,7 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         assert "that is enough" in ran.output, ran.output
         return found[-1]
 
-    monkeypatch.setattr(conversion, "convert", stop)
+    monkeypatch.setattr(conversion_story, "convert", stop)
     return asked
 
 
@@ -205,4 +207,4 @@ def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
         ]
     )
     again = command_to_convert(first, Configuration(is_original=True), SWITCHES)
-    assert again[8:] == ["--enable_graph_kernel=false", "--input_shape", "x:1", "--trust_kernels"]
+    assert again[8:] == ["--input_shape", "x:1", "--enable_graph_kernel=false", "--trust_kernels"]

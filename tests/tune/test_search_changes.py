@@ -10,7 +10,7 @@ import pytest
 from fusionc.runtime.session_settings import SessionSettings
 from fusionc.tune.candidates import Facts, Group, groups_of
 from fusionc.tune.configuration import Configuration, TunedChange
-from fusionc.tune.decisions import Worth, that_pay
+from fusionc.tune.decisions import Worth, paying_changes
 from fusionc.tune.search_changes import Stage, search
 
 FACTS = Facts(
@@ -38,7 +38,7 @@ class Simulation:
     are switched off.
     """
 
-    at_a_time = 4
+    batch_size = 4
 
     def __init__(
         self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float
@@ -49,7 +49,7 @@ class Simulation:
         self.rounds = rounds
         self.observed = 0
 
-    def compared(self, base: Configuration, other: Configuration) -> str:
+    def compare(self, base: Configuration, other: Configuration) -> str:
         return "same" if other.off and other.off <= {"Pass0", "Pass4", "Pass8"} else "different"
 
     def has_time(self, stage: Stage) -> bool:
@@ -121,7 +121,7 @@ def test_of_what_threads_do_the_best_is_taken() -> None:
             TunedChange("Pass off", "passes", off=frozenset({"Pass"})), "undecided", tested=[-0.5]
         ),
     ]
-    assert [change.name for change in that_pay(worths)] == ["no spinning", "no arena"]
+    assert [change.name for change in paying_changes(worths)] == ["no spinning", "no arena"]
 
 
 def test_what_costs_is_not_switched() -> None:
@@ -147,7 +147,7 @@ def test_a_short_budget_still_finds_what_is_large() -> None:
 
 def test_what_cannot_be_had_says_why() -> None:
     class Failing(Simulation):
-        def compared(self, base: Configuration, other: Configuration) -> str:
+        def compare(self, base: Configuration, other: Configuration) -> str:
             return "no such thing" if other.on else "different"
 
     found = search(BASE, GROUPS, Failing(0), CONFIDENCE)
@@ -159,16 +159,17 @@ def test_groups() -> None:
     assert names[:4] == [f"passes of topic{number} off" for number in range(4)]
     assert names[4:] == [
         "Idle1 on", "Idle2 on", "all areas off", "onnxruntime without NchwcTransformer",
-        "onnxruntime without its fusions", "onnxruntime without ConstantFolding", "1 thread", "no spinning", "no arena",
+        "onnxruntime without its fusions", "onnxruntime without ConstantFolding", "1 thread",
+        "no spinning", "no arena",
         "no planned memory",
     ]  # fmt: skip
     assert GROUPS[0] == Group(GROUPS[0].whole, GROUPS[0].members) and len(GROUPS[0].members) == 3
-    applied = GROUPS[6].members[0].applied(BASE)
+    applied = GROUPS[6].members[0].apply_to(BASE)
     assert applied.areas_off == {"area0"} and applied.settings == SessionSettings()
 
 
 def test_settings() -> None:
-    settings = [group.whole.applied(BASE).settings for group in GROUPS[-4:]]
+    settings = [group.whole.apply_to(BASE).settings for group in GROUPS[-4:]]
     assert settings == [
         SessionSettings(threads=1),
         SessionSettings(spinning=False),

@@ -302,7 +302,7 @@ def test_answers_are_checked_on_what_was_asked_for_and_once(
 
     monkeypatch.setattr(changed_answers_module, "verify", recorded)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(tune_story, "_confirmed", interrupted)
+        patch.setattr(tune_story, "_last_run", interrupted)
         tuned(FakeClock(optimizers_off=0.5), inputs="x.npz")
     found = tuned(FakeClock(optimizers_off=0.5), inputs="x.npz")
     (given,) = asked
@@ -562,13 +562,13 @@ def test_an_area_that_is_slow_on_this_machine_is_found(
 
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf")])
 def test_no_time_to_measure(model: Path, budget: float) -> None:
-    with pytest.raises(UsageError, match="no time to measure"):
+    with pytest.raises(UsageError, match="the budget must be"):
         tune(model, budget=budget)
 
 
 @pytest.mark.parametrize("confidence", [95, 1.0, 0.3, float("nan")])
 def test_what_is_no_confidence(model: Path, confidence: float) -> None:
-    with pytest.raises(UsageError, match="is no confidence"):
+    with pytest.raises(UsageError, match="the confidence must be"):
         tune(model, confidence=confidence)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import onnx
 from onnx import NodeProto
 
-from fusionc.functions import resolve
+from fusionc.model.functions import resolve
 from fusionc.model.graph import Edge, Graph, Node, Value
 from fusionc.model.operators import means_the_same
 from fusionc.operators.randomness import RANDOM

@@ -1,6 +1,6 @@
 from collections.abc import Iterator
 
-from fusionc.functions import parameters
+from fusionc.model.functions import parameters
 from fusionc.model.graph import Graph
 from fusionc.model.operators import is_foreign
 from fusionc.passes.cleanup._inlining import inlined

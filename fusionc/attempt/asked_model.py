@@ -1,0 +1,149 @@
+"""The model that was asked for: loaded, changed as asked, raised to the target opset; and the
+reference that results are compared with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onnx import ModelProto
+
+from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.disk.load import load
+from fusionc.disk.mapped_weights import write_mapped
+from fusionc.disk.onnx_checker import fault_of, require_as_valid
+from fusionc.disk.places import require_place
+from fusionc.disk.publish import Saved
+from fusionc.disk.save import save
+from fusionc.graph_kernel.library.location import library_for
+from fusionc.model.operators import opsets_of
+from fusionc.protos import copied
+from fusionc.requested.free_dim import Freed
+from fusionc.requested.output_type import cast_outputs
+from fusionc.requested.target_opset import LostKernel
+from fusionc.runtime.runner import fault_of_loading
+
+if TYPE_CHECKING:
+    from fusionc.verify.reference_ahead import ReferenceAhead
+
+OLDEST = 7  # the first opset for which onnxruntime promises to have all kernels
+
+
+@dataclass(frozen=True)
+class ReferenceModel:
+    """What results are compared with."""
+
+    file: Path
+    sizes: Mapping[str, tuple[int, ...]] | None  # of inputs, for a run
+    ahead: ReferenceAhead | None = None  # its outputs, computed while the passes run
+
+
+class AskedModel:
+    """The model of a conversion as the passes get it, as often as they need it.
+
+    Three steps lead there, which `again` does at once: `opened`, `changed`, `raised`. The reference
+    is the model after `changed`, so that a comparison judges raising the opset as it judges the
+    passes.
+    """
+
+    def __init__(self, plan: ConversionPlan) -> None:
+        self.plan = plan
+        self.freed: Freed | None = None  # the sizes that became symbolic
+        self.types: Mapping[str, int] = {}  # the types that outputs get in the end
+        self.lost: Sequence[LostKernel] = ()  # kernels that raising the opset costs
+        self.notices: list[str] = []  # for the user
+        self._folder = os.fspath(plan.options.source.parent)
+
+    def opened(self) -> ModelProto:
+        """Load the model for the first time: check that the result has a place, and keep the
+        kernels that the model has.
+        """
+        options = self.plan.options
+        proto = self.loaded()
+        require_place(options.destination)
+        self.notices += self.plan.requests.left_alone(proto)
+        self.notices += self.plan.kernels.inherit(
+            proto, library_for(options.source), options.trust_kernels
+        )
+        return proto
+
+    def loaded(self) -> ModelProto:
+        """The model as it is in its file; all weights are in it if it is to be dumped."""
+        options = self.plan.options
+        return load(options.source, maps=options.dump_graph is None)
+
+    def changed(self, proto: ModelProto) -> ModelProto:
+        """The same proto, with the sizes and outputs that were asked for."""
+        requests = self.plan.requests
+        self.freed = requests.apply(proto, self._folder, self.freed)
+        self.types = requests.types(proto)
+        return proto
+
+    def raised(self, proto: ModelProto) -> ModelProto:
+        """The changed model at the target opset. The user is told of each kernel that this
+        costs.
+        """
+        raised, lost = self.plan.requests.raised(proto, self._folder)
+        if not self.lost:
+            self.lost = lost
+            self.notices += map(str, lost)
+        return raised
+
+    def again(self) -> ModelProto:
+        """The model once more, as the passes get it."""
+        return self.raised(self.changed(self.loaded()))
+
+    @contextmanager
+    def reference(self, changed: ModelProto) -> Iterator[ReferenceModel]:
+        """The file that the result is compared with: the model's own, or one of `changed`, which
+        stays as it is.
+
+        If onnxruntime does not run opsets as old as the model's, the reference is raised as well.
+        Raises UsageError if the changed model is not valid.
+        """
+        options = self.plan.options
+        requests = self.plan.requests
+        is_raised = self._is_too_old(changed)
+        if not requests and not is_raised:
+            yield ReferenceModel(options.source, options.verify_shape)
+            return
+        chosen = options.verify_shape or {}
+        sizes = {**requests.sizes_to_run(changed, chosen), **chosen}
+        copy = copied(changed)
+        if is_raised:
+            copy = self.raised(copy)
+            self.notices.append(
+                f"onnxruntime does not run this model of opset {opsets_of(changed)['']}: the "
+                f"result is compared with the model as raised to opset {requests.target_opset}"
+            )
+        with save(copy, options.source.parent, options.destination) as saved:
+            del copy
+            fault = fault_of(saved.model)
+            if fault is not None and fault_of(options.source) is None:
+                raise requests.unfit(fault)
+            if self.freed is not None:
+                requests.require_runs(saved.model, options.source, self.freed)
+            yield ReferenceModel(saved.model, sizes)
+
+    def _is_too_old(self, proto: ModelProto) -> bool:
+        """Whether only the raised model runs in onnxruntime."""
+        return (
+            self.plan.requests.target_opset is not None
+            and opsets_of(proto).get("", 0) < OLDEST
+            and fault_of_loading(self.plan.options.source) is not None
+        )
+
+    def finish(self, saved: Saved, proto: ModelProto, reference: Path | None) -> None:
+        """Convert outputs of a saved result to the types that were asked for; with a reference,
+        check that the result stays valid.
+        """
+        if self.types:
+            cast_outputs(proto, self.types)
+            write_mapped(proto, self.plan.options.source.parent, saved.model)
+            if reference is not None:
+                require_as_valid(saved.model, reference)

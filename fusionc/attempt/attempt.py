@@ -1,0 +1,100 @@
+"""One attempt: the passes and graph kernel fusion, run once on the model that was asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from onnx import ModelProto
+
+from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.custom.watchdog import watchdog
+from fusionc.graph_kernel.flags.stages import mindspore_names
+from fusionc.model.write_back import write_back
+from fusionc.report.graph_dump import GraphDump
+from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
+from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.fusion import Fused
+
+_ENOUGH = 3  # rewrites of one pass; then the pass is left out, as each rewrite costs a search
+
+
+@dataclass
+class LeftOut:
+    """What attempts leave out because earlier ones failed with it."""
+
+    rewrites: dict[Commit, str] = field(default_factory=dict)  # with the reasons
+    passes: set[str] = field(default_factory=set)
+
+    def roll_back(self, commit: Commit, reason: str) -> None:
+        """Leave out a rewrite, and its whole pass once that failed several times."""
+        self.rewrites[commit] = reason
+        if sum(other.pass_name == commit.pass_name for other in self.rewrites) == _ENOUGH:
+            self.passes.add(commit.pass_name)
+
+    def notices(self) -> list[str]:
+        """What the user should know of it."""
+        return [
+            f"{name} is off: the result was wrong with {_ENOUGH} of its rewrites"
+            for name in sorted(self.passes)
+        ]
+
+
+@dataclass(frozen=True)
+class ConversionAttempt:
+    """What the passes have made of the model."""
+
+    proto: ModelProto
+    counts: list[PatternCount]
+    log: RewriteLog
+    fused: Fused | None  # what graph kernel fusion has done, if it ran
+
+
+def attempt(
+    plan: ConversionPlan,
+    proto: ModelProto,
+    left_out: LeftOut,
+    limit: int | None = None,
+    dump: GraphDump | None = None,
+    examine: Sequence[Callable[..., None]] = (),
+) -> ConversionAttempt:
+    """Rewrite the model with at most `limit` rewrites. With every pass off it stays as it is.
+
+    Each of `examine` is shown every rewrite before it takes effect, as `RewriteLog` has it.
+    """
+
+    def examine_all(*rewrite: Any) -> None:
+        for look in examine:
+            look(*rewrite)
+
+    plan = plan.without(left_out.passes)
+    log = RewriteLog(limit, left_out.rewrites, examine_all if examine else None)
+    if dump is not None:
+        dump.write(proto, "input")
+    counts: list[PatternCount] = []
+    fused = None
+    if plan.passes:
+        options = plan.options
+        model = typed_model(proto, os.fspath(options.source.parent), options.target)
+        files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in plan.passes}
+
+        def after(name: str) -> None:
+            if dump is not None:
+                dump.write(write_back(model), files[name])
+
+        say = options.progress if limit is None else lambda _: None
+        with watchdog(plan.custom, say) as begin:
+            counts = run(model, plan.passes, log, begin, after)
+        if plan.fusion is not None and plan.fusion.flags.is_on and not log.is_closed:
+            options.progress("graph kernel fusion")
+            fused = plan.fusion.run(model, log)
+            counts = [*counts, *fused.counts]
+        proto = write_back(model)
+    if dump is not None:
+        dump.write(proto, "output")
+    return ConversionAttempt(proto, counts, log, fused)

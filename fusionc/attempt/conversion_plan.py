@@ -1,0 +1,105 @@
+"""What a conversion was asked to do: its options, and what switches and flags make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fusionc.custom.loading import load_passes
+from fusionc.graph_kernel.flags.read_flags import read_flags
+from fusionc.graph_kernel.flags.stages import is_echoed, switched
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.options import Options
+from fusionc.passes import PASSES
+from fusionc.report import Plog
+from fusionc.requested.requests import Requests
+from fusionc.requested.types_of_a_run import TypesOfARun
+from fusionc.rewrite import Pass
+from fusionc.runtime.custom_operators import require_loadable
+from fusionc.switches import Levels, decide
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.fusion import GraphKernelFusion
+
+
+@dataclass(frozen=True)
+class ConversionPlan:
+    """What was asked; nothing in it depends on the model."""
+
+    options: Options
+    passes: tuple[Pass, ...]  # those that run, in order
+    custom: Mapping[str, str]  # the places of users' passes, by name
+    requests: Requests  # what to change of the model itself
+    fusion: GraphKernelFusion | None  # how areas are made; None without graph kernels
+    kernels: KernelLibrary  # where areas put their kernels
+    notices: tuple[str, ...]  # for the user
+
+    def without(self, names: Collection[str]) -> ConversionPlan:
+        """The plan without the passes of these names."""
+        if not names:
+            return self
+        passes = tuple(p for p in self.passes if p.name not in names)
+        fusion = self.fusion
+        if fusion is not None:
+            fusion = replace(fusion, enabled=fusion.enabled - frozenset(names))
+        return replace(self, passes=passes, fusion=fusion)
+
+
+def plan_of(options: Options, plog: Plog) -> ConversionPlan:
+    """The conversion that these options ask for.
+
+    Raises UsageError for wrong options and if --inputs leads to no values, FusioncError if a file
+    with users' passes fails.
+    """
+    require_loadable(options.custom_op_library)
+    registry = load_passes(options.custom_passes)
+    switches = decide(
+        registry,
+        switch_file=options.fusion_switch_file,
+        optimization_switch=options.optimization_switch,
+        levels=Levels(
+            options.oo_level, options.oo_constant_folding, options.oo_dead_code_elimination
+        ),
+        pattern_fusion_pass=options.pattern_fusion_pass,
+    )
+    read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
+    kernels = KernelLibrary(options.target, options.progress)
+    notices = [*switches.notices, *read.notices]
+    fusion = None
+    enabled = switched(registry, switches.enabled, read.flags)
+    if not options.pattern_fusion_pass:
+        enabled -= {p.name for p in registry if p.is_pattern_fusion}
+    if read.raw or read.flags.is_on or is_echoed():
+        # few conversions need it, and it is large
+        from fusionc.graph_kernel.fusion import fusion_of
+        from fusionc.graph_kernel.messages import tell_of_flags
+
+        notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)
+        fusion = fusion_of(read.flags, registry, enabled, kernels)
+    if options.inputs is not None:
+        from fusionc.verify.inputs.given_values import GivenValues
+
+        GivenValues(options.inputs)  # raises if there are none
+    requests = _requests(options)
+    notices += [*requests.notices(options.verify_shape), *options.notices()]
+    return ConversionPlan(
+        options,
+        passes=tuple(p for p in registry if p.name in enabled),
+        custom={p.name: p.place for p in registry if p not in PASSES},
+        requests=requests,
+        fusion=fusion,
+        kernels=kernels,
+        notices=tuple(notices),
+    )
+
+
+def _requests(options: Options) -> Requests:
+    return Requests(
+        input_shape=options.input_shape,
+        out_nodes=options.out_nodes,
+        output_type=options.output_type,
+        free_dim=options.free_dim,
+        target_opset=options.target_opset,
+        ran=TypesOfARun(options.inputs, options.verify_shape),
+    )

@@ -1,0 +1,66 @@
+"""Errors for people, whatever goes wrong in a conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fusionc.errors import Defect, FusioncError, said
+from fusionc.report import Plog
+from fusionc.runtime.run_errors import OutOfMemory, Overdue
+from fusionc.runtime.runner import fault_of_loading
+from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
+
+
+@contextmanager
+def explained(source: Path, plog: Plog) -> Iterator[None]:
+    """Explain and log every error that is raised inside, while the model `source` is converted."""
+    try:
+        yield
+    except Exception as error:
+        told = _explained(error, source)
+        if isinstance(told, FusioncError) and (hint := hint_for_limit(told.what)):
+            told.hint = hint
+        plog.error("Convert", " ".join(f"{told}".split()))
+        if isinstance(told, FusioncError):
+            told.log_file = plog.file
+        if told is error:
+            raise
+        raise told from error
+
+
+def _explained(error: Exception, source: Path) -> Exception:
+    """The error, or one that says more. An unforeseen error is blamed on the model if onnxruntime
+    cannot load it. onnx.checker is not asked: it complains about many models that run.
+    """
+    if isinstance(error, MemoryError):
+        return FusioncError(
+            "there is not enough memory for this model", where=str(source), hint=OF_MEMORY
+        )
+    if isinstance(error, OSError) or (
+        isinstance(error, FusioncError) and not isinstance(error, Defect)
+    ):
+        return error
+    late = error.__cause__ if isinstance(error, Defect) else error
+    if isinstance(late, Overdue):
+        return FusioncError(
+            f"onnxruntime is not quick enough: {late}",
+            where=str(source),
+            hint="give it more seconds",
+        )
+    if isinstance(late, OutOfMemory):
+        what = f"there is not enough memory for this model: {late}"
+        return FusioncError(what, where=str(source), hint=OF_MEMORY)
+    if not isinstance(error, Defect):
+        hint = "please report it, with what --log debug prints"
+        error = Defect(f"the conversion failed: {said(error)}", where=str(source), hint=hint)
+    fault = fault_of_loading(source)
+    if fault is None:
+        return error
+    if hint := hint_for_limit(fault):
+        what = f"onnxruntime cannot load the model: {fault}"
+        return FusioncError(what, where=str(source), hint=hint, details=[error.what])
+    what = f"the model is not valid: onnxruntime cannot load it: {fault}"
+    hint = "export the model again; leave out with --optimization_switch what fails on it"
+    return FusioncError(what, where=str(source), hint=hint, code="E13005", details=[error.what])

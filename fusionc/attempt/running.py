@@ -1,0 +1,24 @@
+"""What holds while a conversion runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fusionc.attempt.failures import explained
+from fusionc.options import Options
+from fusionc.report import Plog
+from fusionc.runtime.custom_operators import custom_operators
+from fusionc.runtime.process import step_limit
+
+
+@contextmanager
+def running(options: Options) -> Iterator[Plog]:
+    """The log of a conversion, the limit of a step, the custom operators, errors for people."""
+    with (
+        Plog(options.log) as plog,
+        step_limit(options.timeout),
+        custom_operators(options.custom_op_library),
+        explained(options.source, plog),
+    ):
+        yield plog

@@ -1,0 +1,57 @@
+"""What a result depends on in addition to its model and its options, for rooms that keep results or
+continue interrupted work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fusionc.custom.loading import ENTRY_POINTS
+from fusionc.graph_kernel.c.compile import NoCompiler, compiler
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, file_of_flags
+from fusionc.version import __version__
+
+
+def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:
+    """Versions; the C compiler, which kernels need; the files that these graph kernel flags and
+    those of the environment name; and modules and packages next to files of passes, which may
+    import them. `disk.ingredients` hashes them together with the options.
+    """
+    folders = {file.resolve().parent for file in custom_passes}
+    packages = {init.parent for folder in folders for init in folder.glob("*/__init__.py")}
+    modules = sorted(
+        {
+            *(m for f in folders for m in f.glob("*.py")),
+            *(m for p in packages for m in p.rglob("*.py")),
+        }
+    )
+    files = (file_of_flags(text) for text in (flags, os.environ.get(VARIABLE)))
+    read = {"flags": tuple(Path(file) for file in files if file), "modules": tuple(modules)}
+    return {"versions": versions(), "compiler": compiler_here(), **read}
+
+
+def versions() -> dict[str, str]:
+    """The versions of packages, including those that bring passes; and the graph kernel flags of
+    the environment, if it has some.
+    """
+    plugins = {
+        entry.dist.name
+        for entry in metadata.entry_points(group=ENTRY_POINTS)
+        if entry.dist is not None
+    }
+    names = ("onnx", "onnxruntime", "numpy", *sorted(plugins))
+    found = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
+    flags = os.environ.get(VARIABLE)
+    return found if flags is None else {**found, VARIABLE: flags}
+
+
+def compiler_here() -> list[str]:
+    """The command of the C compiler; empty if there is none."""
+    try:
+        return compiler()
+    except NoCompiler:
+        return []

@@ -1,0 +1,151 @@
+"""Whether the result of a conversion is right: valid, and in onnxruntime what the reference
+computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.disk.load import load
+from fusionc.disk.onnx_checker import require_as_valid
+from fusionc.errors import UsageError, VerificationError
+from fusionc.protos import inputs_to_feed
+from fusionc.requested.target_opset import LostKernel
+from fusionc.rewrite.log import PatternCount
+from fusionc.verify import verify
+from fusionc.verify.budget import Budget, elements_of
+from fusionc.verify.compare import Numerics
+from fusionc.verify.output_errors import OutputErrors
+from fusionc.verify.result import IN_PART, Verification
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgment on a converted model."""
+
+    is_right: bool
+    summary: str  # a sentence
+    is_loadable: bool  # valid, and loaded by onnxruntime
+    is_verified: bool = True  # the reference runs, so that there were values to compare
+    outputs: Sequence[OutputErrors] = ()  # how far each of them is off
+    notices: Sequence[str] = ()  # for the user
+    budget: Budget | None = None  # what the verification has cost, and left out for that
+
+
+def verdict_on(
+    candidate: Path,
+    reference: ReferenceModel,
+    plan: ConversionPlan,
+    counts: Sequence[PatternCount],
+    lost: Sequence[LostKernel] = (),
+) -> Verdict:
+    """Whether a model that a conversion made is valid and computes what the reference computes.
+    `counts` say what took effect, as some passes are for finite numbers only; `lost` are the
+    kernels that raising the opset cost.
+    """
+    try:
+        require_as_valid(candidate, reference.file)
+    except VerificationError as error:
+        return Verdict(False, error.what, is_loadable=False)
+    options = plan.options
+    kernels = plan.kernels.file
+    effective = {count.pass_name for count in counts if count.effected}
+    finite = _for_finite(plan, effective, lost)
+    check = partial(
+        verify,
+        reference.file,
+        candidate,
+        input_shape=reference.sizes,
+        inputs=options.inputs,
+        levels=options.runtime_level,
+        numerics=_numerics(plan, effective),
+        progress=options.progress,
+        nonfinite=not finite,
+        ahead=reference.ahead,
+        elements=elements_of(options.verify_budget),
+    )
+    verification = check()
+    if verification.is_refused and _sizes_are_to_blame(plan):
+        raise _unfit(plan, of_the_model(verification.summary, reference, plan))
+    with_kernels = verification.status == "equal" and kernels is not None
+    if with_kernels:
+        verification = check(kernels=kernels)
+    summary = _summary(verification, finite, with_kernels=with_kernels)
+    return Verdict(
+        is_right=verification.status != "different",
+        # the folder of the candidate is a temporary one
+        summary=summary.replace(f"cannot load {candidate}", "cannot load the result"),
+        is_loadable=verification.is_loadable,
+        is_verified=verification.status == "different"
+        or (verification.status != "impossible" and verification.runs > 0),
+        outputs=verification.outputs,
+        notices=[fault.notice for fault in verification.optimizer_faults if not fault.runs],
+        budget=verification.budget,
+    )
+
+
+def _for_finite(
+    plan: ConversionPlan, effective: Collection[str], lost: Sequence[LostKernel]
+) -> list[str]:
+    """The passes that took effect, and the operators that lost a kernel, that may give other
+    results for NaN and infinities.
+    """
+    names = sorted(p.name for p in plan.passes if p.is_for_finite and p.name in effective)
+    return [*names, *(f"{kernel.op} of opset {kernel.since}" for kernel in lost)]
+
+
+def _summary(verification: Verification, finite: Sequence[str], *, with_kernels: bool) -> str:
+    """What the verification found, in a line; `finite` may give other results for NaN and
+    infinities.
+    """
+    summary = verification.summary
+    if verification.status == "impossible":
+        summary = f"not verified: {summary}"
+    if with_kernels:
+        part = IN_PART if verification.is_in_part else ""
+        summary = f"{part}with generated kernels and without: {summary.removeprefix(IN_PART)}"
+    if finite and verification.status == "equal":
+        summary = (
+            f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+        )
+    return summary
+
+
+def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
+    """Whether the model runs with its own sizes, while the reference, with the sizes that were
+    asked for, does not.
+    """
+    source = plan.options.source
+    return plan.requests.input_shape is not None and bool(
+        verify(source, source, seeds=(0,), levels=()).runs
+    )
+
+
+def _unfit(plan: ConversionPlan, summary: str) -> UsageError:
+    """The error for sizes with which the model does not run. Values of the other inputs may decide
+    which sizes fit.
+    """
+    inputs = inputs_to_feed(load(plan.options.source).graph)
+    sizes = plan.requests.input_shape or {}
+    others = [value.name for value in inputs if value.name not in sizes]
+    return plan.requests.unfit(summary, others if plan.options.inputs is None else ())
+
+
+def of_the_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
+    """A summary that names the model instead of the reference, which may be in a temporary
+    folder.
+    """
+    return summary.replace(str(reference.file), str(plan.options.source))
+
+
+def _numerics(plan: ConversionPlan, effective: Collection[str]) -> Numerics:
+    """The numerics of the least precise pass that took effect."""
+    if plan.requests.target_opset is not None:
+        return "rounding"
+    claims = {p.numerics for p in plan.passes if p.name in effective}
+    return next((kind for kind in ("approximate", "rounding") if kind in claims), "bitwise")

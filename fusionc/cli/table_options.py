@@ -1,0 +1,117 @@
+"""Click options from the table of options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from fusionc.cli.atc_spelling import atc_bool
+from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.files import FilePath
+from fusionc.cli.shape_options import parse_axes, parse_run_shape, parse_sizes
+from fusionc.options import OPTIONS
+from fusionc.options import option_kinds as kinds
+from fusionc.options.option import Option
+from fusionc.options.option_kinds import Kind
+
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
+
+
+def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    try:
+        seconds = 0.0 if text is None else float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 1e9:
+        raise click.BadParameter(
+            f"{text!r} is not a number of seconds from 0 to 1e9.", context, parameter
+        )
+    return None if text is None else seconds
+
+
+def _negate(_ctx: click.Context, _parameter: click.Parameter, is_given: bool) -> bool:
+    return not is_given
+
+
+def _external_weight(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> int | None:
+    try:
+        is_external = value == "2" or atc_bool(ctx, parameter, value)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{value!r} is none of 0, 1 and 2.") from error
+    return None if value is None else int(is_external or 0)
+
+
+def _number(_ctx: click.Context, _parameter: click.Parameter, value: str) -> int:
+    return int(value)
+
+
+_DETAILS_OF_KIND: Mapping[Kind, Mapping[str, Any]] = {
+    kinds.FILE: {"type": FilePath()},
+    kinds.FILES: {"type": FilePath()},
+    kinds.SWITCH: {"callback": atc_bool},
+    kinds.OPEN_SWITCH: {"callback": atc_bool, "is_flag": False, "flag_value": "true"},
+    kinds.FLAG: {"is_flag": True},
+    kinds.NEGATED_FLAG: {"is_flag": True, "callback": _negate},
+    kinds.OPSET: {"type": click.IntRange(min=1)},
+    kinds.SECONDS: {"callback": _seconds},
+    kinds.AMOUNT: {"type": click.FloatRange(min=0)},
+    kinds.SIZES: {"callback": parse_sizes},
+    kinds.SHAPES: {"callback": parse_run_shape},
+    kinds.AXES: {"callback": parse_axes},
+}
+_DETAILS_OF_OPTION: Mapping[str, Mapping[str, Any]] = {
+    "external_weight": {"type": str, "callback": _external_weight},
+    "export_compile_stat": {"callback": _number},
+    "log": {"callback": show_tracebacks},
+}
+
+
+def click_option(
+    name: str, help_text: str = "", **changes: Any
+) -> Callable[[Decorated], Decorated]:
+    """The option of this field of `Options`. A given help text replaces that of the table, and
+    `changes` are arguments of `click.option`.
+    """
+    option = OPTIONS[name]
+    details: dict[str, Any] = {
+        "help": help_text or _help(option),
+        "metavar": option.metavar or option.kind.metavar,
+    }
+    if option.choices:
+        details["type"] = click.Choice([str(choice) for choice in option.choices])
+    details |= _default(option)
+    details |= {
+        **_DETAILS_OF_KIND.get(option.kind, {}),
+        **_DETAILS_OF_OPTION.get(name, {}),
+        **changes,
+    }
+    assert option.flag is not None
+    return click.option(option.flag, option.name, **details)
+
+
+def alias_options(name: str) -> list[Callable[[Decorated], Decorated]]:
+    """ATC's other flags for this field, hidden."""
+    option = OPTIONS[name]
+    return [
+        click.option(alias, hidden=True, **_DETAILS_OF_KIND[option.kind])
+        for alias in option.aliases
+    ]
+
+
+def _help(option: Option) -> str:
+    same = "".join(f" ATC's {alias} does the same." for alias in option.aliases)
+    repeated = " May be given several times." if option.kind.repeats else ""
+    return f"{option.help}{same}{repeated}"
+
+
+def _default(option: Option) -> dict[str, Any]:
+    default = option.command_default
+    if option.kind.repeats:
+        return {"multiple": True, **({"default": default, "show_default": True} if default else {})}
+    if default is None or option.kind.stands_alone:
+        return {}
+    return {"default": option.kind.spell(default), "show_default": True}

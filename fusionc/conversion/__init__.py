@@ -1,0 +1,1 @@
+"""The story of a conversion, on one page, and its steps: save if right, onlookers."""

@@ -1,0 +1,140 @@
+"""The story on one page: plan → load → change → raise → passes → save, if it is right → report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from time import perf_counter
+
+from onnx import ModelProto
+
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut, attempt
+from fusionc.attempt.conversion_plan import plan_of
+from fusionc.attempt.running import running
+from fusionc.conversion.onlookers import Onlookers, onlookers_of
+from fusionc.conversion.save_if_right import save_if_right
+from fusionc.custom.idle_passes import idle_passes
+from fusionc.options import Options
+from fusionc.report import Plog, Report, write_fusion_result
+from fusionc.report.graph_dump import GraphDump
+from fusionc.report.model_info import bytes_on_disk, operator_counts
+from fusionc.report.rewrite_text import tell_of_left_out
+from fusionc.report.stage_times import timed
+from fusionc.requested.target_opset import opset_advice
+from fusionc.runtime.process import start
+
+
+def convert(options: Options) -> Report:
+    """Do what `fusionc.convert` says of these options."""
+    start()  # it imports onnxruntime meanwhile
+    report = Report(options.source, options.destination)
+    started = perf_counter()
+    with running(options) as plog:
+        plan = plan_of(options, plog)
+        model = AskedModel(plan)
+        left_out = LeftOut()
+        with onlookers_of(plan, left_out, report) as onlookers:
+            told = _convert(model, left_out, report, plog, onlookers)
+            notices = [*plan.notices, *model.notices, *left_out.notices(), *told]
+            notices += onlookers.notices()
+            notices += idle_passes(report.passes(), plan.custom)
+            notices += tell_of_left_out(left_out.rewrites, plog)
+            write_fusion_result(
+                report.patterns,
+                options.export_compile_stat,
+                notices,
+                left_out.rewrites,
+                report.outputs,
+                report.budget,
+            )
+            report.left_out = len(left_out.rewrites)
+            report.notices = [*notices, *plog.notices]
+    report.log_file = plog.file
+    report.seconds = perf_counter() - started
+    return report
+
+
+def _convert(
+    model: AskedModel, left_out: LeftOut, report: Report, plog: Plog, onlookers: Onlookers
+) -> list[str]:
+    """Write the result, and return what the user should know of it."""
+    done = None
+    notices = None
+    told = list[str]()
+    with ExitStack() as stack:
+        proto, reference = _prepared(model, report, stack)
+        try:
+            while notices is None:
+                with timed(report, "fuse"):
+                    dump = _dump(model.plan.options)
+                    examine = onlookers.begin()
+                    done = attempt(model.plan, proto, left_out, dump=dump, examine=examine)
+                notices = save_if_right(model, done, reference, left_out, report)
+                if notices is None:  # and again, without what is to blame
+                    done = None
+                    proto = model.again()
+            onlookers.measure(reference)
+        finally:
+            if done is not None:
+                told = _tell_of_attempt(model, done, report, plog)
+    return [*notices, *told]
+
+
+def _prepared(
+    model: AskedModel, report: Report, stack: ExitStack
+) -> tuple[ModelProto, ReferenceModel | None]:
+    """The model as the passes get it, and the reference, if the result is compared with one;
+    `stack` closes that.
+    """
+    options = model.plan.options
+    reference = None
+    options.progress("loading")
+    with timed(report, "load"):
+        proto = model.opened()
+        report.operators_before = operator_counts(proto)
+        report.bytes_before = bytes_on_disk(proto, options.source)
+    with timed(report, "prepare"):
+        proto = model.changed(proto)
+        if options.verify or options.report or model.freed is not None:
+            reference = stack.enter_context(model.reference(proto))
+        if options.verify and reference is not None:
+            reference = stack.enter_context(_running_ahead(reference, options))
+        return model.raised(proto), reference
+
+
+@contextmanager
+def _running_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
+    """The reference, which runs while the passes do."""
+    # a conversion without verification does not wait for these imports
+    from fusionc.verify.budget import elements_of
+    from fusionc.verify.reference_ahead import reference_ahead
+
+    elements = elements_of(options.verify_budget)
+    with reference_ahead(reference.file, reference.sizes, options.inputs, elements) as ahead:
+        yield replace(reference, ahead=ahead)
+
+
+def _dump(options: Options) -> GraphDump | None:
+    """Where the graph is written after every pass, if it is."""
+    if options.dump_graph is None:
+        return None
+    return GraphDump(options.dump_graph, [options.source, options.destination])
+
+
+def _tell_of_attempt(
+    model: AskedModel, done: ConversionAttempt, report: Report, plog: Plog
+) -> list[str]:
+    """Report what the patterns did; return what the user should know of areas and opsets."""
+    plan = model.plan
+    told = list[str]()
+    report.patterns = done.counts
+    splits = done.fused.splits if done.fused is not None else ()
+    report.pattern_lines = plog.patterns([*done.counts, *splits])
+    if plan.fusion is not None:
+        from fusionc.graph_kernel.messages import tell_of_areas
+
+        told = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
+    return told + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))

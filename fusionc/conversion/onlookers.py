@@ -1,0 +1,92 @@
+"""Onlookers: what examines each rewrite while a model is converted, if asked for: the check of
+rewrites, and the page for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fusionc.attempt.asked_model import ReferenceModel
+from fusionc.attempt.attempt import LeftOut
+from fusionc.attempt.conversion_plan import ConversionPlan
+from fusionc.errors import VerificationError
+from fusionc.options import Options
+from fusionc.report import Report
+from fusionc.report.stage_times import timed
+
+if TYPE_CHECKING:
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
+    from fusionc.report.page.report_page import ReportPage
+
+
+class Onlookers:
+    """The onlookers of a conversion. They are made before it begins, so that errors in their
+    options come first.
+    """
+
+    def __init__(self, plan: ConversionPlan, left_out: LeftOut, report: Report) -> None:
+        self._options = plan.options
+        self._report = report
+        self._checker = _checker(plan, left_out)
+        self.page = _page(plan.options)
+
+    def begin(self) -> list[Callable[..., None]]:
+        """The functions that examine the rewrites of a conversion that begins, or begins again; one
+        that may refuse a rewrite comes first.
+        """
+        return [one.begin().examine for one in (self._checker, self.page) if one is not None]
+
+    def measure(self, reference: ReferenceModel | None) -> None:
+        """Measure for the page how long the reference and the result take."""
+        if self.page is None or reference is None:
+            return
+        options = self._options
+        options.progress("measuring")
+        with timed(self._report, "report"):
+            self.page.measure(
+                reference.file,
+                options.destination,
+                self._report.kernels,
+                reference.sizes,
+                options.inputs,
+            )
+
+    def notices(self) -> list[str]:
+        """What the user should know of the rewrites that were checked."""
+        return [] if self._checker is None else self._checker.notices()
+
+
+@contextmanager
+def onlookers_of(plan: ConversionPlan, left_out: LeftOut, report: Report) -> Iterator[Onlookers]:
+    """The onlookers that the options ask for. The page is written at the end, also if the result is
+    wrong.
+    """
+    onlookers = Onlookers(plan, left_out, report)
+    page = onlookers.page
+    try:
+        yield onlookers
+    except VerificationError as error:
+        if page is not None:
+            page.write(report, plan.passes, str(error))
+        raise
+    if page is not None:
+        page.write(report, plan.passes)
+
+
+def _checker(plan: ConversionPlan, left_out: LeftOut) -> RewriteChecker | None:
+    if not plan.options.check_rewrites:
+        return None
+    # few conversions need what it imports; so below
+    from fusionc.check_rewrites.check_rewrites import RewriteChecker
+
+    return RewriteChecker(left_out.rewrites, plan.kernels, plan.options.on_mismatch)
+
+
+def _page(options: Options) -> ReportPage | None:
+    if options.report is None:
+        return None
+    from fusionc.report.page.report_page import ReportPage
+
+    return ReportPage(options.report)

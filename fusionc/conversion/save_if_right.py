@@ -1,0 +1,163 @@
+"""From the optimized proto to files: saved next to the result's place, checked and verified there,
+published.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fusionc.attempt.asked_model import AskedModel, ReferenceModel
+from fusionc.attempt.attempt import ConversionAttempt, LeftOut
+from fusionc.attempt.loadable import DEPLOYED, fault_of_result
+from fusionc.disk.publish import Companion, Library, Saved
+from fusionc.disk.save import save
+from fusionc.graph_kernel.library.location import published
+from fusionc.ready_form.session_file import (
+    is_session_file,
+    of_lost_settings,
+    require_session_place,
+    session_file_of,
+)
+from fusionc.report import Report
+from fusionc.report.model_info import bytes_on_disk, operator_counts
+from fusionc.report.stage_times import timed
+
+if TYPE_CHECKING:
+    from fusionc.attempt.verdict import Verdict
+    from fusionc.ready_form.ready_form import MadeReady
+
+
+def save_if_right(
+    model: AskedModel,
+    done: ConversionAttempt,
+    reference: ReferenceModel | None,
+    left_out: LeftOut,
+    report: Report,
+) -> list[str] | None:
+    """Write the result if it is right: onnxruntime loads it, and it computes what the reference
+    computes if that is to be verified. Return what the user should know of it.
+
+    Returns None if the result is wrong, and leaves out from now on what makes it so. Raises
+    VerificationError if that must not be left out.
+    """
+    plan = model.plan
+    options = plan.options
+    kernels = plan.kernels.file
+    report.operators_after = operator_counts(done.proto)
+    if options.ready:
+        require_session_place(options.destination)
+    # raises if the library has no place, before everything is verified
+    published(kernels, options.destination, options.source)
+    options.progress("saving")
+    with ExitStack() as files:
+        with timed(report, "save"):
+            saved = files.enter_context(
+                save(
+                    done.proto, options.source.parent, options.destination, options.external_weight
+                )
+            )
+        notices = list[str]()
+        was_deployed = False
+        if options.verify and reference is not None:
+            verdict = _verdict(model, done, saved, reference, left_out, report)
+            if not verdict.is_right:
+                return None
+            notices += verdict.notices
+            was_deployed = verdict.is_verified and DEPLOYED in options.runtime_level
+        if not was_deployed and not _is_loadable(model, done, saved, left_out, report):
+            return None
+        with timed(report, "save"):
+            model.finish(saved, done.proto, None if reference is None else reference.file)
+            report.operators_after = operator_counts(done.proto)
+            report.bytes_after = bytes_on_disk(done.proto, saved.model)
+            library = published(kernels, options.destination, options.source)
+            report.kernels = library.place if library.file is not None else None
+        ready = None
+        if options.ready:
+            ready = _ready_form(model, saved, reference, report)
+            notices.append(ready.notice)
+        with timed(report, "save"):
+            notices += _publish(model, saved, ready, library, report)
+    return notices
+
+
+def _publish(
+    model: AskedModel, saved: Saved, ready: MadeReady | None, library: Library, report: Report
+) -> list[str]:
+    """Put the result in its place, with its kernels and its ready form; return what happens to a
+    session file that was there.
+    """
+    place = session_file_of(model.plan.options.destination)
+    description = None if ready is None else ready.session_file
+    companion = Companion(description, place) if description or is_session_file(place) else None
+    notices = of_lost_settings(place)
+    data = (*saved.data, *(() if ready is None else ready.data))
+    replace(saved, data=data).publish(library, companion)
+    report.ready = place if description is not None else None
+    return notices
+
+
+def _is_loadable(
+    model: AskedModel, done: ConversionAttempt, saved: Saved, left_out: LeftOut, report: Report
+) -> bool:
+    """Whether onnxruntime loads the saved result, or does not load the original either; else the
+    rewrite at fault is left out.
+    """
+    model.plan.options.progress("loading the result")
+    with timed(report, "load the result"):
+        fault = fault_of_result(model.plan, saved.model)
+        if fault is not None:
+            # few conversions need the search
+            from fusionc.bisect.blame_loading import blame_loading
+
+            blame_loading(model, done, left_out, fault)
+    return fault is None
+
+
+def _ready_form(
+    model: AskedModel, saved: Saved, reference: ReferenceModel | None, report: Report
+) -> MadeReady:
+    from fusionc.ready_form.ready_form import make_ready  # few conversions need it
+
+    options = model.plan.options
+    options.progress("making it ready to load")
+    sizes = options.verify_shape if reference is None else reference.sizes
+    with timed(report, "ready"):
+        return make_ready(
+            saved,
+            model.plan.kernels.file,
+            is_compared=options.verify,
+            shapes=sizes or {},
+            inputs=options.inputs,
+        )
+
+
+def _verdict(
+    model: AskedModel,
+    done: ConversionAttempt,
+    saved: Saved,
+    reference: ReferenceModel,
+    left_out: LeftOut,
+    report: Report,
+) -> Verdict:
+    """Whether the saved result is right. If not, the rewrite at fault is named in an error, or left
+    out from now on.
+    """
+    # a conversion without verification does not wait for these imports
+    from fusionc.attempt.verdict import of_the_model, verdict_on
+
+    plan = model.plan
+    plan.kernels.require_loadable()
+    plan.options.progress("verifying")
+    with timed(report, "verify"):
+        verdict = verdict_on(saved.model, reference, plan, done.counts, model.lost)
+        report.verification = of_the_model(verdict.summary, reference, plan)
+        report.outputs = verdict.outputs
+        report.budget = verdict.budget
+        if not verdict.is_right:
+            from fusionc.bisect.blame import blame  # few conversions need the search
+
+            blame(model, done, verdict, reference, left_out)
+    return verdict

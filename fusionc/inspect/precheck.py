@@ -1,0 +1,126 @@
+"""ATC's mode 3: whether a model would run on the target, operator by operator, without running or
+changing it.
+
+For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does
+not load fails, whatever is known of single operators.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fusionc.disk.load import load
+from fusionc.disk.onnx_checker import fault_of
+from fusionc.model import operators
+from fusionc.model.graph import Node
+from fusionc.model.tensors import type_name
+from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
+from fusionc.runtime.runner import fault_of_loading
+from fusionc.shapes.inference import typed_model
+
+# ATC's codes for an unknown operator, and for one that cannot take its inputs
+_UNSUPPORTED = 1
+_INVALID = 2
+_Cause = tuple[int, str]  # a code and a message
+
+
+def precheck(path: Path, target: str) -> dict[str, Any]:
+    """The content of ATC's check_result.json: how many operators there are, pass and fail, each
+    with its causes.
+
+    `cause` of the model is what onnxruntime has against it as a whole, or onnx.checker if the
+    target is any runtime. Raises FusioncError if the file is not a model.
+    """
+    model = typed_model(load(path), os.fspath(path.parent), target)
+    nodes = [node for graph in model.graphs for node in graph.ordered()]
+    if model.is_for_onnxruntime:
+        fault = _in_short(fault_of_loading(path, level="all"))
+        causes = [] if fault is None else _causes_of_loading(nodes, fault)
+    else:
+        fault = fault_of(path)
+        causes = [list(_causes(node)) for node in nodes]
+    entries = list(map(_entry, nodes, causes or [[]] * len(nodes)))
+    failed = sum(entry["result"] == "failed" for entry in entries)
+    result: dict[str, Any] = {
+        "name": model.main.proto.name or path.stem,
+        "result": "failed" if failed or fault is not None else "success",
+        "total": len(entries),
+        "pass": len(entries) - failed,
+        "fail": failed,
+        "op": entries,
+    }
+    if fault is not None:
+        result["cause"] = [{"code": _INVALID, "message": fault}]
+    return result
+
+
+def _in_short(fault: str | None) -> str | None:
+    """onnxruntime's message against a model, without its prefix."""
+    return (
+        None
+        if fault is None
+        else re.sub(
+            r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?", "", fault
+        )
+    )
+
+
+def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
+    """Why each node keeps onnxruntime from loading the model; if no node is known to, the nodes
+    that the message names.
+    """
+    causes = [list(_causes(node)) for node in nodes]
+    if any(causes):
+        return causes
+    named = set(re.findall(r"""[("'](.+?)[)"']""", fault))
+    return [[(_INVALID, fault)] if node.name in named else [] for node in nodes]
+
+
+def _entry(node: Node, given: Sequence[_Cause]) -> dict[str, Any]:
+    causes = [{"code": code, "message": message} for code, message in given]
+    name = operators.qualified(node.op, node.domain)
+    result = "failed" if causes else "success"
+    entry: dict[str, Any] = {"name": node.label(), "type": name, "result": result}
+    return entry | ({"cause": causes} if causes else {})
+
+
+def _causes(node: Node) -> Iterator[_Cause]:
+    model = node.graph.model
+    version = node.graph.opset_of(node.domain)
+    if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
+        version = version or 1  # its only version, whether the model imports it or not
+    if node.function is not None:
+        return
+    schema = operators.schema(node.op, node.domain, version)
+    name = operators.qualified(node.op, node.domain)
+    place = f"version {version} of {node.domain or 'the standard operators'}"
+    if not version:
+        yield (
+            _INVALID,
+            (
+                "the model does not say which version of "
+                f"{node.domain or 'the standard operators'} it uses"
+            ),
+        )
+    elif schema is None and not (
+        model.is_for_onnxruntime and has_operator(node.op, node.domain, version)
+    ):
+        yield _UNSUPPORTED, f"{name} is not an operator of {place}"
+    elif model.is_for_onnxruntime and not node.is_op(
+        "Constant"
+    ):  # onnxruntime makes it an initializer
+        types = [0 if value is None else value.elem_type for value in node.inputs]
+        if way_to_run(node.op, node.domain, version, types) != "none":
+            return
+        if not has_cpu_kernel(node.op, node.domain, version):
+            yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {name} in {place}"
+        else:
+            taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
+            yield (
+                _INVALID,
+                f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}",
+            )

@@ -1,0 +1,305 @@
+"""The table of options: each stands here once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fusionc.options import option_kinds as kinds
+from fusionc.options.option import Option, OptionGroup, option, option_of
+from fusionc.report.plog import LEVELS as LOG_LEVELS
+from fusionc.requested.dimension_size import DimensionSize
+from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
+
+INPUT_FILES = (
+    "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with "
+    "input_0.pb, input_1.pb, …; for several samples a folder of these, such as ONNX's test sets."
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a conversion is asked for, checked and typed."""
+
+    source: Path = option(
+        kinds.FILE,
+        OptionGroup.FILES,
+        "The ONNX model to read.",
+        name="model",
+        reads="the model itself",
+        give="the path of a model; fusionc.optimize takes a model in memory",
+        is_required=True,
+    )
+    destination: Path = option(
+        kinds.FILE,
+        OptionGroup.FILES,
+        "The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current "
+        "folder.",
+        name="output",
+        writes=True,
+        is_required=True,
+    )
+    fusion_switch_file: Path | None = option(
+        kinds.FILE,
+        OptionGroup.PASSES,
+        "Which passes are on and off, as JSON.",
+        reads="the switch file",
+        give='the path of a switch file; optimization_switch takes "P:on;Q:off"',
+    )
+    optimization_switch: str | None = option(
+        kinds.TEXT,
+        OptionGroup.PASSES,
+        "Single switches; they override those of the switch file.",
+        metavar='"P:on;Q:off"',
+        give='"P:on;Q:off"',
+    )
+    oo_level: str = option(
+        kinds.CHOICE,
+        OptionGroup.PASSES,
+        "O1: no fusion; only fold constants and known sizes, and remove dead branches and nodes. "
+        "O3: all passes. Switches that name a pass override this option and the next two.",
+        choices=("O1", "O3"),
+        default="O3",
+    )
+    oo_constant_folding: bool = option(
+        kinds.SWITCH, OptionGroup.PASSES, "Fold constants and known sizes.", default=True
+    )
+    oo_dead_code_elimination: bool = option(
+        kinds.SWITCH, OptionGroup.PASSES, "Remove branches that are never taken.", default=True
+    )
+    pattern_fusion_pass: bool = option(
+        kinds.SWITCH,
+        OptionGroup.PASSES,
+        "Run passes of your own, and those that do what TorchAir's do.",
+        default=True,
+    )
+    custom_passes: tuple[Path, ...] = option(
+        kinds.FILES,
+        OptionGroup.PASSES,
+        "A Python file with passes of your own.",
+        reads="a file of custom passes",
+        give='a list of files: ["my_passes.py"]',
+        default=(),
+    )
+    input_shape: Mapping[str, Sequence[DimensionSize]] | None = option(
+        kinds.SIZES,
+        OptionGroup.REQUEST,
+        "Fix sizes of inputs, and the sizes that follow from them; -1 and ranges (1~8) leave a "
+        "dimension open.",
+        aliases=("--input_shape_range",),
+        give='{"x": (1, 3, -1, (64, 256))}',
+    )
+    free_dim: Mapping[str, Mapping[int, str]] | None = option(
+        kinds.AXES,
+        OptionGroup.REQUEST,
+        "Make fixed sizes of inputs symbolic, by input and axis (x:0=batch names the symbol), and "
+        "the sizes that follow from them. If something in the model holds a size, the error says "
+        "what.",
+        metavar='"x:0;mask:0"',
+        give='{"x": (0, 2)} or {"x": {0: "batch"}}',
+    )
+    out_nodes: str | Sequence[str] | None = option(
+        kinds.NAMES,
+        OptionGroup.REQUEST,
+        "Make these the outputs: nodes with the number of an output, or names of values. What "
+        "comes after them is left out.",
+        metavar='"conv1:0;relu2:1"',
+        give='"conv1:0;logits", or a list of names',
+    )
+    target: str = option(
+        kinds.CHOICE,
+        OptionGroup.REQUEST,
+        "The runtime that the result is for; onnx means any.",
+        choices=("onnxruntime-cpu", "onnx"),
+        default="onnxruntime-cpu",
+    )
+    target_opset: int | None = option(
+        kinds.OPSET,
+        OptionGroup.REQUEST,
+        "Raise the model to opset N first, for operators that older opsets lack. Default: its own.",
+        give="a number, or None for the opset of the model",
+    )
+    external_weight: int | None = option(
+        kinds.CHOICE,
+        OptionGroup.STORAGE,
+        "Weights in the model (0) or in one file next to it (1, or 2 as in ATC). Default: next to "
+        "it only if they are too large.",
+        choices=(0, 1),
+        metavar="0|1",
+        give="0, 1 or None",
+    )
+    output_type: str | Mapping[str, str] | None = option(
+        kinds.TYPES,
+        OptionGroup.STORAGE,
+        "Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to "
+        "UINT64 or BOOL.",
+        metavar='FP16|"conv1:0:FP16"',
+        give='"FP16", "conv1:0:FP16;logits:FP32" or {"logits": "FP32"}',
+    )
+    verify_shape: Mapping[str, tuple[int, ...]] | None = option(
+        kinds.SHAPES,
+        OptionGroup.VERIFICATION,
+        "Sizes of inputs to verify with, if those that fusionc finds do not suit. Does not change "
+        "the model.",
+        give='{"x": (1, 3, 224, 224)}',
+    )
+    inputs: Path | None = option(
+        kinds.FILE,
+        OptionGroup.VERIFICATION,
+        "Values of inputs to run the models with, in addition to those that fusionc draws: "
+        f"{INPUT_FILES} Outputs that are recorded there are compared, too.",
+        metavar="PATH",
+        reads="the inputs",
+        give="an .npz file, which numpy.savez(path, **values) writes, or a folder of samples",
+    )
+    custom_op_library: tuple[Path, ...] = option(
+        kinds.FILES,
+        OptionGroup.VERIFICATION,
+        "A shared library with operators that the models use and onnxruntime lacks. It is loaded, "
+        "and its code runs.",
+        metavar="LIB",
+        reads="a library of custom operators",
+        give='a list of files: ["libcustom.so"]',
+        default=(),
+    )
+    runtime_level: tuple[str, ...] = option(
+        kinds.CHOICES,
+        OptionGroup.VERIFICATION,
+        "The levels of onnxruntime's own optimizers at which the result runs. disabled, at which "
+        "both models always run, judges the result. A difference at another level alone is the "
+        "fault of optimizers: the report names them, and says how to switch them off.",
+        choices=LEVELS,
+        default=DEFAULT_LEVELS,
+    )
+    verify_budget: float | None = option(
+        kinds.AMOUNT,
+        OptionGroup.VERIFICATION,
+        "How many billions of elements a verification may compute in all its runs; 32 "
+        "multiplications of a product count as one element. The sizes that fusionc finds are "
+        "chosen accordingly. What exceeds the budget is left out: the result is then verified in "
+        "part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of values at "
+        "once in addition to the size of the weights.",
+        give="billions of elements, 0 for no limit, or None",
+    )
+    timeout: float | None = option(
+        kinds.SECONDS,
+        OptionGroup.VERIFICATION,
+        "How long one step of onnxruntime may take: loading a model, running it once. 0: no "
+        "limit. Default: 300.",
+        give="seconds, 0 for no limit, or None",
+    )
+    enable_graph_kernel: bool | None = option(
+        kinds.OPEN_SWITCH,
+        OptionGroup.KERNELS,
+        "Combine operators that fit together into one, with a kernel in <output>.kernels.so.",
+    )
+    graph_kernel_flags: str | None = option(
+        kinds.WORDS,
+        OptionGroup.KERNELS,
+        "Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all except --enable_pass "
+        "and --disable_pass switch it on, unless --enable_graph_kernel is false: then only "
+        "--opt_level does. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, "
+        "keeps these out of kernels.",
+        metavar='"--K=V …"',
+        give='"--opt_level=2"',
+    )
+    trust_kernels: bool = option(
+        kinds.FLAG,
+        OptionGroup.STORAGE,
+        "Load the kernels next to a model that has areas, whoever made them, and let the result "
+        "use them, too.",
+        default=False,
+    )
+    verify: bool = option(
+        kinds.NEGATED_FLAG,
+        OptionGroup.VERDICT,
+        "Do not run both models to compare their outputs.",
+        flag="--no-verify",
+        default=True,
+    )
+    on_mismatch: str = option(
+        kinds.CHOICE,
+        OptionGroup.VERDICT,
+        "What happens to a result that differs: fail writes nothing; rollback leaves out the "
+        "rewrites at fault, and says so.",
+        choices=("fail", "rollback"),
+        default="fail",
+    )
+    check_rewrites: bool = option(
+        kinds.FLAG,
+        OptionGroup.VERDICT,
+        "Run the original nodes and their replacement side by side before each rewrite. A "
+        "mismatch is named, and counts as a result that differs: --on_mismatch says what happens.",
+        default=False,
+    )
+    dump_graph: Path | None = option(
+        kinds.FILE,
+        OptionGroup.RECORDS,
+        "Write the graph into a folder after every pass that took effect; an earlier dump there "
+        "is removed.",
+        metavar="DIR",
+        writes=True,
+        give="the path of a folder",
+    )
+    report: Path | None = option(
+        kinds.FILE,
+        OptionGroup.RECORDS,
+        "Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, "
+        "and the time per operator before and after, which takes some more seconds. Of many "
+        "models, a folder with a page for each. Needs pip install 'fusionc[report]'.",
+        writes=True,
+        give="the path of the page to write",
+    )
+    ready: bool = option(
+        kinds.FLAG,
+        OptionGroup.RECORDS,
+        "Also write the result as onnxruntime holds it once it is loaded: optimized, its weights "
+        "packed for this processor, to be mapped from the file. fusionc.session uses that form if "
+        "it fits: less time, less memory.",
+        default=False,
+    )
+    export_compile_stat: int = option(
+        kinds.CHOICE,
+        OptionGroup.RECORDS,
+        "Write fusion_result.json (1, 2) or not (0).",
+        other_default=1,
+        choices=(0, 1, 2),
+        give="0, 1 or 2",
+        default=0,
+    )
+    log: str | None = option(
+        kinds.CHOICE,
+        OptionGroup.RECORDS,
+        "Level of the log; debug also shows the traceback of a failure. Default: info.",
+        choices=LOG_LEVELS,
+    )
+    progress: Callable[[str], None] = option(
+        kinds.FUNCTION,
+        OptionGroup.RECORDS,
+        "Is called with a few words on what is being done.",
+        flag=None,
+        give="a function that takes a text: print",
+        default=kinds.say_nothing,
+    )
+
+    def notices(self) -> list[str]:
+        """Which of them have no effect without verification."""
+        idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
+        if not self.verify and not self.check_rewrites and self.on_mismatch != "fail":
+            idle.append("--on_mismatch")
+        return [f"{name} has no effect without verification" for name in idle]
+
+
+# by the name of the field
+OPTIONS: Mapping[str, Option] = {one.name: option_of(one) for one in fields(Options)}
+# fields with the path of a file or folder that a conversion writes
+PLACES = frozenset(name for name, one in OPTIONS.items() if one.writes)
+
+
+def paths_in(value: Any) -> Sequence[Path]:
+    """The paths that a field holds."""
+    if isinstance(value, Path):
+        return (value,)
+    return value if isinstance(value, tuple) and value and isinstance(value[0], Path) else ()

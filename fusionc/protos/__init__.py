@@ -1,0 +1,276 @@
+"""Everything inside a ModelProto: nodes and tensors of subgraphs, functions and training graphs;
+and the shapes that onnx infers for a model, without a copy of its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from math import prod
+
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    checker,
+    helper,
+    shape_inference,
+)
+from onnx.defs import OpSchema
+
+_LONG = 1 << 20  # elements
+_IR_VERSION = 10  # of models that onnx is asked about: their initializers need not be inputs
+# a key of external data: the elements lie inside the model's own file
+MAPPED = "fusionc.mapped"
+NAMELESS = ("", "?", "None", "-1")  # what exporters call every unknown dimension
+SMALL = 1024  # elements; larger tensors are never shapes, axes or the like
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node of the graph and the functions, including those in subgraphs."""
+    pending: list[Iterable[NodeProto]] = [function.node for function in reversed(model.functions)]
+    return _all_in([*pending, *(graph.node for graph in reversed(_graphs(model)))])
+
+
+def training_nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """The nodes of the graphs that initialize and train the model."""
+    return _all_in([graph.node for graph in reversed(_graphs(model)[1:])])
+
+
+def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
+    while pending:
+        for node in pending.pop():
+            yield node
+            if node.attribute:
+                pending += [graph.node for graph in bodies_of(node)]
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor: initializers and attributes, both parts of sparse ones."""
+    for graph in _graphs(model):
+        yield from _initializers(graph)
+    for node in nodes_of(model):
+        for graph in bodies_of(node):
+            yield from _initializers(graph)
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+            for tensor in [*sparse, *attribute.sparse_tensors]:
+                yield from (tensor.values, tensor.indices)
+
+
+def _graphs(model: ModelProto) -> list[GraphProto]:
+    training = [
+        graph for info in model.training_info for graph in (info.initialization, info.algorithm)
+    ]
+    return [model.graph, *training]
+
+
+def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
+    """The graphs that an attribute holds."""
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def bodies_of(node: NodeProto) -> list[GraphProto]:
+    """The graphs that a node holds."""
+    return [graph for attribute in node.attribute for graph in graphs_of(attribute)]
+
+
+def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those inside it, in the order in which `model.build` numbers them."""
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from graphs_in(body)
+
+
+def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+
+
+def shapeless(type_: TypeProto) -> TypeProto:
+    """The type without the shape of the tensor that it is or holds."""
+    result = TypeProto()
+    result.CopyFrom(type_)
+    inner = result
+    kind = result.WhichOneof("value")
+    while kind in ("sequence_type", "optional_type"):
+        inner = getattr(inner, kind).elem_type
+        kind = inner.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        getattr(inner, kind).ClearField("shape")
+    return result
+
+
+def initialized(graph: GraphProto) -> set[str]:
+    """The names that have an initializer, dense or sparse."""
+    return {tensor.name for tensor in graph.initializer} | {
+        sparse.values.name for sparse in graph.sparse_initializer
+    }
+
+
+def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that a caller must feed: those without an initializer."""
+    stored = initialized(graph)
+    return [value for value in graph.input if value.name not in stored]
+
+
+def fresh_name(base: str, taken: dict[str, int]) -> str:
+    """A name that is not taken, if possible `base` itself; it is taken from now on. `taken` maps
+    each name to the lowest number that may make another name of it, so that thousands of names with
+    one base need no search.
+    """
+    name = base
+    number = taken.get(base, 1)
+    while name in taken:
+        name = f"{base}_{number}"
+        number = number + 1
+    taken[base] = number
+    taken[name] = taken.get(name, 1)
+    return name
+
+
+def own_names(graph: GraphProto) -> set[str]:
+    """The names of a graph's own values; other names that it reads belong to a graph around it."""
+    return {value.name for value in (*graph.input, *graph.initializer)} | {
+        o for n in graph.node for o in n.output
+    }
+
+
+def reads_of(node: NodeProto) -> set[str]:
+    """The names that a node and its subgraphs read, without those that the subgraphs define."""
+    names = set(node.input)
+    for body in bodies_of(node):
+        read = {name for inner in body.node for name in reads_of(inner)} | {
+            value.name for value in body.output
+        }
+        names |= read - own_names(body)
+    return names - {""}
+
+
+def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
+    """The identities of the nodes that compute these values, directly or not."""
+    makers = {name: node for node in nodes for name in node.output if name}
+    needed: set[int] = set()
+    waiting = [makers[name] for name in names if name in makers]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in needed:
+            needed.add(id(node))
+            waiting += [makers[name] for name in reads_of(node) if name in makers]
+    return needed
+
+
+def is_mapped(tensor: TensorProto) -> bool:
+    """Whether the elements were left inside the model's own file, as `disk.mapped_weights` does it:
+    external to protobuf, but not external data of the model.
+    """
+    return tensor.data_location == TensorProto.EXTERNAL and any(
+        e.key == MAPPED for e in tensor.external_data
+    )
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the elements lie in a file next to the model."""
+    return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
+
+
+def is_small(tensor: TensorProto) -> bool:
+    """Whether a tensor is inside the model and so small that it may hold axes, sizes or the
+    like.
+    """
+    return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
+
+
+def copied(model: ModelProto) -> ModelProto:
+    """A copy of the model."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
+    """A copy of the model with its large weights as inputs, from which the same shapes follow.
+    Small weights in external files stay only if `keeps_external` says that the files are at hand.
+    """
+    graph = GraphProto(name=model.graph.name or "graph")
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(model.graph, name))
+    declared = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if is_small(tensor) or (keeps_external and prod(tensor.dims) <= SMALL):
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    light = ModelProto(ir_version=model.ir_version, graph=graph)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    return light
+
+
+def types_made(
+    node: NodeProto,
+    schema: OpSchema | None,
+    types: Mapping[str, TypeProto],
+    known: Mapping[str, TensorProto],
+    opsets: Mapping[str, int],
+    functions: Sequence[FunctionProto],
+    *,
+    is_new: bool,
+) -> Mapping[str, TypeProto]:
+    """The types that onnx infers for the outputs of a node, by name, given the types of its inputs
+    and the elements that are known. Without a schema the node calls a function. Raises what onnx
+    raises if the operator of a node that `is_new` does not take its inputs; other nodes may have
+    types that only a runtime supports.
+    """
+    imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
+    if schema is not None:
+        with suppress(
+            *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
+        ):
+            found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+                schema, node, dict(types), dict(known), None, imports, _IR_VERSION
+            )
+            return found
+    # A model's inference does not compare types with those of the operator.
+    model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
+    model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))
+    model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
+    model.graph.output.extend(ValueInfoProto(name=name) for name in node.output if name)
+    return {info.name: info.type for info in with_shapes(model).graph.output}
+
+
+def with_shapes(model: ModelProto) -> ModelProto:
+    """The model with inferred types and shapes, including shapes that the model computes. For
+    computed shapes onnx makes a list of the elements of every vector, known or not: millions of
+    elements take seconds and gigabytes, more end the process. So a model with such long vectors is
+    inferred without them. Raises what onnx raises if it gives up on the model.
+    """
+    shapes = shape_inference.infer_shapes(model)
+    if any(length > _LONG for length in _lengths(shapes.graph)):
+        return shapes
+    return shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _lengths(graph: GraphProto) -> Iterator[int]:
+    """The lengths of all vectors."""
+    shapes = (
+        value.type.tensor_type.shape.dim
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    )
+    yield from (dims[0].dim_value for dims in shapes if len(dims) == 1)
+    yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from _lengths(body)

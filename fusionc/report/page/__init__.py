@@ -1,0 +1,3 @@
+"""`--report`: a page for people on one conversion: what ran, what each rewrite did, and what that
+gained.
+"""

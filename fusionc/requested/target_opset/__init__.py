@@ -1,0 +1,127 @@
+"""A model at a newer opset: onnx's own version converter, its mistakes corrected, and nothing else
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+from onnx import ModelProto
+
+from fusionc.disk.onnx_checker import fault_of
+from fusionc.errors import UsageError
+from fusionc.model.functions import inlined, taken_names
+from fusionc.model.operators import canonical_domain, opsets_of
+from fusionc.protos import bodies_of, inputs_to_feed, without_large_weights
+from fusionc.requested.target_opset.advice import opset_advice
+from fusionc.requested.target_opset.converter import Converter
+from fusionc.requested.target_opset.limits import OPTION, NewerAlready, cannot, newest_opset
+from fusionc.requested.target_opset.lost_kernels import (
+    LostKernel,
+    latest_opset,
+    loses_kernels,
+    lost_kernels,
+)
+from fusionc.requested.target_opset.raised_functions import inline_raised
+from fusionc.requested.target_opset.unknown import (
+    is_unknown,
+    require_same_operators,
+    with_hidden_nodes,
+)
+from fusionc.requested.target_opset.value_types import drop_contradictions, types_everywhere
+
+__all__ = [
+    "LostKernel",
+    "NewerAlready",
+    "latest_opset",
+    "loses_kernels",
+    "newest_opset",
+    "opset_advice",
+    "raise_opset",
+]
+
+
+def raise_opset(
+    model: ModelProto,
+    version: int,
+    folder: str = "",
+    tell: Callable[[LostKernel], None] = lambda _: None,
+) -> ModelProto:
+    """The model at this version of the standard operator set; the model itself if it has that
+    version.
+
+    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` is called
+    with each kernel of onnxruntime that this costs. Raises UsageError if the version is older than
+    the model's, newer than onnxruntime accepts, or one at which onnxruntime cannot run an operator;
+    FusioncError if onnx cannot convert one.
+    """
+    current = opsets_of(model).get("", 0)
+    if version == current or not current:
+        return model
+    _require_raisable(model, current, version)
+    model = inlined(model)
+    imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
+    require_same_operators(model.graph.node, current, version)
+    for lost in lost_kernels(model, version, folder):
+        tell(lost)
+    before = with_hidden_nodes(without_large_weights(model), current)
+    types = drop_contradictions(model.graph, before)
+    if any(bodies_of(node) or is_unknown(node, current) for node in model.graph.node):
+        types = {**types_everywhere(model, folder), **types}
+    names = taken_names(model)
+    Converter(names, imports, current, version).graph(model.graph, types)
+    _declare_version(model, version)
+    if model.functions:
+        inline_raised(model, version, names)
+    fault = _fault_of(model, version)
+    if fault is not None and fault_of(before) is None:
+        raise cannot(current, version, fault)
+    return model
+
+
+def _require_raisable(model: ModelProto, current: int, version: int) -> None:
+    """Raise UsageError if no model of the `current` version can be raised to this one, FusioncError
+    if the model is for training.
+    """
+    if version < current:
+        raise NewerAlready(
+            f"the model's opset is {current} already, and can be raised, not lowered",
+            where=OPTION,
+            hint=f"give {current} to {newest_opset()}, or leave the option out",
+            code="E10001",
+        )
+    if version > newest_opset():
+        raise UsageError(
+            f"the installed onnxruntime runs models up to opset {newest_opset()}, not {version}",
+            where=OPTION,
+            hint=f"give at most {newest_opset()}",
+            code="E10001",
+        )
+    if model.training_info:
+        raise cannot(current, version, "it has information for training")
+
+
+def _declare_version(model: ModelProto, version: int) -> None:
+    """Declare this version, and raise the IR version as far as it needs that."""
+    # before IR version 4 initializers had to be inputs; since then an input can be overridden
+    if model.ir_version < 4:
+        callers = inputs_to_feed(model.graph)
+        del model.graph.input[:]
+        model.graph.input.extend(callers)
+    for entry in model.opset_import:
+        if not canonical_domain(entry.domain):
+            entry.version = version
+    least = onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
+    model.ir_version = max(model.ir_version, least)
+
+
+def _fault_of(raised: ModelProto, version: int) -> str | None:
+    """What onnx says against the raised model, after removing declared types that contradict what
+    it infers.
+    """
+    light = with_hidden_nodes(without_large_weights(raised), version)
+    if fault_of(light) is None:
+        return None
+    drop_contradictions(raised.graph, light)  # onnx may infer more at the newer opset
+    return fault_of(light)

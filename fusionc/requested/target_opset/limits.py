@@ -1,0 +1,46 @@
+"""Which opsets a model can be raised to."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.errors import FusioncError, UsageError
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Runner
+
+OPTION = "--target_opset"
+
+
+@cache
+def newest_opset() -> int:
+    """The newest standard operator set that the installed onnxruntime and onnx both know."""
+    for version in range(onnx.defs.onnx_opset_version(), 0, -1):
+        value = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+        graph = onnx.helper.make_graph([], "empty", [value], [value])
+        imports = [onnx.helper.make_opsetid("", version)]
+        probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+        try:
+            Runner(probe.SerializeToString()).close()
+        except RunError:
+            continue
+        return version
+    raise FusioncError(
+        "onnxruntime runs no model at all", hint="install it again: pip install onnxruntime"
+    )
+
+
+class NewerAlready(UsageError):
+    """The model has a newer opset than the one to raise it to."""
+
+
+def cannot(old: int, new: int, why: object) -> FusioncError:
+    """The error for a model that cannot be raised."""
+    return FusioncError(
+        f"onnx cannot raise the model from opset {old} to {new}: {why}",
+        where=OPTION,
+        hint="give a lower one, or leave the option out",
+        code="E10001",
+    )

@@ -1,0 +1,77 @@
+"""Operators that onnx does not know: those of other domains, and those that runtimes and plugins
+have in the standard domain.
+
+They stay as they are; for onnx they get a domain that is not in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import ModelProto, NodeProto
+
+from fusionc.errors import UsageError
+from fusionc.model.operators import canonical_domain
+from fusionc.operators.early_operators import EARLY
+from fusionc.protos import bodies_of
+from fusionc.requested.target_opset.limits import OPTION
+
+HIDDEN = "fusionc.unknown"
+
+
+def is_unknown(node: NodeProto, version: int) -> bool:
+    """Whether onnx lacks an operator of this name in the node's domain; `version` is that of the
+    standard domain.
+    """
+    domain = canonical_domain(node.domain)
+    return not onnx.defs.has(
+        node.op_type, version if not domain else onnx.defs.onnx_opset_version(), domain
+    )
+
+
+def hide(nodes: Iterable[NodeProto], version: int) -> None:
+    """Give the nodes that onnx does not know, also those in subgraphs, the hidden domain."""
+    for node in nodes:
+        if is_unknown(node, version):
+            node.domain = HIDDEN
+        for body in bodies_of(node):
+            hide(body.node, version)
+
+
+def hidden_domain() -> onnx.OperatorSetIdProto:
+    """The import that a model with hidden nodes needs."""
+    return onnx.helper.make_opsetid(HIDDEN, 1)
+
+
+def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
+    """The same model with hidden nodes, for onnx's checker."""
+    hide(light.graph.node, version)
+    for function in light.functions:
+        hide(function.node, version)
+        function.opset_import.append(hidden_domain())
+    light.opset_import.append(hidden_domain())
+    return light
+
+
+def require_same_operators(nodes: Iterable[NodeProto], old: int, new: int) -> None:
+    """Raise UsageError if an operator that only a runtime knows would become another one, of
+    onnx.
+    """
+    for node in nodes:
+        for body in bodies_of(node):
+            require_same_operators(body.node, old, new)
+        if canonical_domain(node.domain) or node.op_type in EARLY or not is_unknown(node, old):
+            continue
+        if not is_unknown(node, new):
+            since = onnx.defs.get_schema(node.op_type, new).since_version
+            first = next(v for v in range(old, new + 1) if not is_unknown(node, v))
+            raise UsageError(
+                (
+                    f"onnx has no {node.op_type} before opset {first}: the one here would become "
+                    f"that of opset {since}"
+                ),
+                where=OPTION,
+                hint=f"give at most {first - 1}, or give the operator a domain of its own",
+                code="E10001",
+            )
