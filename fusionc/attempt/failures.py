@@ -14,12 +14,12 @@ from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
 
 
 @contextmanager
-def explained(source: Path, plog: Plog) -> Iterator[None]:
+def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
     """Explain and log every error that is raised inside, while the model `source` is converted."""
     try:
         yield
     except Exception as error:
-        told = _explained(error, source)
+        told = _explain(error, source)
         if isinstance(told, FusioncError) and (hint := hint_for_limit(told.what)):
             told.hint = hint
         plog.error("Convert", " ".join(f"{told}".split()))
@@ -30,7 +30,7 @@ def explained(source: Path, plog: Plog) -> Iterator[None]:
         raise told from error
 
 
-def _explained(error: Exception, source: Path) -> Exception:
+def _explain(error: Exception, source: Path) -> Exception:
     """The error, or one that says more. An unforeseen error is blamed on the model if onnxruntime
     cannot load it. onnx.checker is not asked: it complains about many models that run.
     """

@@ -69,7 +69,7 @@ def _outcome(task: ConversionTask) -> Outcome:
         arguments = task.own_arguments()
         for folder in (task.destination.parent, *_folders_of_pages(arguments)):
             folder.mkdir(parents=True, exist_ok=True)
-        report = _converted(task, arguments)
+        report = _convert(task, arguments)
     except FusioncError as error:
         state = DIFFERENT if isinstance(error, VerificationError) else FAILED
         log = error.log_file
@@ -92,7 +92,7 @@ def _outcome(task: ConversionTask) -> Outcome:
     return _success(task, report)
 
 
-def _converted(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
+def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
     """The conversion of the model. A model of a newer opset than the target keeps its own."""
     try:
         return api.convert(task.source, output=task.destination, **arguments)

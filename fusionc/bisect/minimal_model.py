@@ -52,7 +52,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
     for models in rewrite.models:
         for passes in ((rewrite.pass_,), plan.passes):
             converting = replace(alone, passes=passes)
-            found = _converted(converting, models.before)
+            found = _convert(converting, models.before)
             if found is not None:
                 return _cut_down(converting, found)
     own = [
@@ -66,7 +66,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
     )
 
 
-def _converted(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
+def _convert(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
     """The model and its conversion, if that is wrong."""
     try:
         proto = copied(model)
@@ -117,7 +117,7 @@ def _smaller(
     if found.model.ByteSize() <= _SMALL:
         return None
     model = _cut(found.model, sizes)
-    return _converted(plan, model) if _is_consistent(model) else None
+    return _convert(plan, model) if _is_consistent(model) else None
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:

@@ -65,7 +65,7 @@ def _convert(
     notices = None
     told = list[str]()
     with ExitStack() as stack:
-        proto, reference = _prepared(model, report, stack)
+        proto, reference = _prepare(model, report, stack)
         try:
             while notices is None:
                 with timed(report, "fuse"):
@@ -75,7 +75,7 @@ def _convert(
                 notices = save_if_right(model, done, reference, left_out, report)
                 if notices is None:  # and again, without what is to blame
                     done = None
-                    proto = model.again()
+                    proto = model.rebuild()
             onlookers.measure(reference)
         finally:
             if done is not None:
@@ -83,7 +83,7 @@ def _convert(
     return [*notices, *told]
 
 
-def _prepared(
+def _prepare(
     model: AskedModel, report: Report, stack: ExitStack
 ) -> tuple[ModelProto, ReferenceModel | None]:
     """The model as the passes get it, and the reference, if the result is compared with one;
@@ -93,20 +93,20 @@ def _prepared(
     reference = None
     options.progress("loading")
     with timed(report, "load"):
-        proto = model.opened()
+        proto = model.open()
         report.operators_before = operator_counts(proto)
         report.bytes_before = bytes_on_disk(proto, options.source)
     with timed(report, "prepare"):
-        proto = model.changed(proto)
+        proto = model.change(proto)
         if options.verify or options.report or model.freed is not None:
             reference = stack.enter_context(model.reference(proto))
         if options.verify and reference is not None:
-            reference = stack.enter_context(_running_ahead(reference, options))
-        return model.raised(proto), reference
+            reference = stack.enter_context(_run_ahead(reference, options))
+        return model.raise_opset(proto), reference
 
 
 @contextmanager
-def _running_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
+def _run_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
     """The reference, which runs while the passes do."""
     # a conversion without verification does not wait for these imports
     from fusionc.verify.budget import elements_of

@@ -99,7 +99,7 @@ def _fault_of_ports(
 ) -> str | None:
     """What is wrong with the inputs or the outputs of a node; None if nothing is."""
     if len(names) not in counts:
-        return f"has {len(names)} {kind}, not {_said(counts)}"
+        return f"has {len(names)} {kind}, not {_count_text(counts)}"
     if "" in names and any(not name and is_needed(at) for at, name in enumerate(names)):
         return f"has {kind} without a name, which it needs"
     return None
@@ -148,7 +148,7 @@ _FAULTS = {
 }
 
 
-def _said(counts: range) -> str:
+def _count_text(counts: range) -> str:
     if len(counts) == 1:
         return str(counts[0])
     return f"{counts[0]} or more" if counts[-1] > 1 << 20 else f"{counts[0]} to {counts[-1]}"

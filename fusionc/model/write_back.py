@@ -112,11 +112,11 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     names = _names_of_sizes(nodes[0].graph.model.proto.graph)
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
-            known = _with_symbols(value.known_type, names)
+            known = _keep_symbols(value.known_type, names)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
 
 
-def _with_symbols(type_: ValueType, names: set[str]) -> ValueType:
+def _keep_symbols(type_: ValueType, names: set[str]) -> ValueType:
     """The type with these symbols only."""
     if not type_.shape:
         return type_

@@ -48,7 +48,7 @@ def doc_line(origin: Origin) -> str:
     return f"{PASS_KEY}={','.join(origin.passes)}; {FROM_KEY}={','.join(origin.sources)}"
 
 
-def with_newest_lines(doc_string: str, most: int) -> str:
+def newest_lines(doc_string: str, most: int) -> str:
     """The text with only the last `most` of these lines."""
     lines = doc_string.split("\n")
     told = [at for at, line in enumerate(lines) if _IN_DOC_STRING.match(line)]

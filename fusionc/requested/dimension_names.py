@@ -56,9 +56,9 @@ class DimensionNames:
         """The model at its sizes, and at twice these, each for some sizes of the dimensions that
         are open already.
         """
-        return [(self._with(1, size), self._with(2, size)) for size in _TRIALS]
+        return [(self._model_at(1, size), self._model_at(2, size)) for size in _TRIALS]
 
-    def _with(self, times: int, size: int) -> Model:
+    def _model_at(self, times: int, size: int) -> Model:
         sizes = {
             value.name: {
                 axis: self._sizes.get(value.name, {}).get(axis, 0) * times or size

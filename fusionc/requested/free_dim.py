@@ -93,7 +93,7 @@ def free_sizes(
         symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()
     }
     names = DimensionNames(model, light, weights, sizes, found)
-    _open_all(model, found, twice, former, names)
+    _open_declarations(model, found, twice, former, names)
     _forget_in_functions(model)
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
@@ -121,7 +121,7 @@ def _require_nothing_held(
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
 
-def _open_all(
+def _open_declarations(
     model: ModelProto,
     found: TwoSizes,
     twice: TwoSizes,

@@ -13,7 +13,7 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.shapes.inference import typed_model
 
 
-def value_named(model: ModelProto, name: str, option: str) -> str:
+def find_value(model: ModelProto, name: str, option: str) -> str:
     """The name of the value of the main graph that `name` means: its own, or a node and a number.
     Raises UsageError if it means no value, or several.
     """

@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import ValueType
-from fusionc.protos import graphs_of, types_made
+from fusionc.protos import graphs_of, output_types
 from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
@@ -62,7 +62,7 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     functions = [
         called.proto for called in graphs_called(node) if isinstance(called.proto, FunctionProto)
     ]
-    found = types_made(
+    found = output_types(
         proto, schema, types, known, {node.domain: 1} | graph.opsets, functions, is_new=is_new
     )
     # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not

@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
 from fusionc.protos import bodies_of, fresh_name, graphs_of, is_small, reads_of
-from fusionc.requested.target_opset.limits import cannot
+from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.meanings import Meanings
 from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unknown
 
@@ -42,7 +42,7 @@ class Converter:
         originals = {tuple(node.output): node for node in graph.node} | originals
         converted = self.converted(graph, types)
         meanings.complete(converted, self.fresh)
-        nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
+        nodes = [_restore(node, originals.get(tuple(node.output))) for node in converted.node]
         self.rename_values(nodes, _made(nodes) - _made(graph.node))
         self.rename(nodes, originals.values())
         known = {tensor.name for tensor in graph.initializer}
@@ -62,7 +62,7 @@ class Converter:
         try:
             return onnx.version_converter.convert_version(self.alone(graph, types), self.new).graph
         except Exception as error:  # onnx raises many types, RuntimeError among them
-            raise cannot(self.old, self.new, error) from error
+            raise raising_error(self.old, self.new, error) from error
 
     def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
         """The graph as a model of its own, without its large weights, and with an output for every
@@ -121,7 +121,7 @@ class Converter:
         return fresh_name(f"opset{self.new}_{name}", self.names)
 
 
-def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
+def _restore(node: NodeProto, original: NodeProto | None) -> NodeProto:
     """The original node if the converter changed nothing; else the new one, with the metadata of
     the original.
     """
