@@ -41,7 +41,7 @@ COMMUTATIVE = frozenset(
         "Mean",
     }
 )
-# Before opset 7 these broadcast only where an attribute says so, and may align their second operand
+# Before opset 7 these broadcast only if an attribute says so, and may align their second operand
 # at an axis.
 ALIGNED_BEFORE_7 = frozenset(
     {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"}
@@ -63,7 +63,7 @@ def canonical_domain(domain: str) -> str:
 
 
 def qualified(op: str, domain: str) -> str:
-    """The name of an operator in lists and flags: with its domain where that is not the standard
+    """The name of an operator in lists and flags, with its domain unless that is the standard
     one.
     """
     return f"{domain}.{op}" if domain else op
@@ -124,10 +124,8 @@ def is_composite(op: str, domain: str, version: int) -> bool:
 
 
 def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODIES) -> Any:
-    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of
-    anything else.
-
-    Subgraphs come from `bodies`, in the order of the proto.
+    """A Python value: int, float, str (bytes if it is not UTF-8), lists of these, or the proto of
+    anything else. Subgraphs come from `bodies`, in the order of the proto.
     """
     if attribute.ref_attr_name:
         return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
