@@ -19,15 +19,15 @@ def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        told = _explain(error, source)
-        if isinstance(told, FusioncError) and (hint := hint_for_limit(told.what)):
-            told.hint = hint
-        plog.error("Convert", " ".join(f"{told}".split()))
-        if isinstance(told, FusioncError):
-            told.log_file = plog.file
-        if told is error:
+        explained = _explain(error, source)
+        if isinstance(explained, FusioncError) and (hint := hint_for_limit(explained.what)):
+            explained.hint = hint
+        plog.error("Convert", " ".join(f"{explained}".split()))
+        if isinstance(explained, FusioncError):
+            explained.log_file = plog.file
+        if explained is error:
             raise
-        raise told from error
+        raise explained from error
 
 
 def _explain(error: Exception, source: Path) -> Exception:

@@ -93,10 +93,10 @@ def convert_many(
     return summary
 
 
-def _require_folders(given: Mapping[str, Any]) -> None:
+def _require_folders(options: Mapping[str, Any]) -> None:
     """Raise UsageError if pages or dumps of many models would go into a file."""
     for name in ("report", "dump_graph"):
-        path = given.get(name)
+        path = options.get(name)
         if path is not None and path.exists() and not path.is_dir():
             what = f"--{name} of many models is a folder, and this is none"
             hint = "give the name of a folder"

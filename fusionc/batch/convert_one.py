@@ -55,10 +55,10 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
         write_record(task, outcome, made_of)
     except OSError as error:
         what = f"what is noted down of the model cannot be written: {error.strerror}"
-        told = FusioncError(
+        failure = FusioncError(
             what, where=str(task.records), hint="check the permissions, and the space that is left"
         )
-        outcome = Outcome(task.name, str(task.source), FAILED, error=str(told))
+        outcome = Outcome(task.name, str(task.source), FAILED, error=str(failure))
     return asdict(outcome)
 
 
@@ -87,8 +87,8 @@ def _outcome(task: ConversionTask) -> Outcome:
                 "this is a defect of fusionc: convert this model alone with --log debug, and "
                 "report what it prints"
             )
-        told = FusioncError(said(error), where=str(task.source), hint=hint)
-        return Outcome(task.name, str(task.source), FAILED, error=str(told))
+        failure = FusioncError(said(error), where=str(task.source), hint=hint)
+        return Outcome(task.name, str(task.source), FAILED, error=str(failure))
     return _success(task, report)
 
 

@@ -51,10 +51,10 @@ def convert(task: ConversionTask) -> Outcome:
         answer = _answer(CONVERT, task, task.run)
     except _EndedError as error:
         hint = "convert this model alone to see more; --resume tries it again"
-        told = FusioncError(
+        failure = FusioncError(
             f"the process that converts it has ended: {error}", where=str(task.source), hint=hint
         )
-        return Outcome(task.name, str(task.source), CRASHED, error=str(told))
+        return Outcome(task.name, str(task.source), CRASHED, error=str(failure))
     return outcome_of(answer)
 
 

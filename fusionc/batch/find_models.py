@@ -49,18 +49,18 @@ def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) 
     if output.suffix == ".onnx" and not output.exists():
         what = "the results of many models go into a folder, and this would be a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
-    found: dict[str, Path] = {}
+    models_by_name: dict[str, Path] = {}
     written = [output] if dumps is None else [output, dumps]
     for path in given:
         models = list(_models_of(path, written))
         if not models:
             raise _nothing_in(path)
         for source, name in models:
-            other = found.setdefault(name, source)
+            other = models_by_name.setdefault(name, source)
             if other != source and not is_same(other, source):
                 raise _conflict_error(f"two models would be written to {name}", [other, source])
-    _require_places(found, output)
-    return [FoundModel(source, name) for name, source in sorted(found.items())]
+    _require_places(models_by_name, output)
+    return [FoundModel(source, name) for name, source in sorted(models_by_name.items())]
 
 
 def models_in(path: Path) -> Iterator[Path]:

@@ -108,10 +108,10 @@ def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[st
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
     why = "the scheduler is gone, or forgot it" if error is None else said(error)
     what = f"the cluster has lost it: {why}"
-    told = FusioncError(
+    failure = FusioncError(
         what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on"
     )
-    return Outcome(task.name, str(task.source), FAILED, error=str(told))
+    return Outcome(task.name, str(task.source), FAILED, error=str(failure))
 
 
 def _text(there: dict[str, str]) -> str:

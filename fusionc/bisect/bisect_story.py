@@ -87,8 +87,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             for culprit in islice(culprits(trials), _MOST):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
-                found = _written(model.plan, culprit, files, len(result.found) + 1)
-                result.found.append(found)
+                finding = _written(model.plan, culprit, files, len(result.found) + 1)
+                result.found.append(finding)
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
             last = trials.run().opinion

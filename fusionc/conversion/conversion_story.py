@@ -37,8 +37,8 @@ def convert(options: Options) -> Report:
         model = AskedModel(plan)
         left_out = LeftOut()
         with onlookers_of(plan, left_out, report) as onlookers:
-            told = _convert(model, left_out, report, plog, onlookers)
-            notices = [*plan.notices, *model.notices, *left_out.notices(), *told]
+            news = _convert(model, left_out, report, plog, onlookers)
+            notices = [*plan.notices, *model.notices, *left_out.notices(), *news]
             notices += onlookers.notices()
             notices += idle_passes(report.passes(), plan.custom)
             notices += tell_of_left_out(left_out.rewrites, plog)
@@ -63,7 +63,7 @@ def _convert(
     """Write the result, and return what the user should know of it."""
     done = None
     notices = None
-    told = list[str]()
+    news = list[str]()
     with ExitStack() as stack:
         proto, reference = _prepare(model, report, stack)
         try:
@@ -79,8 +79,8 @@ def _convert(
             onlookers.measure(reference)
         finally:
             if done is not None:
-                told = _tell_of_attempt(model, done, report, plog)
-    return [*notices, *told]
+                news = _tell_of_attempt(model, done, report, plog)
+    return [*notices, *news]
 
 
 def _prepare(
@@ -129,12 +129,12 @@ def _tell_of_attempt(
 ) -> list[str]:
     """Report what the patterns did; return what the user should know of areas and opsets."""
     plan = model.plan
-    told = list[str]()
+    news = list[str]()
     report.patterns = done.counts
     splits = done.fused.splits if done.fused is not None else ()
     report.pattern_lines = plog.patterns([*done.counts, *splits])
     if plan.fusion is not None:
         from fusionc.graph_kernel.messages import tell_of_areas
 
-        told = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
-    return told + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))
+        news = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
+    return news + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))

@@ -277,21 +277,21 @@ def _start(tag: int, size: int) -> bytes:
 def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
     """Copy a part of a file, inside the operating system if it can do that."""
     target.flush()
-    left = size
+    remaining = size
     try:
-        while left and (
+        while remaining and (
             count := os.copy_file_range(
-                source.fileno(), target.fileno(), left, offset + size - left
+                source.fileno(), target.fileno(), remaining, offset + size - remaining
             )
         ):
-            left -= count
+            remaining -= count
     except (AttributeError, OSError):  # another system, or file systems that cannot
         pass
     target.seek(0, os.SEEK_END)
-    source.seek(offset + size - left)
-    while left:
-        data = source.read(min(_CHUNK, left))
+    source.seek(offset + size - remaining)
+    while remaining:
+        data = source.read(min(_CHUNK, remaining))
         if not data:
             raise OSError("the file of the model was cut while it was read")
         target.write(data)
-        left -= len(data)
+        remaining -= len(data)

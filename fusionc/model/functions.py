@@ -75,8 +75,8 @@ def nodes_of_call(
     with new names inside.
     """
     wanted = [*call.output, *[""] * (len(function.output) - len(call.output))]
-    given = [*call.input, *[""] * (len(function.input) - len(call.input))]
-    names = dict(zip(function.input, given, strict=False))
+    arguments = [*call.input, *[""] * (len(function.input) - len(call.input))]
+    names = dict(zip(function.input, arguments, strict=False))
     made = {name for node in function.node for name in node.output}
     repeated = []
     for inner, outer in zip(function.output, wanted, strict=False):

@@ -81,12 +81,12 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     existing = list(fields)  # holds the entries, so that their identities stay valid
     known = {id(proto) for proto in existing}
     for constant in as_nodes:
-        made = fields.add(op_type="Constant", output=[constant.name])
-        existing.append(made)
-        made.attribute.append(
+        added = fields.add(op_type="Constant", output=[constant.name])
+        existing.append(added)
+        added.attribute.append(
             onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name))
         )
-        place[id(made)] = len(place)
+        place[id(added)] = len(place)
     new = [node for node in nodes if id(node.proto) not in known]
     if isinstance(graph.proto, onnx.GraphProto):
         _declare_outputs(

@@ -239,10 +239,10 @@ def output_types(
         with suppress(
             *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
         ):
-            found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+            inferred: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
                 schema, node, dict(types), dict(known), None, imports, _IR_VERSION
             )
-            return found
+            return inferred
     # A model's inference does not compare types with those of the operator.
     model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
     model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))

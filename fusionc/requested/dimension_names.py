@@ -38,12 +38,12 @@ class DimensionNames:
         """The axes of a value whose names still say for any size what they said for the size in the
         model.
         """
-        found = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
-        unclear = {axis: name for axis, name in _names(info).items() if found[axis] != name}
+        uses = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
+        unclear = {axis: name for axis, name in _names(info).items() if uses[axis] != name}
         return {
             axis
             for axis, name in unclear.items()
-            if self._uses[name] == {found[axis]} or self._is_untouched(graph, info.name, axis)
+            if self._uses[name] == {uses[axis]} or self._is_untouched(graph, info.name, axis)
         }
 
     def _is_untouched(self, graph: int, name: str, axis: int) -> bool:

@@ -217,19 +217,19 @@ class TwoSizes:
         """The axes of the input of a Reshape that change; none if the dimensions are unknown."""
         (former, now) = self._shapes_of(node.inputs[0])
         (made, _) = self._shapes_of(node.outputs[0])
-        given = _numbers(former)
+        sizes = _numbers(former)
         changed = _numbers(now)
         result = _numbers(made)
-        if given is None or changed is None or result is None:
+        if sizes is None or changed is None or result is None:
             return []
-        places = [_places(given, axis, result) for axis in range(len(given))]
+        places = [_places(sizes, axis, result) for axis in range(len(sizes))]
         ones = {place for place, size in enumerate(result) if size == 1}
         ones -= {
-            found[0] for found, size in zip(places, given, strict=True) if size == 1 == len(found)
+            found[0] for found, size in zip(places, sizes, strict=True) if size == 1 == len(found)
         }
         return [
             _MovedAxis(axis, size, other, places[axis], result, bool(ones))
-            for axis, (size, other) in enumerate(zip(given, changed, strict=True))
+            for axis, (size, other) in enumerate(zip(sizes, changed, strict=True))
             if size != other
         ]
 
@@ -255,14 +255,14 @@ class TwoSizes:
         if is_empty or any(axis.is_ambiguous(self._is_one) for axis in held):
             return None
         copied = set[int]() if node.attr("allowzero", 0) else _copied_axes(held, target)
-        left = _all_places(held) - copied
-        if len(left) > 1 or any(
+        places = _all_places(held) - copied
+        if len(places) > 1 or any(
             not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied
         ):
             return None
         shape = target.copy()
         shape[list(copied)] = 0
-        return _put_following(shape, left, held[0].made, _all_places(moved))
+        return _put_following(shape, places, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
         """Whether a size changed that another, unchanged input must share. onnx's inference does
@@ -389,14 +389,14 @@ def _place_of(node: Node) -> _Place:
 
 def _dependent_values(model: Model, inputs: Iterable[str]) -> set[str]:
     """The values that depend on these inputs; for a node with subgraphs, all values in them."""
-    found = set(inputs)
+    names = set(inputs)
     for node in model.main.ordered():
         if any(
-            value is not None and value.name in found for value in (*node.inputs, *node.captures())
+            value is not None and value.name in names for value in (*node.inputs, *node.captures())
         ):
-            found.update(value.name for value in node.outputs if value is not None)
-            found.update(name for body in node.subgraphs(recursive=True) for name in body.values)
-    return found
+            names.update(value.name for value in node.outputs if value is not None)
+            names.update(name for body in node.subgraphs(recursive=True) for name in body.values)
+    return names
 
 
 def _numbers(shape: Shape | None) -> list[int] | None:

@@ -127,9 +127,9 @@ class Requests:
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:
-        given = {
+        options = {
             "input_shape": self.input_shape,
             "free_dim": self.free_dim,
             "out_nodes": self.out_nodes,
         }
-        return ", ".join(f"--{name}" for name, value in given.items() if value is not None)
+        return ", ".join(f"--{name}" for name, value in options.items() if value is not None)

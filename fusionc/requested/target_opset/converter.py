@@ -71,10 +71,10 @@ class Converter:
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(tensor for tensor in graph.initializer if is_small(tensor))
-        made = _made(graph.node)
+        inner = _made(graph.node)
         held = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
-        inputs = (_used(graph) - made - held) | ({value.name for value in graph.input} - held)
+        inputs = (_used(graph) - inner - held) | ({value.name for value in graph.input} - held)
         # Otherwise nodes that the converter writes anew lose their names.
         changing = _made(filter(self.changes, graph.node))
         alone.input.extend(_values(sorted(inputs), types))

@@ -122,9 +122,9 @@ class Meanings:
             if node.op_type == "Reshape" and node.output[0] in self._may_be_empty:
                 implied["allowzero"] = 1
             written = {attribute.name for attribute in node.attribute}
-            left = {name: value for name, value in implied.items() if name not in written}
+            missing = {name: value for name, value in implied.items() if name not in written}
             node.attribute.extend(
-                onnx.helper.make_attribute(name, value) for name, value in left.items()
+                onnx.helper.make_attribute(name, value) for name, value in missing.items()
             )
             if node.op_type in _OF_ATTRIBUTES and node.domain == HIDDEN:
                 node.domain = ""
@@ -135,21 +135,21 @@ class Meanings:
         Clip gets both bounds, as the old default bounds of float hold for all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
-        given = {
+        values = {
             attribute.name: onnx.helper.get_attribute_value(attribute)
             for attribute in node.attribute
         }
         defaults = _OF_ATTRIBUTES[node.op_type]
         _keep_attributes(node, lambda name: name not in defaults)
-        made = []
+        tensors = []
         for name, default in defaults.items():
             node.input.append(fresh(f"{node.output[0]}_{name}"))
             with np.errstate(over="ignore"):
-                array = np.array(given.get(name, default)).astype(
+                array = np.array(values.get(name, default)).astype(
                     np.int64 if name == "pads" else dtype
                 )
-            made.append(onnx.numpy_helper.from_array(array, node.input[-1]))
-        return made
+            tensors.append(onnx.numpy_helper.from_array(array, node.input[-1]))
+        return tensors
 
     def _keep_defaults(self, node: NodeProto) -> None:
         """Note the meaning of omitted attributes whose default changes."""
@@ -297,13 +297,13 @@ def _channel_norm(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProt
     """A GroupNormalization with scale and bias for each channel, the new form, from those for each
     group.
     """
-    x, *given = norm.input
+    x, *parameters = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")
     count, column, channels, size, wide, flat = (
         fresh(f"{norm.output[0]}_{what}")
         for what in ("groups", "column", "channels", "size", "wide", "flat")
     )
-    made = [
+    nodes = [
         onnx.helper.make_node("Constant", [], [count], value_ints=[groups]),
         onnx.helper.make_node("Constant", [], [column], value_ints=[groups, 1]),
         onnx.helper.make_node("Constant", [], [flat], value_ints=[-1]),
@@ -311,12 +311,12 @@ def _channel_norm(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProt
         onnx.helper.make_node("Div", [channels, count], [size]),
         onnx.helper.make_node("Concat", [count, size], [wide], axis=0),
     ]
-    for at, name in enumerate(given, start=1):
+    for at, name in enumerate(parameters, start=1):
         rows, repeated, each = (fresh(f"{name}_{what}") for what in ("rows", "repeated", "each"))
-        made += [
+        nodes += [
             onnx.helper.make_node("Reshape", [name, column], [rows]),
             onnx.helper.make_node("Expand", [rows, wide], [repeated]),
             onnx.helper.make_node("Reshape", [repeated, flat], [each]),
         ]
         norm.input[at] = each
-    return [*made, norm]
+    return [*nodes, norm]
