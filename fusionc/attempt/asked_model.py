@@ -46,9 +46,9 @@ class ReferenceModel:
 class AskedModel:
     """The model of a conversion as the passes get it, as often as they need it.
 
-    Three steps lead there, which `again` does at once: `opened`, `changed`, `raised`. The reference
-    is the model after `changed`, so that a comparison judges raising the opset as it judges the
-    passes.
+    Three steps lead there, which `rebuild` does at once: `open` or `load`, `change`, `raise_opset`.
+    The reference is the model after `change`, so that a comparison judges raising the opset as it
+    judges the passes.
     """
 
     def __init__(self, plan: ConversionPlan) -> None:
@@ -59,44 +59,44 @@ class AskedModel:
         self.notices: list[str] = []  # for the user
         self._folder = os.fspath(plan.options.source.parent)
 
-    def opened(self) -> ModelProto:
+    def open(self) -> ModelProto:
         """Load the model for the first time: check that the result has a place, and keep the
         kernels that the model has.
         """
         options = self.plan.options
-        proto = self.loaded()
+        proto = self.load()
         require_place(options.destination)
-        self.notices += self.plan.requests.left_alone(proto)
+        self.notices += self.plan.requests.fixed_notices(proto)
         self.notices += self.plan.kernels.inherit(
             proto, library_for(options.source), options.trust_kernels
         )
         return proto
 
-    def loaded(self) -> ModelProto:
-        """The model as it is in its file; all weights are in it if it is to be dumped."""
+    def load(self) -> ModelProto:
+        """Load the model as it is in its file; all weights are in it if it is to be dumped."""
         options = self.plan.options
         return load(options.source, maps=options.dump_graph is None)
 
-    def changed(self, proto: ModelProto) -> ModelProto:
-        """The same proto, with the sizes and outputs that were asked for."""
+    def change(self, proto: ModelProto) -> ModelProto:
+        """Change sizes and outputs of the proto as was asked, and return it."""
         requests = self.plan.requests
         self.freed = requests.apply(proto, self._folder, self.freed)
         self.types = requests.types(proto)
         return proto
 
-    def raised(self, proto: ModelProto) -> ModelProto:
-        """The changed model at the target opset. The user is told of each kernel that this
+    def raise_opset(self, proto: ModelProto) -> ModelProto:
+        """Raise the changed model to the target opset. The user is told of each kernel that this
         costs.
         """
-        raised, lost = self.plan.requests.raised(proto, self._folder)
+        raised, lost = self.plan.requests.raise_opset(proto, self._folder)
         if not self.lost:
             self.lost = lost
             self.notices += map(str, lost)
         return raised
 
-    def again(self) -> ModelProto:
-        """The model once more, as the passes get it."""
-        return self.raised(self.changed(self.loaded()))
+    def rebuild(self) -> ModelProto:
+        """Load, change and raise the model once more."""
+        return self.raise_opset(self.change(self.load()))
 
     @contextmanager
     def reference(self, changed: ModelProto) -> Iterator[ReferenceModel]:
@@ -116,7 +116,7 @@ class AskedModel:
         sizes = {**requests.sizes_to_run(changed, chosen), **chosen}
         copy = copied(changed)
         if is_raised:
-            copy = self.raised(copy)
+            copy = self.raise_opset(copy)
             self.notices.append(
                 f"onnxruntime does not run this model of opset {opsets_of(changed)['']}: the "
                 f"result is compared with the model as raised to opset {requests.target_opset}"
@@ -125,7 +125,7 @@ class AskedModel:
             del copy
             fault = fault_of(saved.model)
             if fault is not None and fault_of(options.source) is None:
-                raise requests.unfit(fault)
+                raise requests.unfit_error(fault)
             if self.freed is not None:
                 requests.require_runs(saved.model, options.source, self.freed)
             yield ReferenceModel(saved.model, sizes)

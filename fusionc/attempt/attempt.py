@@ -72,7 +72,7 @@ def attempt(
         for look in examine:
             look(*rewrite)
 
-    plan = plan.without(left_out.passes)
+    plan = plan.omit(left_out.passes)
     log = RewriteLog(limit, left_out.rewrites, examine_all if examine else None)
     if dump is not None:
         dump.write(proto, "input")

@@ -35,7 +35,7 @@ class ConversionPlan:
     kernels: KernelLibrary  # where areas put their kernels
     notices: tuple[str, ...]  # for the user
 
-    def without(self, names: Collection[str]) -> ConversionPlan:
+    def omit(self, names: Collection[str]) -> ConversionPlan:
         """The plan without the passes of these names."""
         if not names:
             return self

@@ -14,23 +14,23 @@ from fusionc.runtime.system_limits import OF_MEMORY, hint_for_limit
 
 
 @contextmanager
-def explained(source: Path, plog: Plog) -> Iterator[None]:
+def explain_errors(source: Path, plog: Plog) -> Iterator[None]:
     """Explain and log every error that is raised inside, while the model `source` is converted."""
     try:
         yield
     except Exception as error:
-        told = _explained(error, source)
-        if isinstance(told, FusioncError) and (hint := hint_for_limit(told.what)):
-            told.hint = hint
-        plog.error("Convert", " ".join(f"{told}".split()))
-        if isinstance(told, FusioncError):
-            told.log_file = plog.file
-        if told is error:
+        explained = _explain(error, source)
+        if isinstance(explained, FusioncError) and (hint := hint_for_limit(explained.what)):
+            explained.hint = hint
+        plog.error("Convert", " ".join(f"{explained}".split()))
+        if isinstance(explained, FusioncError):
+            explained.log_file = plog.file
+        if explained is error:
             raise
-        raise told from error
+        raise explained from error
 
 
-def _explained(error: Exception, source: Path) -> Exception:
+def _explain(error: Exception, source: Path) -> Exception:
     """The error, or one that says more. An unforeseen error is blamed on the model if onnxruntime
     cannot load it. onnx.checker is not asked: it complains about many models that run.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fusionc.attempt.failures import explained
+from fusionc.attempt.failures import explain_errors
 from fusionc.options import Options
 from fusionc.report import Plog
 from fusionc.runtime.custom_operators import custom_operators
@@ -19,6 +19,6 @@ def running(options: Options) -> Iterator[Plog]:
         Plog(options.log) as plog,
         step_limit(options.timeout),
         custom_operators(options.custom_op_library),
-        explained(options.source, plog),
+        explain_errors(options.source, plog),
     ):
         yield plog

@@ -44,9 +44,9 @@ def versions() -> dict[str, str]:
         if entry.dist is not None
     }
     names = ("onnx", "onnxruntime", "numpy", *sorted(plugins))
-    found = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
+    numbers = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
     flags = os.environ.get(VARIABLE)
-    return found if flags is None else {**found, VARIABLE: flags}
+    return numbers if flags is None else {**numbers, VARIABLE: flags}
 
 
 def compiler_here() -> list[str]:

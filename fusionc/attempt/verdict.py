@@ -55,7 +55,7 @@ def verdict_on(
     options = plan.options
     kernels = plan.kernels.file
     effective = {count.pass_name for count in counts if count.effected}
-    finite = _for_finite(plan, effective, lost)
+    finite = _finite_only(plan, effective, lost)
     check = partial(
         verify,
         reference.file,
@@ -71,7 +71,7 @@ def verdict_on(
     )
     verification = check()
     if verification.is_refused and _sizes_are_to_blame(plan):
-        raise _unfit(plan, of_the_model(verification.summary, reference, plan))
+        raise _unfit_error(plan, name_model(verification.summary, reference, plan))
     with_kernels = verification.status == "equal" and kernels is not None
     if with_kernels:
         verification = check(kernels=kernels)
@@ -89,7 +89,7 @@ def verdict_on(
     )
 
 
-def _for_finite(
+def _finite_only(
     plan: ConversionPlan, effective: Collection[str], lost: Sequence[LostKernel]
 ) -> list[str]:
     """The passes that took effect, and the operators that lost a kernel, that may give other
@@ -126,17 +126,17 @@ def _sizes_are_to_blame(plan: ConversionPlan) -> bool:
     )
 
 
-def _unfit(plan: ConversionPlan, summary: str) -> UsageError:
+def _unfit_error(plan: ConversionPlan, summary: str) -> UsageError:
     """The error for sizes with which the model does not run. Values of the other inputs may decide
     which sizes fit.
     """
     inputs = inputs_to_feed(load(plan.options.source).graph)
     sizes = plan.requests.input_shape or {}
     others = [value.name for value in inputs if value.name not in sizes]
-    return plan.requests.unfit(summary, others if plan.options.inputs is None else ())
+    return plan.requests.unfit_error(summary, others if plan.options.inputs is None else ())
 
 
-def of_the_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
+def name_model(summary: str, reference: ReferenceModel, plan: ConversionPlan) -> str:
     """A summary that names the model instead of the reference, which may be in a temporary
     folder.
     """

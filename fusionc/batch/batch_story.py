@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import check, end_processes, start_processes
 from fusionc.batch.find_models import RECORDS, FoundModel
-from fusionc.batch.on_this_machine import converted_here
+from fusionc.batch.on_this_machine import convert_here
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary, summary_file, write_summary
 from fusionc.disk.places import cannot_be_written, remove_abandoned
@@ -73,7 +73,9 @@ def convert_many(
         _make_folder(output)
         _clean(tasks)
         answers = (
-            converted_here(tasks, at_once) if scheduler is None else _converted_on(scheduler, tasks)
+            convert_here(tasks, at_once)
+            if scheduler is None
+            else _convert_on_cluster(scheduler, tasks)
         )
         with closing(answers):
             for outcome in answers:
@@ -91,23 +93,23 @@ def convert_many(
     return summary
 
 
-def _require_folders(given: Mapping[str, Any]) -> None:
+def _require_folders(options: Mapping[str, Any]) -> None:
     """Raise UsageError if pages or dumps of many models would go into a file."""
     for name in ("report", "dump_graph"):
-        path = given.get(name)
+        path = options.get(name)
         if path is not None and path.exists() and not path.is_dir():
             what = f"--{name} of many models is a folder, and this is none"
             hint = "give the name of a folder"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
 
 
-def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    from fusionc.batch.on_dask import converted_on  # it imports onnx, which takes a while
+def _convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
+    from fusionc.batch.on_dask import convert_on_cluster  # it imports onnx, which takes a while
 
-    return converted_on(scheduler, tasks)
+    return convert_on_cluster(scheduler, tasks)
 
 
-def _registered(files: Sequence[Path]) -> list[Pass]:
+def _registered_passes(files: Sequence[Path]) -> list[Pass]:
     """The passes that this program has registered in addition to those of files.
 
     A program that did not import `custom.replacement`, such as the command, has registered none;
@@ -122,7 +124,7 @@ def _registered(files: Sequence[Path]) -> list[Pass]:
 
 def _notices(files: Sequence[Path]) -> list[str]:
     """That passes which this program has registered, other than those of the files, do not run."""
-    registered = ", ".join(p.name for p in _registered(files))
+    registered = ", ".join(p.name for p in _registered_passes(files))
     if not registered:
         return []
     what = f"{registered}, which this program has registered, took no part"

@@ -56,10 +56,10 @@ def convert_one(task: ConversionTask) -> dict[str, Any]:
         write_record(task, outcome, made_of)
     except OSError as error:
         what = f"what is noted down of the model cannot be written: {error.strerror}"
-        told = FusioncError(
+        failure = FusioncError(
             what, where=str(task.records), hint="check the permissions, and the space that is left"
         )
-        outcome = Outcome(task.name, str(task.source), FAILED, error=str(told))
+        outcome = Outcome(task.name, str(task.source), FAILED, error=str(failure))
     return asdict(outcome)
 
 
@@ -70,7 +70,7 @@ def _outcome(task: ConversionTask) -> Outcome:
         arguments = task.own_arguments()
         for folder in (task.destination.parent, *_folders_of_pages(arguments)):
             folder.mkdir(parents=True, exist_ok=True)
-        report = _converted(task, arguments)
+        report = _convert(task, arguments)
     except FusioncError as error:
         state = DIFFERENT if isinstance(error, VerificationError) else FAILED
         log = error.log_file
@@ -88,12 +88,12 @@ def _outcome(task: ConversionTask) -> Outcome:
                 "this is a defect of fusionc: convert this model alone with --log debug, and "
                 "report what it prints"
             )
-        told = FusioncError(said(error), where=str(task.source), hint=hint)
-        return Outcome(task.name, str(task.source), FAILED, error=str(told))
+        failure = FusioncError(said(error), where=str(task.source), hint=hint)
+        return Outcome(task.name, str(task.source), FAILED, error=str(failure))
     return _success(task, report)
 
 
-def _converted(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
+def _convert(task: ConversionTask, arguments: Mapping[str, Any]) -> Report:
     """The conversion of the model. A model of a newer opset than the target keeps its own."""
     try:
         return api.convert(task.source, output=task.destination, **arguments)

@@ -48,13 +48,13 @@ _over: set[str] = set()  # the runs that begin no model any more
 def convert(task: ConversionTask) -> Outcome:
     """Convert a model in a process that has no other task meanwhile."""
     try:
-        answer = _asked(CONVERT, task, task.run)
+        answer = _answer(CONVERT, task, task.run)
     except _EndedError as error:
         hint = "convert this model alone to see more; --resume tries it again"
-        told = FusioncError(
+        failure = FusioncError(
             f"the process that converts it has ended: {error}", where=str(task.source), hint=hint
         )
-        return Outcome(task.name, str(task.source), CRASHED, error=str(told))
+        return Outcome(task.name, str(task.source), CRASHED, error=str(failure))
     return outcome_of(answer)
 
 
@@ -63,14 +63,14 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
     wrong.
     """
     try:
-        answer = _asked(CHECK, arguments, run)
+        answer = _answer(CHECK, arguments, run)
     except _EndedError as error:
         hint = "check that this Python can import onnx and onnxruntime, and --custom_passes"
         raise FusioncError(
             f"a converting process ends at once: {error}", where=sys.executable, hint=hint
         ) from error
     if "error" in answer:
-        raise _Told(**answer["error"])
+        raise _ReportedError(**answer["error"])
     return list(answer["notices"])
 
 
@@ -117,7 +117,7 @@ class _EndedError(Exception):
     """The process ended; the text says how."""
 
 
-class _Told(UsageError):
+class _ReportedError(UsageError):
     """An error that another process reported as text."""
 
     def __init__(self, text: str, exit_code: int) -> None:
@@ -129,7 +129,7 @@ class _Told(UsageError):
         return self.text
 
 
-def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
+def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _over:
             raise _EndedError("the run is over")
@@ -188,7 +188,7 @@ class _ConvertingProcess:
             return dict(json.loads(line))
         self.begin_to_end()
         self.wait_for_end(monotonic() + GRACE + 1)
-        raise _EndedError(self._how_it_ended())
+        raise _EndedError(self._ending())
 
     def pin(self, cores: Set[int]) -> None:
         """Let the process, and everything that it starts, use only these cores."""
@@ -214,7 +214,7 @@ class _ConvertingProcess:
             self._child.kill()
             self._child.wait()
 
-    def _how_it_ended(self) -> str:
+    def _ending(self) -> str:
         code = self._child.returncode
         if code == -signal.SIGKILL:
             return (

@@ -49,18 +49,18 @@ def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) 
     if output.suffix == ".onnx" and not output.exists():
         what = "the results of many models go into a folder, and this would be a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
-    found: dict[str, Path] = {}
+    models_by_name: dict[str, Path] = {}
     written = [output] if dumps is None else [output, dumps]
     for path in given:
         models = list(_models_of(path, written))
         if not models:
             raise _nothing_in(path)
         for source, name in models:
-            other = found.setdefault(name, source)
+            other = models_by_name.setdefault(name, source)
             if other != source and not is_same(other, source):
-                raise _two(f"two models would be written to {name}", [other, source])
-    _require_places(found, output)
-    return [FoundModel(source, name) for name, source in sorted(found.items())]
+                raise _conflict_error(f"two models would be written to {name}", [other, source])
+    _require_places(models_by_name, output)
+    return [FoundModel(source, name) for name, source in sorted(models_by_name.items())]
 
 
 def models_in(path: Path) -> Iterator[Path]:
@@ -74,7 +74,7 @@ def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]
         root = path
         matches = [path]
     elif _is_pattern(path):
-        root = _before_wildcards(path)
+        root = _fixed_part(path)
         matches = [Path(match) for match in sorted(glob.glob(os.fspath(path), recursive=True))]
     else:
         yield path, _result_name(path.name)
@@ -117,7 +117,7 @@ def _is_pattern(path: Path) -> bool:
     return bool(_WILDCARD.search(os.fspath(path))) and not os.path.lexists(path)
 
 
-def _before_wildcards(pattern: Path) -> Path:
+def _fixed_part(pattern: Path) -> Path:
     """The folder before the first wildcard, whose structure is kept."""
     return Path(*takewhile(lambda part: not _WILDCARD.search(part), pattern.parts))
 
@@ -136,10 +136,10 @@ def _require_places(found: Mapping[str, Path], output: Path) -> None:
         place = os.path.realpath(output / name)
         other = results.setdefault(place, source)
         if other != source:
-            raise _two(f"two models would be written to {place}", [other, source])
+            raise _conflict_error(f"two models would be written to {place}", [other, source])
         for folder in PurePath(name).parents:
             if folder.as_posix() in found:
-                raise _two(
+                raise _conflict_error(
                     f"{folder} would be a model and a folder of others",
                     [found[folder.as_posix()], source],
                 )
@@ -165,7 +165,7 @@ def _nothing_in(path: Path) -> UsageError:
     return UsageError(what, where=str(path), hint=hint, code="E10410")
 
 
-def _two(what: str, models: Sequence[Path]) -> UsageError:
+def _conflict_error(what: str, models: Sequence[Path]) -> UsageError:
     hint = (
         "name a folder above both, the structure of which is kept, or convert them into "
         "different folders"

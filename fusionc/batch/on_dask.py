@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PATIENCE = 15  # seconds for the scheduler to answer and for a worker to appear
 
 
-def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
+def convert_on_cluster(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
     """The outcomes as they come. Closing or interrupting the iterator ends running conversions.
 
     Raises UsageError if dask.distributed is missing here, and if the cluster is not reachable, not
@@ -63,7 +63,7 @@ def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[O
 def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionTask]) -> None:
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)
-        seen = client.run(_seen, tasks[0].source, tasks[0].output)
+        seen = client.run(_inspect_worker, tasks[0].source, tasks[0].output)
     except TimeoutError as error:
         hint = f"start some with `dask worker {scheduler}`"
         raise UsageError(
@@ -99,7 +99,7 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
             )
 
 
-def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
+def _inspect_worker(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
     """On a worker: its versions, its C compiler, and which of the two folders it does not see."""
     missing = next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
     return versions(), compiler_here(), missing
@@ -108,10 +108,10 @@ def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
     why = "the scheduler is gone, or forgot it" if error is None else said(error)
     what = f"the cluster has lost it: {why}"
-    told = FusioncError(
+    failure = FusioncError(
         what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on"
     )
-    return Outcome(task.name, str(task.source), FAILED, error=str(told))
+    return Outcome(task.name, str(task.source), FAILED, error=str(failure))
 
 
 def _text(there: dict[str, str]) -> str:

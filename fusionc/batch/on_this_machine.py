@@ -10,7 +10,7 @@ from fusionc.batch.converting_process import convert, end_processes, unpin_proce
 from fusionc.batch.outcome import Outcome
 
 
-def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
+def convert_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
     """The outcomes as they come. Closing or interrupting the iterator ends running conversions."""
     pool = ThreadPoolExecutor(jobs)  # threads that wait for processes
     try:

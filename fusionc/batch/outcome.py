@@ -43,8 +43,8 @@ class Outcome:
 
 def outcome_of(content: Mapping[str, Any]) -> Outcome:
     """An outcome from JSON. Raises KeyError or TypeError if it is not one."""
-    given = {field.name: content[field.name] for field in fields(Outcome)}
+    values = {field.name: content[field.name] for field in fields(Outcome)}
     pairs = {
-        name: None if given[name] is None else tuple(given[name]) for name in ("nodes", "bytes")
+        name: None if values[name] is None else tuple(values[name]) for name in ("nodes", "bytes")
     }
-    return Outcome(**{**given, **pairs, "notices": tuple(given["notices"])})
+    return Outcome(**{**values, **pairs, "notices": tuple(values["notices"])})

@@ -81,12 +81,12 @@ def write_summary(summary: Summary, records: Path) -> None:
 def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
     """Show a line for each model, and totals."""
     show_table(_HEADERS, list(map(_row, summary.outcomes)), stream)
-    told = sum(bool(outcome.notices) for outcome in summary.outcomes)
+    noted = sum(bool(outcome.notices) for outcome in summary.outcomes)
     counts = ", ".join(f"{count} {state}" for state, count in summary.counts().items())
     facts = [
         ("models", f"{len(summary.outcomes)}: {counts}"),
         *(("notice", notice) for notice in summary.notices),
-        *([("notices", f"on {told} of the models, in the summary")] if told else []),
+        *([("notices", f"on {noted} of the models, in the summary")] if noted else []),
         ("summary", str(summary_file(records))),
         ("time", f"{summary.seconds:.2f} s"),
     ]

@@ -79,7 +79,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
         model = AskedModel(plan_of(options, plog))
-        proto = model.changed(model.opened())
+        proto = model.change(model.open())
         with model.reference(proto) as reference:
             del proto
             judge = Checking(check) if check is not None else Verifying(reference)
@@ -87,8 +87,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             for culprit in islice(culprits(trials), _MOST):
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
-                found = _written(model.plan, culprit, files, len(result.found) + 1)
-                result.found.append(found)
+                finding = _written(model.plan, culprit, files, len(result.found) + 1)
+                result.found.append(finding)
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
             last = trials.run().opinion
@@ -115,7 +115,7 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     start()
     with running(options) as plog:
         model = AskedModel(plan_of(options, plog))
-        proto = model.raised(model.changed(model.opened()))
+        proto = model.raise_opset(model.change(model.open()))
         done = attempt(model.plan, proto, LeftOut(), limit)
         write_result(model, done, options.destination)
     return done.log.last

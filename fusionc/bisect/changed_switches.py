@@ -18,10 +18,12 @@ def changed_switches(
     names = PassNames(registry)
     written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for entry in read_file(base).entries if base is not None else ():
-        found = names.find(entry.key)
-        sections = (
-            (entry.section,) if entry.section else SECTIONS if entry.key == ALL else (_kind(found),)
-        )
+        if entry.section:
+            sections: Sequence[str] = (entry.section,)
+        elif entry.key == ALL:
+            sections = SECTIONS
+        else:
+            sections = (_kind(names.find(entry.key)),)
         for section in sections:
             written[section][entry.key] = "on" if entry.on else "off"
     for pass_, value in [*((pass_, "off") for pass_ in off), *((pass_, "on") for pass_ in on)]:

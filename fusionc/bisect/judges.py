@@ -86,7 +86,7 @@ class Checking:
             what = (
                 f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
             )
-            said = _last_line(said_err)
+            message = _last_line(said_err)
             hint = "0 is right, 1 to 124 wrong, 125 cannot tell; " + (
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
@@ -94,7 +94,7 @@ class Checking:
                 what,
                 where=f"{command}, on {options.source}",
                 hint=hint,
-                details=[said] if said else [],
+                details=[message] if message else [],
             )
         words = _last_line(said_out) or _last_line(said_err)
         summary = f"exit code {code}" + (f": {words}" if words else "")

@@ -52,9 +52,9 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
     for models in rewrite.models:
         for passes in ((rewrite.pass_,), plan.passes):
             converting = replace(alone, passes=passes)
-            found = _converted(converting, models.before)
-            if found is not None:
-                return _cut_down(converting, found)
+            minimal = _convert(converting, models.before)
+            if minimal is not None:
+                return _cut_down(converting, minimal)
     own = [
         PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)
     ]
@@ -66,7 +66,7 @@ def minimal_model(plan: ConversionPlan, rewrite: Rewrite) -> MinimalModel | None
     )
 
 
-def _converted(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
+def _convert(plan: ConversionPlan, model: onnx.ModelProto) -> MinimalModel | None:
     """The model and its conversion, if that is wrong."""
     try:
         proto = copied(model)
@@ -91,33 +91,33 @@ def _difference(
     return "" if verdict.is_right else verdict.summary
 
 
-def _cut_down(plan: ConversionPlan, found: MinimalModel) -> MinimalModel:
+def _cut_down(plan: ConversionPlan, minimal: MinimalModel) -> MinimalModel:
     """The smallest model found that still shows the error."""
     for divisor in _DIVISORS:
         fitting = {
-            size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
+            size: size // divisor for size in _dimensions(minimal.model) if size % divisor == 0
         }
-        if fitting and (smaller := _smaller(plan, found, fitting)):
-            found = smaller
+        if fitting and (smaller := _smaller(plan, minimal, fitting)):
+            minimal = smaller
             break
-    for size in _dimensions(found.model)[:_MOST_DIMENSIONS]:
+    for size in _dimensions(minimal.model)[:_MOST_DIMENSIONS]:
         for wanted in (wanted for wanted in _SIZES if wanted < size):
-            if smaller := _smaller(plan, found, {size: wanted}):
-                found = smaller
+            if smaller := _smaller(plan, minimal, {size: wanted}):
+                minimal = smaller
                 break
-    return found
+    return minimal
 
 
 def _smaller(
-    plan: ConversionPlan, found: MinimalModel, sizes: Mapping[int, int]
+    plan: ConversionPlan, minimal: MinimalModel, sizes: Mapping[int, int]
 ) -> MinimalModel | None:
     """The model with these sizes, if it is not small enough yet and still shows the error then;
     else None.
     """
-    if found.model.ByteSize() <= _SMALL:
+    if minimal.model.ByteSize() <= _SMALL:
         return None
-    model = _cut(found.model, sizes)
-    return _converted(plan, model) if _is_consistent(model) else None
+    model = _cut(minimal.model, sizes)
+    return _convert(plan, model) if _is_consistent(model) else None
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:

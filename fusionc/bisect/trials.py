@@ -81,18 +81,18 @@ class Trials:
                 f"run {self.runs}: "
                 f"{'all rewrites' if limit is None else f'the first {limit} rewrites'}"
             )
-            done = self._optimized(limit)
+            done = self._attempt(limit)
             self._known[key] = Trial(self.judge(self.model, done), done.log.count, done.log.last)
         return self._known[key]
 
-    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
+    def _attempt(self, limit: int | None, *examine: Callable[..., None]) -> ConversionAttempt:
         """Convert. Unless a pass is erratic, the rewrites are the same as in earlier trials, as far
         as both go.
         """
         commits: list[Commit] = []
         done = attempt(
             self.model.plan,
-            self.model.again(),
+            self.model.rebuild(),
             self.left_out,
             limit,
             examine=[lambda it, *_: commits.append(it), *examine],
@@ -120,7 +120,7 @@ class Trials:
                 models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
                 found.append(Rewrite(commit, pass_, tuple(models)))
 
-        self._optimized(numbers[-1], examine)
+        self._attempt(numbers[-1], examine)
         return found
 
 

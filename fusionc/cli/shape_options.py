@@ -82,10 +82,10 @@ def _parts(ctx: click.Context, text: str) -> Iterator[str]:
         yield from filter(None, (text.strip("; "),))
         return
     # this imports onnx, which takes a while
-    from fusionc.requested.exact_names import name_in_front, parted
+    from fusionc.requested.exact_names import leading_name, split_values
 
-    yield from parted(
-        text, {name for path in _models(ctx) for name in _inputs_of(path)}, name_in_front
+    yield from split_values(
+        text, {name for path in _models(ctx) for name in _inputs_of(path)}, leading_name
     )
 
 

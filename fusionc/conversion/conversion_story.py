@@ -37,8 +37,8 @@ def convert(options: Options) -> Report:
         model = AskedModel(plan)
         left_out = LeftOut()
         with onlookers_of(plan, left_out, report) as onlookers:
-            told = _convert(model, left_out, report, plog, onlookers)
-            notices = [*plan.notices, *model.notices, *left_out.notices(), *told]
+            news = _convert(model, left_out, report, plog, onlookers)
+            notices = [*plan.notices, *model.notices, *left_out.notices(), *news]
             notices += onlookers.notices()
             notices += idle_passes(report.passes(), plan.custom)
             notices += tell_of_left_out(left_out.rewrites, plog)
@@ -63,9 +63,9 @@ def _convert(
     """Write the result, and return what the user should know of it."""
     done = None
     notices = None
-    told = list[str]()
+    news = list[str]()
     with ExitStack() as stack:
-        proto, reference = _prepared(model, report, stack)
+        proto, reference = _prepare(model, report, stack)
         try:
             while notices is None:
                 with timed(report, "fuse"):
@@ -75,15 +75,15 @@ def _convert(
                 notices = save_if_right(model, done, reference, left_out, report)
                 if notices is None:  # and again, without what is to blame
                     done = None
-                    proto = model.again()
+                    proto = model.rebuild()
             onlookers.measure(reference)
         finally:
             if done is not None:
-                told = _tell_of_attempt(model, done, report, plog)
-    return [*notices, *told]
+                news = _tell_of_attempt(model, done, report, plog)
+    return [*notices, *news]
 
 
-def _prepared(
+def _prepare(
     model: AskedModel, report: Report, stack: ExitStack
 ) -> tuple[ModelProto, ReferenceModel | None]:
     """The model as the passes get it, and the reference, if the result is compared with one;
@@ -93,20 +93,20 @@ def _prepared(
     reference = None
     options.progress("loading")
     with timed(report, "load"):
-        proto = model.opened()
+        proto = model.open()
         report.operators_before = operator_counts(proto)
         report.bytes_before = bytes_on_disk(proto, options.source)
     with timed(report, "prepare"):
-        proto = model.changed(proto)
+        proto = model.change(proto)
         if options.verify or options.report or model.freed is not None:
             reference = stack.enter_context(model.reference(proto))
         if options.verify and reference is not None:
-            reference = stack.enter_context(_running_ahead(reference, options))
-        return model.raised(proto), reference
+            reference = stack.enter_context(_run_ahead(reference, options))
+        return model.raise_opset(proto), reference
 
 
 @contextmanager
-def _running_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
+def _run_ahead(reference: ReferenceModel, options: Options) -> Iterator[ReferenceModel]:
     """The reference, which runs while the passes do."""
     # a conversion without verification does not wait for these imports
     from fusionc.verify.budget import elements_of
@@ -129,12 +129,12 @@ def _tell_of_attempt(
 ) -> list[str]:
     """Report what the patterns did; return what the user should know of areas and opsets."""
     plan = model.plan
-    told = list[str]()
+    news = list[str]()
     report.patterns = done.counts
     splits = done.fused.splits if done.fused is not None else ()
     report.pattern_lines = plog.patterns([*done.counts, *splits])
     if plan.fusion is not None:
         from fusionc.graph_kernel.messages import tell_of_areas
 
-        told = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
-    return told + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))
+        news = tell_of_areas(done.fused, plan.fusion, plan.kernels, done.counts, plog)
+    return news + opset_advice(report.patterns, done.proto, os.fspath(plan.options.source.parent))

@@ -146,14 +146,14 @@ def _verdict(
     out from now on.
     """
     # a conversion without verification does not wait for these imports
-    from fusionc.attempt.verdict import of_the_model, verdict_on
+    from fusionc.attempt.verdict import name_model, verdict_on
 
     plan = model.plan
     plan.kernels.require_loadable()
     plan.options.progress("verifying")
     with timed(report, "verify"):
         verdict = verdict_on(saved.model, reference, plan, done.counts, model.lost)
-        report.verification = of_the_model(verdict.summary, reference, plan)
+        report.verification = name_model(verdict.summary, reference, plan)
         report.outputs = verdict.outputs
         report.budget = verdict.budget
         if not verdict.is_right:

@@ -16,7 +16,7 @@ from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.operators.domains import TRADITIONAL
-from fusionc.protos import copied, inputs_to_feed, tensors_of, without_large_weights
+from fusionc.protos import copied, inputs_to_feed, light_copy, tensors_of
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
@@ -64,7 +64,7 @@ class Sized:
     ) -> None:
         self.folder = folder
         self.areas = [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
-        self.proto = inlined(without_large_weights(proto, keeps_external=True), self.areas)
+        self.proto = inlined(light_copy(proto, keeps_external=True), self.areas)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(proto, input_shape)
         fix_sizes(self.proto, wanted, folder)

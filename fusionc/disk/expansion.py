@@ -24,12 +24,12 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
     nothing can expand them. Nothing is expanded for that: the check takes time linear in the size
     of the model.
     """
-    bodies = {_key(f.domain, f.name, f.overload): _counted(f.node) for f in model.functions}
+    bodies = {_key(f.domain, f.name, f.overload): _count_operators(f.node) for f in model.functions}
     if not bodies:
         return
     sizes = dict[_Key, int]()
     depth = 0
-    for key, nodes, nested in _expanded(bodies, where):
+    for key, nodes, nested in _sizes(bodies, where):
         sizes[key] = nodes
         depth = max(depth, nested)
     if depth > MOST_NESTED:
@@ -39,7 +39,7 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
             hint="onnxruntime takes at most 100 calls inside of one another; export it with fewer",
             code="E13005",
         )
-    called = _counted(model.graph.node)
+    called = _count_operators(model.graph.node)
     expanded = sum(count * sizes.get(key, 1) for key, count in called.items())
     written = called.total() + sum(nodes.total() for nodes in bodies.values())
     if expanded - written > MOST_NODES:
@@ -57,7 +57,7 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
         )
 
 
-def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
+def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
     """The number of nodes of each function when everything that it calls is expanded, and the depth
     of its calls; callees first, without recursion.
     """
@@ -90,7 +90,7 @@ def _circle(called: _Key, where: str) -> FusioncError:
     )
 
 
-def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
+def _count_operators(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
     """How often each operator occurs, including in subgraphs."""
     counts: Counter[_Key] = Counter()
     pending = [nodes]

@@ -24,7 +24,7 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     """
     require_path(path, "model")
     if not path.is_file():
-        raise _not_a_file(path)
+        raise _file_error(path)
     proto = _read(path, maps=maps)
     validate(proto, str(path))
     for tensor in protos.tensors_of(proto):
@@ -51,13 +51,13 @@ def _read(path: Path, *, maps: bool) -> onnx.ModelProto:
             code="E13003",
         ) from error
     except Exception as error:  # protobuf's errors, which have no common base
-        raise _not_a_model(path) from error
+        raise _format_error(path) from error
     if not proto.HasField("graph"):
-        raise _not_a_model(path)
+        raise _format_error(path)
     return proto
 
 
-def _not_a_file(path: Path) -> UsageError:
+def _file_error(path: Path) -> UsageError:
     problem = "is not a file" if path.exists() else "does not exist"
     if path.is_dir():
         problem = "is a folder"
@@ -73,7 +73,7 @@ def _false_mapping(tensor: onnx.TensorProto, path: Path) -> FusioncError:
     return FusioncError(what, where=str(path), hint="export the model again", code="E13005")
 
 
-def _not_a_model(path: Path) -> FusioncError:
+def _format_error(path: Path) -> FusioncError:
     return FusioncError(
         "the file is not an ONNX model, or it is damaged",
         where=str(path),

@@ -37,7 +37,7 @@ def read_mapped(path: Path) -> ModelProto:
     """
     if path.stat().st_size > WORTH_MAPPING:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            small = _without_large(data, path.name)
+            small = _light_model(data, path.name)
         if small is not None:
             proto = ModelProto()
             proto.ParseFromString(small)
@@ -72,7 +72,7 @@ def restore(tensor: TensorProto, data: bytes) -> None:
         tensor.data_location = TensorProto.DEFAULT
 
 
-def as_external(proto: ModelProto) -> ModelProto:
+def show_as_external(proto: ModelProto) -> ModelProto:
     """The same proto; what was mapped looks like any other external data."""
     for tensor in filter(is_mapped, proto.graph.initializer):
         kept = [entry for entry in tensor.external_data if entry.key != MAPPED]
@@ -99,7 +99,7 @@ def _says_inline(tensor: TensorProto) -> bool:
 # Reading
 
 
-def _without_large(data: mmap.mmap, name: str) -> bytes | None:
+def _light_model(data: mmap.mmap, name: str) -> bytes | None:
     """The model without its large weights; None if it has none, or is written in an unusual
     form.
     """
@@ -112,7 +112,7 @@ def _without_large(data: mmap.mmap, name: str) -> bytes | None:
         kept = at
         for tag, start, inside, stop in _fields(data, at, end):
             if tag == _INITIALIZER and stop - inside >= WORTH_MAPPING:
-                tensor = _mapped(data, inside, stop, name)
+                tensor = _light_tensor(data, inside, stop, name)
                 if tensor is not None:
                     pieces += [data[kept:start], _tagged(_INITIALIZER, tensor.SerializeToString())]
                     kept = stop
@@ -125,7 +125,7 @@ def _without_large(data: mmap.mmap, name: str) -> bytes | None:
     )
 
 
-def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
+def _light_tensor(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
     """The tensor at this place, without its elements; None if its elements have to be read."""
     raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
     if len(raw) != 1:
@@ -199,9 +199,9 @@ def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
         len(head) + len(tail) + (byte_size(t) if _is_streamed(t) else 0)
         for t, head, tail in tensors
     ]
-    before, after = _split(_without(proto.graph, "initializer", GraphProto()), _INITIALIZER)
+    before, after = _split(_drop_field(proto.graph, "initializer", GraphProto()), _INITIALIZER)
     whole = len(before) + len(after) + sum(len(_start(_INITIALIZER, size)) + size for size in sizes)
-    first, last = _split(_without(proto, "graph", ModelProto()), _GRAPH)
+    first, last = _split(_drop_field(proto, "graph", ModelProto()), _GRAPH)
     file.write(first + _start(_GRAPH, whole) + before)
     for (tensor, head, tail), size in zip(tensors, sizes, strict=True):
         file.write(_start(_INITIALIZER, size) + head)
@@ -231,12 +231,12 @@ def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
         if is_written:
             light.data_location = TensorProto.DEFAULT
     else:
-        _without(tensor, "raw_data", light)
+        _drop_field(tensor, "raw_data", light)
     head, tail = _split(light, _RAW_DATA)
     return head + _start(_RAW_DATA, size), tail
 
 
-def _without(message: Message, field: str, copy: Message) -> Message:
+def _drop_field(message: Message, field: str, copy: Message) -> Message:
     """A copy of a message without one large field."""
     for descriptor, value in message.ListFields():
         if descriptor.name == field:
@@ -277,21 +277,21 @@ def _start(tag: int, size: int) -> bytes:
 def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
     """Copy a part of a file, inside the operating system if it can do that."""
     target.flush()
-    left = size
+    remaining = size
     try:
-        while left and (
+        while remaining and (
             count := os.copy_file_range(
-                source.fileno(), target.fileno(), left, offset + size - left
+                source.fileno(), target.fileno(), remaining, offset + size - remaining
             )
         ):
-            left -= count
+            remaining -= count
     except (AttributeError, OSError):  # another system, or file systems that cannot
         pass
     target.seek(0, os.SEEK_END)
-    source.seek(offset + size - left)
-    while left:
-        data = source.read(min(_CHUNK, left))
+    source.seek(offset + size - remaining)
+    while remaining:
+        data = source.read(min(_CHUNK, remaining))
         if not data:
             raise OSError("the file of the model was cut while it was read")
         target.write(data)
-        left -= len(data)
+        remaining -= len(data)

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto
 
-from fusionc.disk.mapped_weights import as_external, read_mapped
+from fusionc.disk.mapped_weights import read_mapped, show_as_external
 from fusionc.disk.places import light_form
 from fusionc.errors import VerificationError
 from fusionc.protos import bodies_of, is_mapped
@@ -47,7 +47,7 @@ def _fault_of_result(path: Path) -> str | None:
         return _fault(os.fspath(path), proto.graph)
     light = path.with_name(light_form(path.name))
     try:
-        light.write_bytes(as_external(proto).SerializeToString())
+        light.write_bytes(show_as_external(proto).SerializeToString())
         return _fault(os.fspath(light), proto.graph)
     finally:
         light.unlink(missing_ok=True)

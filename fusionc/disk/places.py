@@ -161,7 +161,7 @@ def workshop(folder: Path) -> Iterator[Path]:
                 raise
 
 
-def beside(workshop: Path) -> str:
+def companion_name(workshop: Path) -> str:
     """The name of a file that belongs to a temporary folder and lies next to it."""
     return f"{workshop.name}.onnx"
 
@@ -172,7 +172,7 @@ def light_form(name: str) -> str:
 
 
 def _remove(workshop: Path) -> None:
-    for name in (beside(workshop), light_form(beside(workshop))):
+    for name in (companion_name(workshop), light_form(companion_name(workshop))):
         with suppress(OSError):
             workshop.with_name(name).unlink(missing_ok=True)
     shutil.rmtree(workshop, ignore_errors=True)

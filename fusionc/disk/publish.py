@@ -123,7 +123,7 @@ class _Publication:
             and not is_copy(library.place, library.file)
         ):
             if any(target == library.place for _, target in saved.data):
-                raise in_the_way(library.place)
+                raise obstacle_error(library.place)
             copy = saved.workshop / library.waiting.name
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))
@@ -192,10 +192,10 @@ def _put(file: Path, target: Path) -> None:
     if not os.path.lexists(target):
         os.rename(file, target)
     elif not is_copy(target, file):
-        raise in_the_way(target)
+        raise obstacle_error(target)
 
 
-def in_the_way(target: Path) -> FusioncError:
+def obstacle_error(target: Path) -> FusioncError:
     """What to say if something else is at the place of a file of the result."""
     return FusioncError(
         "a file of the result would be written over another one, which fusionc did not make",

@@ -24,8 +24,8 @@ from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.hashed_file import PAGE, HashedFile
 from fusionc.disk.mapped_weights import write_mapped
 from fusionc.disk.paths import require_unread
-from fusionc.disk.places import beside, cannot_be_written, workshop
-from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
+from fusionc.disk.places import cannot_be_written, companion_name, workshop
+from fusionc.disk.publish import Saved, data_of, is_copy, obstacle_error, short
 from fusionc.disk.tensor_data import make_external, make_inline, read_elements, write_elements
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
@@ -113,7 +113,9 @@ class _Writer:
             external_range(tensor, os.fspath(self.folder))
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
-            self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data
+            self.model = self.output.with_name(
+                companion_name(self.workshop)
+            )  # onnx refuses links to data
             return
         for location, members in files.items():
             source = self.folder / location
@@ -128,7 +130,7 @@ class _Writer:
             if not os.path.realpath(target).startswith(
                 os.path.realpath(self.output.parent) + os.sep
             ):
-                raise in_the_way(target)  # a link leads out of the folder
+                raise obstacle_error(target)  # a link leads out of the folder
             shutil.copyfile(source, temporary)
             if os.path.lexists(target) and not is_copy(target, source):
                 raise FusioncError(
@@ -160,7 +162,7 @@ class _Writer:
             make_external(tensor, target.name, offset, size)
         temporary = temporary.replace(self.set / target.name)
         if os.path.lexists(target) and not is_copy(target, temporary):
-            raise in_the_way(target)
+            raise obstacle_error(target)
         self.data.append((temporary, target))
 
     def _append(self, tensor: TensorProto, file: HashedFile) -> tuple[int, int]:

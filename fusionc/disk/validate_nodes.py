@@ -58,20 +58,20 @@ def _type_of(attribute: OpSchema.Attribute) -> int:
 
 @cache
 def _call(operator: str, domain: str, version: int) -> _Call | None:
-    found = schema(operator, domain, version)
-    if found is None or found.deprecated:
+    known = schema(operator, domain, version)
+    if known is None or known.deprecated:
         return None
     return _Call(
-        range(found.min_input, found.max_input + 1),
-        range(found.min_output, found.max_output + 1),
-        frozenset(i for i, parameter in enumerate(found.inputs) if parameter.option == _Single),
+        range(known.min_input, known.max_input + 1),
+        range(known.min_output, known.max_output + 1),
+        frozenset(i for i, parameter in enumerate(known.inputs) if parameter.option == _Single),
         next(
-            (i for i, parameter in enumerate(found.inputs) if parameter.option == _Variadic),
-            found.max_input,
+            (i for i, parameter in enumerate(known.inputs) if parameter.option == _Variadic),
+            known.max_input,
         ),
-        frozenset(i for i, parameter in enumerate(found.outputs) if parameter.option == _Single),
-        {name: _type_of(attribute) for name, attribute in found.attributes.items()},
-        frozenset(name for name, attribute in found.attributes.items() if attribute.required),
+        frozenset(i for i, parameter in enumerate(known.outputs) if parameter.option == _Single),
+        {name: _type_of(attribute) for name, attribute in known.attributes.items()},
+        frozenset(name for name, attribute in known.attributes.items() if attribute.required),
     )
 
 
@@ -100,7 +100,7 @@ def _fault_of_ports(
 ) -> str | None:
     """What is wrong with the inputs or the outputs of a node; None if nothing is."""
     if len(names) not in counts:
-        return f"has {len(names)} {kind}, not {_said(counts)}"
+        return f"has {len(names)} {kind}, not {_count_text(counts)}"
     if "" in names and any(not name and is_needed(at) for at, name in enumerate(names)):
         return f"has {kind} without a name, which it needs"
     return None
@@ -124,10 +124,10 @@ def _fault_of_split(node: NodeProto) -> str | None:
     """What is wrong with a Split: more outputs than `num_outputs` end the process, in onnx and in
     onnxruntime.
     """
-    said = _number(node, "num_outputs", len(node.output))
+    count = _number(node, "num_outputs", len(node.output))
     return (
-        f"has {len(node.output)} outputs, not num_outputs, which is {said}"
-        if said < len(node.output)
+        f"has {len(node.output)} outputs, not num_outputs, which is {count}"
+        if count < len(node.output)
         else None
     )
 
@@ -149,7 +149,7 @@ _FAULTS = {
 }
 
 
-def _said(counts: range) -> str:
+def _count_text(counts: range) -> str:
     if len(counts) == 1:
         return str(counts[0])
     return f"{counts[0]} or more" if counts[-1] > 1 << 20 else f"{counts[0]} to {counts[-1]}"
@@ -163,10 +163,10 @@ def _fault_of_attributes(attributes: Iterable[AttributeProto], call: _Call) -> s
             if not attribute.name.startswith(_INTERNAL):
                 return f"has an attribute {attribute.name!r}, which its operator does not know"
         elif attribute.type != expected:
-            found, wanted = (
+            present, wanted = (
                 AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected)
             )
-            return f"has an attribute {attribute.name!r} of type {found}, not {wanted}"
+            return f"has an attribute {attribute.name!r} of type {present}, not {wanted}"
         elif attribute.name in _FLAGS and attribute.i not in (0, 1) and not attribute.ref_attr_name:
             return f"has an attribute {attribute.name!r} that is {attribute.i}, and neither 0 nor 1"
     missing = sorted(call.required.difference(names))

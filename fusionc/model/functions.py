@@ -75,8 +75,8 @@ def nodes_of_call(
     with new names inside.
     """
     wanted = [*call.output, *[""] * (len(function.output) - len(call.output))]
-    given = [*call.input, *[""] * (len(function.input) - len(call.input))]
-    names = dict(zip(function.input, given, strict=False))
+    arguments = [*call.input, *[""] * (len(function.input) - len(call.input))]
+    names = dict(zip(function.input, arguments, strict=False))
     made = {name for node in function.node for name in node.output}
     repeated = []
     for inner, outer in zip(function.output, wanted, strict=False):
@@ -85,7 +85,7 @@ def nodes_of_call(
         elif outer:
             repeated.append((inner, outer))
     prefix = call.name or call.op_type
-    nodes = _copied(function.node, names, prefix, taken)
+    nodes = _copies(function.node, names, prefix, taken)
     attributes = parameters(function, call)
     for node in nodes:
         resolve(node, attributes)
@@ -95,7 +95,7 @@ def nodes_of_call(
     ]
 
 
-def _copied(
+def _copies(
     nodes: Iterable[NodeProto], names: dict[str, str], prefix: str, taken: dict[str, int]
 ) -> list[NodeProto]:
     """Copies of nodes in which the values have the names that `names` gives, and new names if they
@@ -130,7 +130,7 @@ def _rename(
         names[name] = fresh_name(f"{prefix}_{name}", taken)
     for name in dict.fromkeys(name for node in graph.node for name in node.output if name):
         names[name] = fresh_name(f"{prefix}_{name}", taken)
-    nodes = _copied(graph.node, names, prefix, taken)
+    nodes = _copies(graph.node, names, prefix, taken)
     del graph.node[:]
     graph.node.extend(nodes)
     for value in (*own, *graph.output, *graph.value_info):
@@ -141,12 +141,12 @@ def inline(
     graph: GraphProto, functions: Mapping[Key, FunctionProto], taken: dict[str, int]
 ) -> None:
     """Replace the calls of these functions by their nodes, also in subgraphs."""
-    nodes = _expanded(graph.node, functions, taken)
+    nodes = _inlined_nodes(graph.node, functions, taken)
     del graph.node[:]
     graph.node.extend(nodes)
 
 
-def _expanded(
+def _inlined_nodes(
     nodes: Sequence[NodeProto], functions: Mapping[Key, FunctionProto], taken: dict[str, int]
 ) -> list[NodeProto]:
     pending = list(reversed(nodes))
@@ -190,11 +190,13 @@ def inlined(model: ModelProto, stay: Collection[tuple[str, str]] = ()) -> ModelP
         opsets = opsets_of(model)
         chosen = {key: f for key, f in functions.items() if key[:2] not in stay and fits(f, opsets)}
         inline(model.graph, chosen, taken_names(model))
-        drop_functions(model, _reached(model.graph.node, functions))
+        drop_functions(model, _called_functions(model.graph.node, functions))
     return model
 
 
-def _reached(nodes: Iterable[NodeProto], functions: Mapping[Key, FunctionProto]) -> set[Key]:
+def _called_functions(
+    nodes: Iterable[NodeProto], functions: Mapping[Key, FunctionProto]
+) -> set[Key]:
     """The functions that these nodes call, directly or through other functions."""
     reached = set[Key]()
     pending = [nodes]

@@ -46,7 +46,7 @@ def canonical_domain(domain: str) -> str:
 
 
 def qualified(op: str, domain: str) -> str:
-    """The name of an operator in lists and flags: with its domain where that is not the standard
+    """The name of an operator in lists and flags, with its domain unless that is the standard
     one.
     """
     return f"{domain}.{op}" if domain else op
@@ -117,10 +117,8 @@ def is_composite(op: str, domain: str, version: int) -> bool:
 
 
 def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODIES) -> Any:
-    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of
-    anything else.
-
-    Subgraphs come from `bodies`, in the order of the proto.
+    """A Python value: int, float, str (bytes if it is not UTF-8), lists of these, or the proto of
+    anything else. Subgraphs come from `bodies`, in the order of the proto.
     """
     if attribute.ref_attr_name:
         return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)

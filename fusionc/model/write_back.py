@@ -81,12 +81,12 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     existing = list(fields)  # holds the entries, so that their identities stay valid
     known = {id(proto) for proto in existing}
     for constant in as_nodes:
-        made = fields.add(op_type="Constant", output=[constant.name])
-        existing.append(made)
-        made.attribute.append(
+        added = fields.add(op_type="Constant", output=[constant.name])
+        existing.append(added)
+        added.attribute.append(
             onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name))
         )
-        place[id(made)] = len(place)
+        place[id(added)] = len(place)
     new = [node for node in nodes if id(node.proto) not in known]
     if isinstance(graph.proto, onnx.GraphProto):
         _declare_outputs(
@@ -112,11 +112,11 @@ def _declare_outputs(nodes: list[Node], proto: onnx.GraphProto) -> None:
     names = _names_of_sizes(nodes[0].graph.model.proto.graph)
     for value in (value for node in nodes for value in node.outputs if value is not None):
         if value.known_type.elem_type and value.name not in declared:
-            known = _with_symbols(value.known_type, names)
+            known = _keep_symbols(value.known_type, names)
             proto.value_info.add(name=value.name).type.CopyFrom(known.proto)
 
 
-def _with_symbols(type_: ValueType, names: set[str]) -> ValueType:
+def _keep_symbols(type_: ValueType, names: set[str]) -> ValueType:
     """The type with these symbols only."""
     if not type_.shape:
         return type_

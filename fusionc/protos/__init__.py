@@ -157,7 +157,7 @@ def reads_of(node: NodeProto) -> set[str]:
     return names - {""}
 
 
-def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
+def needed_nodes(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
     """The identities of the nodes that compute these values, directly or not."""
     makers = {name: node for node in nodes for name in node.output if name}
     needed: set[int] = set()
@@ -198,7 +198,7 @@ def copied(model: ModelProto) -> ModelProto:
     return copy
 
 
-def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
+def light_copy(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
     """A copy of the model with its large weights as inputs, from which the same shapes follow.
     Small weights in external files stay only if `keeps_external` says that the files are at hand.
     """
@@ -219,7 +219,7 @@ def without_large_weights(model: ModelProto, *, keeps_external: bool = False) ->
     return light
 
 
-def types_made(
+def output_types(
     node: NodeProto,
     schema: OpSchema | None,
     types: Mapping[str, TypeProto],
@@ -239,19 +239,19 @@ def types_made(
         with suppress(
             *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
         ):
-            found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+            inferred: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
                 schema, node, dict(types), dict(known), None, imports, _IR_VERSION
             )
-            return found
+            return inferred
     # A model's inference does not compare types with those of the operator.
     model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
     model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))
     model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
     model.graph.output.extend(ValueInfoProto(name=name) for name in node.output if name)
-    return {info.name: info.type for info in with_shapes(model).graph.output}
+    return {info.name: info.type for info in infer_types(model).graph.output}
 
 
-def with_shapes(model: ModelProto) -> ModelProto:
+def infer_types(model: ModelProto) -> ModelProto:
     """The model with inferred types and shapes, including shapes that the model computes. For
     computed shapes onnx makes a list of the elements of every vector, known or not: millions of
     elements take seconds and gigabytes, more end the process. So a model with such long vectors is

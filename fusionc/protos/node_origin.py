@@ -27,10 +27,10 @@ class Origin:
 
 def origin_of(node: NodeProto) -> Origin | None:
     """The origin that a node states; None if no pass made it."""
-    said = {prop.key: prop.value for prop in node.metadata_props}
+    properties = {prop.key: prop.value for prop in node.metadata_props}
     written = _IN_DOC_STRING.findall(doc_of(node))
-    if PASS_KEY in said:
-        written.append((said[PASS_KEY], said.get(FROM_KEY, "")))
+    if PASS_KEY in properties:
+        written.append((properties[PASS_KEY], properties.get(FROM_KEY, "")))
     passes, sources = (
         dict.fromkeys(name for line in written for name in line[at].split(",")) for at in (0, 1)
     )
@@ -48,9 +48,9 @@ def doc_line(origin: Origin) -> str:
     return f"{PASS_KEY}={','.join(origin.passes)}; {FROM_KEY}={','.join(origin.sources)}"
 
 
-def with_newest_lines(doc_string: str, most: int) -> str:
+def newest_lines(doc_string: str, most: int) -> str:
     """The text with only the last `most` of these lines."""
     lines = doc_string.split("\n")
-    told = [at for at, line in enumerate(lines) if _IN_DOC_STRING.match(line)]
-    dropped = set(told[:-most])
+    places = [at for at, line in enumerate(lines) if _IN_DOC_STRING.match(line)]
+    dropped = set(places[:-most])
     return "\n".join(line for at, line in enumerate(lines) if at not in dropped)

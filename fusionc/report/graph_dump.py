@@ -37,7 +37,7 @@ class GraphDump:
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder
         self._count = 0
-        with self._guarded():
+        with self._explain_errors():
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
@@ -50,7 +50,7 @@ class GraphDump:
         self._count += 1
         light = copied(proto)
         drop_large_data(light)
-        with self._guarded():
+        with self._explain_errors():
             for ending in (".onnx", ".txt"):
                 require_no_stream(path.with_suffix(ending))
             path.with_suffix(".onnx").write_bytes(proto.SerializeToString())
@@ -62,7 +62,7 @@ class GraphDump:
         """
         for number in count():
             name = "*" if number else "input"
-            with self._guarded():
+            with self._explain_errors():
                 models = [
                     p
                     for p in self.folder.glob(f"{number:04}_{name}.onnx")
@@ -79,7 +79,7 @@ class GraphDump:
                 return
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:

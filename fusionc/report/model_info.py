@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto, TensorShapeProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import inputs_to_feed, is_external, nodes_of, tensors_of, with_shapes
+from fusionc.protos import infer_types, inputs_to_feed, is_external, nodes_of, tensors_of
 from fusionc.report.table import size_text
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
@@ -79,7 +79,7 @@ def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
     """
     drop_large_data(model)
     if shapes:
-        model = with_shapes(model)
+        model = infer_types(model)
     return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
 
 

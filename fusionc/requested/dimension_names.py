@@ -38,12 +38,12 @@ class DimensionNames:
         """The axes of a value whose names still say for any size what they said for the size in the
         model.
         """
-        found = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
-        unclear = {axis: name for axis, name in _names(info).items() if found[axis] != name}
+        uses = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
+        unclear = {axis: name for axis, name in _names(info).items() if uses[axis] != name}
         return {
             axis
             for axis, name in unclear.items()
-            if self._uses[name] == {found[axis]} or self._is_untouched(graph, info.name, axis)
+            if self._uses[name] == {uses[axis]} or self._is_untouched(graph, info.name, axis)
         }
 
     def _is_untouched(self, graph: int, name: str, axis: int) -> bool:
@@ -56,9 +56,9 @@ class DimensionNames:
         """The model at its sizes, and at twice these, each for some sizes of the dimensions that
         are open already.
         """
-        return [(self._with(1, size), self._with(2, size)) for size in _TRIALS]
+        return [(self._model_at(1, size), self._model_at(2, size)) for size in _TRIALS]
 
-    def _with(self, times: int, size: int) -> Model:
+    def _model_at(self, times: int, size: int) -> Model:
         sizes = {
             value.name: {
                 axis: self._sizes.get(value.name, {}).get(axis, 0) * times or size

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from onnx import ModelProto
 
 
-def parted(text: str, names: Collection[str], name_in: Callable[[str], str]) -> Iterator[str]:
+def split_values(text: str, names: Collection[str], name_in: Callable[[str], str]) -> Iterator[str]:
     """The parts of a text between semicolons, stripped and without empty ones. `names` are those
     that the model has, `name_in` finds the name in a part.
     """
@@ -28,7 +28,7 @@ def parted(text: str, names: Collection[str], name_in: Callable[[str], str]) -> 
         begin = end
 
 
-def name_in_front(part: str) -> str:
+def leading_name(part: str) -> str:
     """The text before the last colon; empty if a semicolon follows that."""
     name, _, said = part.rpartition(":")
     return "" if ";" in said else name.strip()

@@ -66,16 +66,16 @@ def free_sizes(
     they were. Raises UsageError if an input or axis does not exist or is not fixed, if a symbol is
     not a name or is given for several sizes, and if something holds a size, which it names.
     """
-    given = {
+    wanted = {
         name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})}
         for name in {**free_dim, **others}
     }
-    dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
+    dims = {name: _dims_of(model, name, axes) for name, axes in wanted.items()}
     sizes = {
         name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()
     }
-    _require_names(given)
-    _require_one_size_each(given, sizes)
+    _require_names(wanted)
+    _require_one_size_each(wanted, sizes)
     light = shapes_only(model)
     weights = initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
@@ -87,13 +87,13 @@ def free_sizes(
         again = twice.holders()
         held = [*again.fixed, *again.correctable]
     _require_nothing_held(held, sizes, "--input_shape" if others else _OPTION)
-    symbols = _symbols(model, given, sizes, others)
+    symbols = _symbols(model, wanted, sizes, others)
     found = TwoSizes(light, weights, symbols)
     former = {
         symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()
     }
     names = DimensionNames(model, light, weights, sizes, found)
-    _open_all(model, found, twice, former, names)
+    _open_declarations(model, found, twice, former, names)
     _forget_in_functions(model)
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
@@ -121,22 +121,22 @@ def _require_nothing_held(
         raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
 
 
-def _open_all(
+def _open_declarations(
     model: ModelProto,
-    found: TwoSizes,
+    symbolic: TwoSizes,
     twice: TwoSizes,
     former: Mapping[str, int],
     names: DimensionNames,
 ) -> None:
-    """Remove from all declarations what held for the former sizes only. `found` has the shapes with
-    symbols, `twice` those at twice the sizes.
+    """Remove from all declarations what held for the former sizes only. `symbolic` has the shapes
+    with symbols, `twice` those at twice the sizes.
     """
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (
-            at.graphs[number].values for at in (found.before, found.after, twice.after)
+            at.graphs[number].values for at in (symbolic.before, symbolic.after, twice.after)
         )
         for info in (*graph.value_info, *graph.output):
-            if info.name in found.reached and info.name in before:
+            if info.name in symbolic.reached and info.name in before:
                 kept = names.still_true(number, info)
                 shapes = (before[info.name].shape, after[info.name].shape, doubled[info.name].shape)
                 _open(info, *shapes, former, kept)
@@ -206,25 +206,25 @@ def _dims_of(
     if name not in inputs:
         hint = advice(name, inputs, f"its inputs are: {', '.join(inputs)}")
         raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")
-    found = {}
+    dims = {}
     for axis in axes:
         if not 0 <= axis < len(inputs[name]):
             hint = f"it has {len(inputs[name])} dimensions, which count from 0"
             raise UsageError(
                 f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001"
             )
-        found[axis] = inputs[name][axis]
-        if found[axis].dim_value < 1:
+        dims[axis] = inputs[name][axis]
+        if dims[axis].dim_value < 1:
             hint = "leave it out; --input_shape fixes one"
             raise UsageError(
                 f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001"
             )
-    return found
+    return dims
 
 
-def _require_names(given: FreeDims) -> None:
+def _require_names(symbols: FreeDims) -> None:
     """Raise UsageError if a symbol would be read as a number or a formula."""
-    for name, axes in given.items():
+    for name, axes in symbols.items():
         for axis, symbol in axes.items():
             if symbol and not symbol.isidentifier():
                 hint = "give a name, as in x:0=batch; --input_shape gives sizes"
@@ -252,7 +252,7 @@ def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int
 
 
 def _symbols(
-    model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
+    model: ModelProto, wanted: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
 ) -> dict[str, dict[int, str]]:
     """The symbols of all freed dimensions. Equal sizes at the same axis of several inputs share
     one, if they also get equal sizes.
@@ -264,12 +264,12 @@ def _symbols(
     taken = dict.fromkeys(
         (dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1
     )
-    taken |= dict.fromkeys((symbol for axes in given.values() for symbol in axes.values()), 1)
-    kinds = sorted({kind(name, axis) for name, axes in given.items() for axis in axes})
+    taken |= dict.fromkeys((symbol for axes in wanted.values() for symbol in axes.values()), 1)
+    kinds = sorted({kind(name, axis) for name, axes in wanted.items() for axis in axes})
     chosen = {one: fresh_name("batch" if one[0] == 0 else f"dim_{one[0]}", taken) for one in kinds}
     return {
         name: {axis: symbol or chosen[kind(name, axis)] for axis, symbol in axes.items()}
-        for name, axes in given.items()
+        for name, axes in wanted.items()
     }
 
 

@@ -24,7 +24,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.operators import is_foreign
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.protos import fresh_name, graphs_in, own_names, shapeless, without_large_weights
+from fusionc.protos import fresh_name, graphs_in, light_copy, own_names, shapeless
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -59,7 +59,7 @@ def shapes_only(model: ModelProto) -> ModelProto:
     """A copy for the inference of shapes: without large weights, and with everything folded that
     depends on constants alone.
     """
-    built = typed_model(without_large_weights(model), "")
+    built = typed_model(light_copy(model), "")
     run(built, [p for p in PASSES if p.name == "ConstantFoldingPass"], RewriteLog())
     return write_back(built)
 
@@ -79,7 +79,7 @@ class TwoSizes:
     ) -> None:
         self._weights = weights
         self.before = typed_model(light, "")
-        self.reached = _reached(self.before, sizes)
+        self.reached = _dependent_values(self.before, sizes)
         self._changed = ModelProto()
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
@@ -103,7 +103,7 @@ class TwoSizes:
         readings: dict[_Place, _Array] = {}
         for _ in range(_MOST_ROUNDS):
             right: dict[_Place, _Array] = {}  # shapes that Reshapes should have
-            found.update(self._found(right, readings))
+            found.update(self._search(right, readings))
             if not right:
                 break
             give_shapes(self._changed, right)
@@ -112,14 +112,14 @@ class TwoSizes:
         correctable = [text for place, text in found.items() if place in readings]
         return Holders(fixed, correctable, readings)
 
-    def _found(
+    def _search(
         self, right: dict[_Place, _Array], readings: dict[_Place, _Array]
     ) -> Iterator[tuple[_Place, str]]:
         """The nodes that hold a size, each with its description; `right` and `readings` as in
         `_holder`.
         """
         behind = set[Edge]()  # values whose shape is not known yet, as a holder comes before them
-        for node in _with_those_inside(self.after.main):
+        for node in _all_nodes(self.after.main):
             handed = (value for body in node.subgraphs() for value in body.outputs)
             is_behind = not behind.isdisjoint(
                 (*filter(None, node.inputs), *node.captures(), *handed)
@@ -217,19 +217,19 @@ class TwoSizes:
         """The axes of the input of a Reshape that change; none if the dimensions are unknown."""
         (former, now) = self._shapes_of(node.inputs[0])
         (made, _) = self._shapes_of(node.outputs[0])
-        given = _numbers(former)
+        sizes = _numbers(former)
         changed = _numbers(now)
         result = _numbers(made)
-        if given is None or changed is None or result is None:
+        if sizes is None or changed is None or result is None:
             return []
-        places = [_places(given, axis, result) for axis in range(len(given))]
+        places = [_places(sizes, axis, result) for axis in range(len(sizes))]
         ones = {place for place, size in enumerate(result) if size == 1}
         ones -= {
-            found[0] for found, size in zip(places, given, strict=True) if size == 1 == len(found)
+            found[0] for found, size in zip(places, sizes, strict=True) if size == 1 == len(found)
         }
         return [
             _MovedAxis(axis, size, other, places[axis], result, bool(ones))
-            for axis, (size, other) in enumerate(zip(given, changed, strict=True))
+            for axis, (size, other) in enumerate(zip(sizes, changed, strict=True))
             if size != other
         ]
 
@@ -254,15 +254,15 @@ class TwoSizes:
         is_empty = 0 in (*(axis.size for axis in moved), *held[0].made)
         if is_empty or any(axis.is_ambiguous(self._is_one) for axis in held):
             return None
-        copied = set[int]() if node.attr("allowzero", 0) else _copied(held, target)
-        left = _all_places(held) - copied
-        if len(left) > 1 or any(
+        copied = set[int]() if node.attr("allowzero", 0) else _copied_axes(held, target)
+        places = _all_places(held) - copied
+        if len(places) > 1 or any(
             not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied
         ):
             return None
         shape = target.copy()
         shape[list(copied)] = 0
-        return _with_following(shape, left, held[0].made, _all_places(moved))
+        return _put_following(shape, places, held[0].made, _all_places(moved))
 
     def _is_at_odds(self, node: Node) -> bool:
         """Whether a size changed that another, unchanged input must share. onnx's inference does
@@ -348,7 +348,7 @@ def _all_places(axes: Iterable[_MovedAxis]) -> set[int]:
     return {place for axis in axes for place in axis.places}
 
 
-def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
+def _copied_axes(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
     """The axes for which a constant shape may have a 0, if a single -1 does not cover all that is
     held.
     """
@@ -356,7 +356,7 @@ def _copied(held: Sequence[_MovedAxis], target: _Array) -> set[int]:
     return {axis.axis for axis in held if axis.is_copied} if needs_more else set()
 
 
-def _with_following(
+def _put_following(
     shape: _Array, places: Set[int], made: Sequence[int], moved: Set[int]
 ) -> _Array | None:
     """The shape with -1 at the place, if any, and with the size that is `made` instead of a former
@@ -375,11 +375,11 @@ def _constant_shape(given: _Array) -> str:
     return f"its shape is the constant {given.tolist()}"
 
 
-def _with_those_inside(graph: Graph) -> Iterator[Node]:
+def _all_nodes(graph: Graph) -> Iterator[Node]:
     """The nodes in order; those in subgraphs come before the node that has the subgraph."""
     for node in graph.ordered():
         for body in node.subgraphs():
-            yield from _with_those_inside(body)
+            yield from _all_nodes(body)
         yield node
 
 
@@ -387,16 +387,16 @@ def _place_of(node: Node) -> _Place:
     return node.graph.id, node.proto.output[0]
 
 
-def _reached(model: Model, inputs: Iterable[str]) -> set[str]:
+def _dependent_values(model: Model, inputs: Iterable[str]) -> set[str]:
     """The values that depend on these inputs; for a node with subgraphs, all values in them."""
-    found = set(inputs)
+    names = set(inputs)
     for node in model.main.ordered():
         if any(
-            value is not None and value.name in found for value in (*node.inputs, *node.captures())
+            value is not None and value.name in names for value in (*node.inputs, *node.captures())
         ):
-            found.update(value.name for value in node.outputs if value is not None)
-            found.update(name for body in node.subgraphs(recursive=True) for name in body.values)
-    return found
+            names.update(value.name for value in node.outputs if value is not None)
+            names.update(name for body in node.subgraphs(recursive=True) for name in body.values)
+    return names
 
 
 def _numbers(shape: Shape | None) -> list[int] | None:
@@ -422,9 +422,9 @@ def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
     the one that contains it, else those that are parts of it. An axis is a range of strides in
     memory, from the product of the later dimensions to that times its own.
     """
-    low = _behind(given)[axis]
+    low = _strides(given)[axis]
     high = low * given[axis]
-    ranges = [(start, start * size) for start, size in zip(_behind(made), made, strict=True)]
+    ranges = [(start, start * size) for start, size in zip(_strides(made), made, strict=True)]
     same = [at for at, (start, end) in enumerate(ranges) if (start, end) == (low, high)]
     around = [at for at, (start, end) in enumerate(ranges) if start <= low and high <= end]
     return (
@@ -434,7 +434,7 @@ def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
     )
 
 
-def _behind(shape: Sequence[int]) -> list[int]:
+def _strides(shape: Sequence[int]) -> list[int]:
     return [*accumulate(reversed(shape), mul, initial=1)][-2::-1]
 
 

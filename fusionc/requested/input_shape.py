@@ -82,7 +82,7 @@ def _open_dimensions(main: GraphProto) -> Iterator[tuple[int, ValueInfoProto, in
                     yield number, info, axis
 
 
-def other_sizes(
+def changed_sizes(
     model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> dict[str, dict[int, DimensionSize]]:
     """The sizes that were asked for and that the model fixes otherwise, by input name and axis."""
@@ -176,7 +176,7 @@ def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> 
     return value if value is not None and value > 0 else size_to_run(size)
 
 
-def sizes_left(
+def fixed_sizes(
     model: ModelProto,
     shapes: Mapping[str, Sequence[DimensionSize]],
     freed: Mapping[str, Mapping[int, object]],
@@ -185,7 +185,7 @@ def sizes_left(
     the model. Those that are `freed` become open all the same.
     """
     inputs = _resizable(model)
-    others = other_sizes(model, shapes)
+    others = changed_sizes(model, shapes)
     fixed = []
     for name in (name for name in shapes if name in inputs):
         opened = {**freed.get(name, {}), **others.get(name, {})}
@@ -200,7 +200,7 @@ def sizes_left(
     return fixed
 
 
-def sizes_outside(
+def odd_sizes(
     run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]
 ) -> list[str]:
     """The sizes to run with that were not asked for, each with its place: "x[1] is 9, not 1~8"."""

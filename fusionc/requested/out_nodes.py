@@ -12,10 +12,10 @@ from onnx import ModelProto
 
 from fusionc.errors import UsageError
 from fusionc.model.write_back import keep
-from fusionc.protos import initialized, needed_for, reads_of
-from fusionc.requested.exact_names import names_of_values, parted
+from fusionc.protos import initialized, needed_nodes, reads_of
+from fusionc.requested.exact_names import names_of_values, split_values
 from fusionc.requested.types_of_a_run import TypesOfARun
-from fusionc.requested.value_names import declarations_of, value_named
+from fusionc.requested.value_names import declarations_of, find_value
 
 _OPTION = "--out_nodes"
 
@@ -50,9 +50,11 @@ def set_outputs(
 def _names(model: ModelProto, out_nodes: str | Sequence[str]) -> list[str]:
     """The values that are to be outputs. Raises UsageError if one is named twice, or none is."""
     parts = (
-        parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+        split_values(out_nodes, names_of_values(model), str)
+        if isinstance(out_nodes, str)
+        else out_nodes
     )
-    names = [value_named(model, part, _OPTION) for part in parts]
+    names = [find_value(model, part, _OPTION) for part in parts]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         what = f"{twice} is named twice"
@@ -67,7 +69,7 @@ def _drop_unused(model: ModelProto, names: Set[str]) -> None:
     """Remove everything that none of these values needs."""
     graph = model.graph
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
-    kept = needed_for(nodes, names)
+    kept = needed_nodes(nodes, names)
     unused = {
         name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]
     }

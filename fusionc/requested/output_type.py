@@ -15,8 +15,8 @@ from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
 from fusionc.protos import bodies_of, fresh_name, nodes_of, own_names, tensors_of
-from fusionc.requested.exact_names import name_in_front, names_of_values, parted
-from fusionc.requested.value_names import value_named
+from fusionc.requested.exact_names import leading_name, names_of_values, split_values
+from fusionc.requested.value_names import find_value
 
 _OPTION = "--output_type"
 _TYPES: dict[str, int] = {
@@ -55,7 +55,7 @@ def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) ->
             hint="raise the model with onnx.version_converter first",
             code="E10001",
         )
-    wanted = _wanted(model, output_type)
+    wanted = _requested_types(model, output_type)
     stored = {value.name for value in (*model.graph.input, *model.graph.initializer)}
     types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
     wanted = {name: type_ for name, type_ in wanted.items() if types[name] != type_}
@@ -92,24 +92,24 @@ def _names_in(model: ModelProto) -> Iterator[str]:
     yield from (tensor.name for tensor in tensors_of(model))
 
 
-def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
+def _requested_types(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
     """The type of each output that is to have one."""
     if (
         isinstance(output_type, str)
         and (only := output_type.strip("; "))
         and not set(only) & {":", ";"}
     ):
-        return dict.fromkeys((value.name for value in model.graph.output), _type_called(only))
+        return dict.fromkeys((value.name for value in model.graph.output), _type_of(only))
     wanted: dict[str, int] = {}
     given = _types_in(model, output_type) if isinstance(output_type, str) else output_type.items()
     for place, type_ in given:
-        name = value_named(model, place, _OPTION)
+        name = find_value(model, place, _OPTION)
         if name not in {value.name for value in model.graph.output}:
             hint = "name it in --out_nodes, too"
             raise UsageError(
                 f"{place} is not an output of the model", where=_OPTION, hint=hint, code="E10001"
             )
-        if wanted.setdefault(name, _type_called(type_)) != _type_called(type_):
+        if wanted.setdefault(name, _type_of(type_)) != _type_of(type_):
             raise UsageError(
                 f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001"
             )
@@ -125,15 +125,15 @@ def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str
 
 def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
     """The values that "conv1:0:FP16;logits:FP32" names, and the type of each."""
-    for part in parted(text, names_of_values(model), name_in_front):
-        place = name_in_front(part)
+    for part in split_values(text, names_of_values(model), leading_name):
+        place = leading_name(part)
         if not place:
             hint = 'give one type for all, or write "conv1:0:FP16;logits:FP32"'
             raise UsageError(f"{part} names no output", where=_OPTION, hint=hint, code="E10001")
         yield place, part.rpartition(":")[2].strip()
 
 
-def _type_called(name: str) -> int:
+def _type_of(name: str) -> int:
     if name.upper() not in _TYPES:
         hint = f"give one of {', '.join(_TYPES)}"
         raise UsageError(

@@ -14,10 +14,10 @@ from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import OPEN, DimensionSize
 from fusionc.requested.free_dim import Freed, FreeDims, failure, free_sizes, require_runs
 from fusionc.requested.input_shape import (
+    changed_sizes,
     fix_sizes,
-    other_sizes,
-    sizes_left,
-    sizes_outside,
+    fixed_sizes,
+    odd_sizes,
     sizes_to_run,
 )
 from fusionc.requested.out_nodes import set_outputs
@@ -48,7 +48,7 @@ class Requests:
         first. `freed` is what an earlier call returned for the same model. Raises UsageError for
         requests that do not fit the model.
         """
-        others = other_sizes(model, self.input_shape or {})
+        others = changed_sizes(model, self.input_shape or {})
         if freed is not None:
             freed.again(model)
         elif self.free_dim is not None or others:
@@ -59,10 +59,9 @@ class Requests:
             set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
 
-    def raised(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
-        """The model at the target opset, and the kernels of onnxruntime that this costs.
-
-        Raises UsageError and FusioncError as `raise_opset` does.
+    def raise_opset(self, model: ModelProto, folder: str) -> tuple[ModelProto, list[LostKernel]]:
+        """Raise the model to the target opset; return it with the kernels of onnxruntime that this
+        costs. Raises UsageError and FusioncError as the function `raise_opset` does.
         """
         if self.target_opset is None:
             return model, []
@@ -85,16 +84,16 @@ class Requests:
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
         """Which of the sizes to verify with were not asked for."""
-        outside = sizes_outside(verify_shape or {}, self.input_shape or {})
+        outside = odd_sizes(verify_shape or {}, self.input_shape or {})
         return (
             [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
         )
 
-    def left_alone(self, model: ModelProto) -> list[str]:
-        """Which dimensions stay fixed although other sizes were allowed; `model` is as in its
-        file.
+    def fixed_notices(self, model: ModelProto) -> list[str]:
+        """Notices of dimensions that stay fixed although other sizes were allowed; `model` is as in
+        its file.
         """
-        left = sizes_left(model, self.input_shape or {}, self.free_dim or {})
+        left = fixed_sizes(model, self.input_shape or {}, self.free_dim or {})
         return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
 
     def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
@@ -108,13 +107,13 @@ class Requests:
         if any(freed_only.values()):
             require_runs(file, freed_only)
         elif (failed := failure(file, {})) and not failure(source, {}):
-            raise self.unfit(failed)
+            raise self.unfit_error(failed)
 
     def _is_open(self, name: str, axis: int) -> bool:
         shape = (self.input_shape or {}).get(name, ())
         return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
-    def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
+    def unfit_error(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
         """The error for a model that works as it is, and not as it was asked for, unless the values
         of the `unknown` inputs are at fault.
         """
@@ -128,9 +127,9 @@ class Requests:
         return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:
-        given = {
+        options = {
             "input_shape": self.input_shape,
             "free_dim": self.free_dim,
             "out_nodes": self.out_nodes,
         }
-        return ", ".join(f"--{name}" for name, value in given.items() if value is not None)
+        return ", ".join(f"--{name}" for name, value in options.items() if value is not None)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
 
 from fusionc.model.write_back import keep
-from fusionc.protos import copied, needed_for
+from fusionc.protos import copied, needed_nodes
 from fusionc.runtime.run_errors import RunError
 
 
@@ -45,7 +45,7 @@ class TypesOfARun:
 
         part = copied(model)
         nodes = list(part.graph.node)  # holds the entries, so that their identities stay valid
-        kept = needed_for(nodes, names)
+        kept = needed_nodes(nodes, names)
         keep(part.graph.node, lambda node: id(node) in kept)
         del part.graph.output[:]
         part.graph.output.extend(ValueInfoProto(name=name) for name in names)

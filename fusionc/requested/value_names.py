@@ -13,13 +13,13 @@ from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.shapes.inference import typed_model
 
 
-def value_named(model: ModelProto, name: str, option: str) -> str:
+def find_value(model: ModelProto, name: str, option: str) -> str:
     """The name of the value of the main graph that `name` means: its own, or a node and a number.
     Raises UsageError if it means no value, or several.
     """
-    made = {output for node in model.graph.node for output in node.output} - {""}
+    values = {output for node in model.graph.node for output in node.output} - {""}
     outputs = {value.name for value in model.graph.output}
-    if name in made | outputs:
+    if name in values | outputs:
         return name
     node_name, colon, index = name.rpartition(":")
     is_place = bool(colon) and index.isdecimal()
@@ -27,7 +27,7 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     if is_place and nodes:
         return _output_of(nodes, int(index), name, option)
     places = [f"{node.name}:0" for node in model.graph.node if node.name]
-    hint = advice(name, [*made, *places], f"its outputs are: {', '.join(sorted(outputs))}.")
+    hint = advice(name, [*values, *places], f"its outputs are: {', '.join(sorted(outputs))}.")
     what = f"no node of the model makes {name}"
     raise UsageError(
         what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016"

@@ -13,8 +13,8 @@ from fusionc.protos.node_origin import (
     Origin,
     doc_line,
     doc_of,
+    newest_lines,
     origin_of,
-    with_newest_lines,
 )
 
 _MOST_SOURCES = 64  # names of nodes that a node is said to come from
@@ -45,7 +45,7 @@ def stamp(
             merged.setdefault(prop.key, prop.value)
     else:  # what the nodes before had to say is there, a line for each rewrite
         docs[doc_line(Origin(tuple(passes), tuple(sources)))] = None
-    doc_string = with_newest_lines("\n".join(docs), _MOST_LINES)
+    doc_string = newest_lines("\n".join(docs), _MOST_LINES)
     for node in new_nodes:
         node.proto.doc_string = doc_string
         for key, value in merged.items():

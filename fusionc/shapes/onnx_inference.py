@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import Array, ValueType
-from fusionc.protos import graphs_of, types_made
+from fusionc.protos import graphs_of, output_types
 from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
@@ -65,7 +65,7 @@ def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueTy
     proto = _lone_node(node)
     given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     protos = (called.proto for called in graphs_called(node))
-    types = types_made(
+    types = output_types(
         proto,
         operators.schema(proto.op_type, proto.domain, node.graph.opset_of(proto.domain)),
         {name: value.known_type.proto for name, value in given.items()},

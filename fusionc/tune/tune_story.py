@@ -181,7 +181,7 @@ def _sample(model: AskedModel) -> tuple[str, dict[str, Any], _Sizes]:
     chosen for inputs.
     """
     options = model.plan.options
-    with model.reference(model.changed(model.loaded())) as reference:
+    with model.reference(model.change(model.load())) as reference:
         try:
             sample = first_sample(reference.file, reference.sizes, options.inputs)
         except RunError as error:

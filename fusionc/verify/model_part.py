@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fusionc.disk.mapped_weights import as_external
+from fusionc.disk.mapped_weights import show_as_external
 from fusionc.protos import copied, reads_of
 from fusionc.runtime.runner import Runner
 from fusionc.verify.model_file import LEAN, light_model
@@ -29,7 +29,7 @@ class SeenModel:
 
     def __init__(self, path: Path, scratch: Path) -> None:
         model, self._folder = light_model(path)
-        self._model = as_external(model)
+        self._model = show_as_external(model)
         if all(
             tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer
         ):

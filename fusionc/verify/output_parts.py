@@ -16,7 +16,7 @@ import onnx
 from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.facts import Trait, names_with
-from fusionc.protos import with_shapes, without_large_weights
+from fusionc.protos import infer_types, light_copy
 from fusionc.verify.interface import tensor_dims
 from fusionc.verify.joints import Dim, Joint
 
@@ -34,10 +34,10 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     is put together.
     """
     try:
-        flat = inlined(without_large_weights(model))
+        flat = inlined(light_copy(model))
         if not _ends_in_concat(flat.graph):
             return {}
-        graph = with_shapes(flat).graph
+        graph = infer_types(flat).graph
     except Exception:  # a model that onnx cannot infer is judged in one piece
         return {}
     ways = _Ways(graph)

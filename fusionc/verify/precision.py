@@ -14,7 +14,7 @@ from onnx import TensorProto
 from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.deciding_operators import MOVES
-from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
+from fusionc.protos import bodies_of, infer_types, light_copy, reads_of
 from fusionc.verify.compare import TOLERANCES
 
 _NAMES: dict[int, str] = {
@@ -36,7 +36,7 @@ def least_precise(model: onnx.ModelProto) -> dict[str, str]:
     ):
         return {}
     try:
-        graph = with_shapes(inlined(without_large_weights(model))).graph
+        graph = infer_types(inlined(light_copy(model))).graph
     except (
         Exception
     ):  # of a model that onnx cannot infer, outputs have the precision of their types

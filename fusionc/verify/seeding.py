@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import onnx
 
-from fusionc.disk.mapped_weights import as_external
+from fusionc.disk.mapped_weights import show_as_external
 from fusionc.model.operators import canonical_domain
 from fusionc.operators.randomness import RANDOM
 from fusionc.protos import nodes_of
@@ -48,7 +48,7 @@ def seeded_runner(
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
-    data = as_external(model).SerializeToString()
+    data = show_as_external(model).SerializeToString()
     return Runner(data, folder=folder, fresh=draws, kernels=kernels, level=level, entries=entries)
 
 

@@ -78,8 +78,8 @@ def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pa
     def note(commit: Commit, *_: object) -> None:
         commits.append(commit)
 
-    done = attempt(model.plan, model.again(), LeftOut(), examine=[note])
-    before, after = (_typed(proto, plan.options) for proto in (model.again(), done.proto))
+    done = attempt(model.plan, model.rebuild(), LeftOut(), examine=[note])
+    before, after = (_typed(proto, plan.options) for proto in (model.rebuild(), done.proto))
     return Converted(before, after, commits, watched, done.fused)
 
 

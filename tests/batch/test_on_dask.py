@@ -88,7 +88,7 @@ def test_the_processes_of_a_run_end_with_it(cluster: str, models: Path) -> None:
     from distributed import Client
 
     task = ConversionTask(next(models.glob("*.onnx")), "one.onnx", models.parent, {}, "once", False)
-    assert [outcome.name for outcome in on_dask.converted_on(cluster, [task])] == ["one.onnx"]
+    assert [outcome.name for outcome in on_dask.convert_on_cluster(cluster, [task])] == ["one.onnx"]
     with Client(cluster, set_as_default=False) as client:
         left = client.run(lambda: len(import_module("fusionc.batch.converting_process")._idle))
     assert left and not any(left.values())
@@ -97,7 +97,7 @@ def test_the_processes_of_a_run_end_with_it(cluster: str, models: Path) -> None:
 def attempt(scheduler: str, folder: Path, **arguments: Any) -> str:
     task = ConversionTask(folder / "a.onnx", "a.onnx", folder, arguments, "run", False)
     with pytest.raises(UsageError) as caught:
-        list(on_dask.converted_on(scheduler, [task]))
+        list(on_dask.convert_on_cluster(scheduler, [task]))
     return f"{caught.value}"
 
 

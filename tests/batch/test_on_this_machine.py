@@ -9,7 +9,7 @@ import pytest
 
 from fusionc.batch import on_this_machine
 from fusionc.batch.conversion_task import ConversionTask
-from fusionc.batch.on_this_machine import converted_here
+from fusionc.batch.on_this_machine import convert_here
 from fusionc.batch.outcome import CONVERTED, Outcome
 
 
@@ -31,7 +31,7 @@ def test_processes_are_pinned_as_long_as_models_wait(
         ConversionTask(Path(f"{k}.onnx"), f"{k}.onnx", Path("out"), {}, "cores", False)
         for k in range(count)
     ]
-    outcomes = converted_here(tasks, jobs)
+    outcomes = convert_here(tasks, jobs)
     for _ in tasks:
         may_end.put(None)
         came.append(next(outcomes))

@@ -17,7 +17,7 @@ from onnx import TensorProto
 
 import fusionc
 from fusionc.cli import main
-from fusionc.requested.exact_names import name_in_front, parted
+from fusionc.requested.exact_names import leading_name, split_values
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 TEXT = """<ir_version: 8, opset_import: ["" : 13]>
@@ -59,9 +59,9 @@ def outputs_of(model: onnx.ModelProto) -> dict[str, int]:
     ],
 )
 def test_the_longest_exact_names_win(text: str, names: set[str], parts: list[str]) -> None:
-    assert list(parted(text, names, str)) == parts
+    assert list(split_values(text, names, str)) == parts
     sized = ";".join(f"{part}:1,2" for part in parts)
-    assert list(parted(sized, names, name_in_front)) == [f"{part}:1,2" for part in parts]
+    assert list(split_values(sized, names, leading_name)) == [f"{part}:1,2" for part in parts]
 
 
 def converted(*words: str) -> onnx.ModelProto:

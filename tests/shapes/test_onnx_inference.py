@@ -16,13 +16,13 @@ from fusionc.shapes.inference import infer_node, typed_model
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The nodes that onnx was asked about."""
     found: list[Any] = []
-    ask = onnx_inference.types_made
+    ask = onnx_inference.output_types
 
     def noted(node: onnx.NodeProto, *arguments: Any, **options: Any) -> Any:
         found.append(node.op_type)
         return ask(node, *arguments, **options)
 
-    monkeypatch.setattr(onnx_inference, "types_made", noted)
+    monkeypatch.setattr(onnx_inference, "output_types", noted)
     monkeypatch.setattr(onnx_inference, "_ANSWERS", {})
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fusionc.disk.places import require_replaceable
-from fusionc.disk.publish import Library, contains, digest, in_the_way, is_copy
+from fusionc.disk.publish import Library, contains, digest, is_copy, obstacle_error
 from fusionc.errors import FusioncError, UsageError
 
 SUFFIX = ".kernels.so"
@@ -49,7 +49,7 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
             hint = "give another --output"
             raise FusioncError(what, where=str(place), hint=hint, code="E10001")
         if not is_own(place):
-            raise in_the_way(place)
+            raise obstacle_error(place)
         require_replaceable(place)
     waiting = place.with_name(f"{_stem(place)}.{digest(file)}{SUFFIX}")
     return Library(

@@ -47,7 +47,7 @@ def page_text(
     known = {p.name: p for p in passes} | {group.pass_.name: group.pass_ for group in groups}
     template = Environment(
         autoescape=True,
-        finalize=_as_printable,
+        finalize=_printable_text,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -79,7 +79,7 @@ def _file(name: str) -> str:
     return (files("fusionc.report.page") / name).read_text(encoding="utf-8")
 
 
-def _as_printable(value: Any) -> Any:
+def _printable_text(value: Any) -> Any:
     """What the template shows of a value."""
     return printable(value) if type(value) is str else value
 

@@ -13,10 +13,10 @@ from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.functions import inlined, taken_names
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import bodies_of, inputs_to_feed, without_large_weights
+from fusionc.protos import bodies_of, inputs_to_feed, light_copy
 from fusionc.requested.target_opset.advice import opset_advice
 from fusionc.requested.target_opset.converter import Converter
-from fusionc.requested.target_opset.limits import OPTION, NewerAlready, cannot, newest_opset
+from fusionc.requested.target_opset.limits import OPTION, NewerAlready, newest_opset, raising_error
 from fusionc.requested.target_opset.lost_kernels import (
     LostKernel,
     latest_opset,
@@ -25,9 +25,9 @@ from fusionc.requested.target_opset.lost_kernels import (
 )
 from fusionc.requested.target_opset.raised_functions import inline_raised
 from fusionc.requested.target_opset.unknown import (
+    hide_unknown,
     is_unknown,
     require_same_operators,
-    with_hidden_nodes,
 )
 from fusionc.requested.target_opset.value_types import drop_contradictions, types_everywhere
 
@@ -65,7 +65,7 @@ def raise_opset(
     require_same_operators(model.graph.node, current, version)
     for lost in lost_kernels(model, version, folder):
         tell(lost)
-    before = with_hidden_nodes(without_large_weights(model), current)
+    before = hide_unknown(light_copy(model), current)
     types = drop_contradictions(model.graph, before)
     if any(bodies_of(node) or is_unknown(node, current) for node in model.graph.node):
         types = {**types_everywhere(model, folder), **types}
@@ -76,7 +76,7 @@ def raise_opset(
         inline_raised(model, version, names)
     fault = _fault_of(model, version)
     if fault is not None and fault_of(before) is None:
-        raise cannot(current, version, fault)
+        raise raising_error(current, version, fault)
     return model
 
 
@@ -99,7 +99,7 @@ def _require_raisable(model: ModelProto, current: int, version: int) -> None:
             code="E10001",
         )
     if model.training_info:
-        raise cannot(current, version, "it has information for training")
+        raise raising_error(current, version, "it has information for training")
 
 
 def _declare_version(model: ModelProto, version: int) -> None:
@@ -120,7 +120,7 @@ def _fault_of(raised: ModelProto, version: int) -> str | None:
     """What onnx says against the raised model, after removing declared types that contradict what
     it infers.
     """
-    light = with_hidden_nodes(without_large_weights(raised), version)
+    light = hide_unknown(light_copy(raised), version)
     if fault_of(light) is None:
         return None
     drop_contradictions(raised.graph, light)  # onnx may infer more at the newer opset

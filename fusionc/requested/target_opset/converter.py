@@ -15,7 +15,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
 from fusionc.protos import bodies_of, fresh_name, graphs_of, is_small, reads_of
-from fusionc.requested.target_opset.limits import cannot
+from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.meanings import Meanings
 from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unknown
 
@@ -42,7 +42,7 @@ class Converter:
         originals = {tuple(node.output): node for node in graph.node} | originals
         converted = self.converted(graph, types)
         meanings.complete(converted, self.fresh)
-        nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
+        nodes = [_restore(node, originals.get(tuple(node.output))) for node in converted.node]
         self.rename_values(nodes, _made(nodes) - _made(graph.node))
         self.rename(nodes, originals.values())
         known = {tensor.name for tensor in graph.initializer}
@@ -62,7 +62,7 @@ class Converter:
         try:
             return onnx.version_converter.convert_version(self.alone(graph, types), self.new).graph
         except Exception as error:  # onnx raises many types, RuntimeError among them
-            raise cannot(self.old, self.new, error) from error
+            raise raising_error(self.old, self.new, error) from error
 
     def alone(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> ModelProto:
         """The graph as a model of its own, without its large weights, and with an output for every
@@ -71,10 +71,10 @@ class Converter:
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(tensor for tensor in graph.initializer if is_small(tensor))
-        made = _made(graph.node)
+        inner = _made(graph.node)
         held = {tensor.name for tensor in alone.initializer}
         outputs = {value.name for value in graph.output}
-        inputs = (_used(graph) - made - held) | ({value.name for value in graph.input} - held)
+        inputs = (_used(graph) - inner - held) | ({value.name for value in graph.input} - held)
         # Otherwise nodes that the converter writes anew lose their names.
         changing = _made(filter(self.changes, graph.node))
         alone.input.extend(_values(sorted(inputs), types))
@@ -121,7 +121,7 @@ class Converter:
         return fresh_name(f"opset{self.new}_{name}", self.names)
 
 
-def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
+def _restore(node: NodeProto, original: NodeProto | None) -> NodeProto:
     """The original node if the converter changed nothing; else the new one, with the metadata of
     the original.
     """

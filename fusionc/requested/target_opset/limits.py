@@ -36,7 +36,7 @@ class NewerAlready(UsageError):
     """The model has a newer opset than the one to raise it to."""
 
 
-def cannot(old: int, new: int, why: object) -> FusioncError:
+def raising_error(old: int, new: int, why: object) -> FusioncError:
     """The error for a model that cannot be raised."""
     return FusioncError(
         f"onnx cannot raise the model from opset {old} to {new}: {why}",

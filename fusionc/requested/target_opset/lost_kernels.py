@@ -137,12 +137,12 @@ def _way(use: OperatorUse, version: int) -> str:
 
 def _missing(use: OperatorUse, old: int, new: int) -> UsageError:
     last = max(v for v in range(old, new) if _way(use, v) != "none")
-    found = schema(use.op, "", new)
-    assert found is not None
+    newer = schema(use.op, "", new)
+    assert newer is not None
     types = [type_name(type_) for type_ in dict.fromkeys(use.types) if type_]
     has_others = has_cpu_kernel(use.op, "", new)
     return UsageError(
-        f"onnxruntime has no kernel for {use.op} of opset {found.since_version}"
+        f"onnxruntime has no kernel for {use.op} of opset {newer.since_version}"
         + (f" that takes {', '.join(types)}" if has_others and types else ""),
         where=OPTION,
         hint=f"give at most {last}" if last > old else "leave the option out",

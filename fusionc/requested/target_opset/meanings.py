@@ -15,7 +15,7 @@ from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
 from fusionc.operators.early_operators import EARLY
 from fusionc.protos import is_external
-from fusionc.requested.target_opset.limits import cannot
+from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.unknown import HIDDEN
 
 # The opsets from which on they have their present meaning.
@@ -61,30 +61,32 @@ class Meanings:
             self._keep_defaults(node)
             if self._changes(node, _RESIZE, "Resize", "Upsample"):
                 self._implied[node.output[0]]["nearest_mode"] = self._nearest_mode(node, nodes)
-            self._graph.node.extend(self._written(node, fresh))
+            self._graph.node.extend(self._replacement(node, fresh))
 
     def _require_meaning(self, node: NodeProto, needed: set[str]) -> None:
         """Raise FusioncError for a node whose meaning the newer opset cannot express."""
         if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(
             node, "is_test", 0
         ):
-            raise cannot(
+            raise raising_error(
                 self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}"
             )
         if self._changes(node, _SCAN, "Scan"):
-            raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
+            raise raising_error(
+                self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not"
+            )
         if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
-            raise cannot(
+            raise raising_error(
                 self._old,
                 self._new,
                 f"the mask of Dropout is false before opset {_DROPOUT}, then true",
             )
 
-    def _written(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+    def _replacement(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
         """The nodes that the converter gets for a node."""
         written = [node]
         if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
-            written = self._aligned(node, fresh)
+            written = self._align(node, fresh)
         is_float = (
             self._element_type(node.input[0]) in (0, TensorProto.FLOAT) if node.input else True
         )
@@ -93,11 +95,9 @@ class Meanings:
         if self._changes(node, _ONE_AXIS, "Softmax", "LogSoftmax", "Hardmax"):
             written = self._by_one_axis(node, fresh)
         if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
-            written = _of_one_type(
-                node, [self._element_type(name) for name in node.input[:2]], fresh
-            )
+            written = _cast_norm(node, [self._element_type(name) for name in node.input[:2]], fresh)
         if self._changes(node, _GROUPS, "GroupNormalization"):
-            written = _by_channel(node, fresh)
+            written = _channel_norm(node, fresh)
         return written
 
     def _by_one_axis(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
@@ -122,9 +122,9 @@ class Meanings:
             if node.op_type == "Reshape" and node.output[0] in self._may_be_empty:
                 implied["allowzero"] = 1
             written = {attribute.name for attribute in node.attribute}
-            left = {name: value for name, value in implied.items() if name not in written}
+            missing = {name: value for name, value in implied.items() if name not in written}
             node.attribute.extend(
-                onnx.helper.make_attribute(name, value) for name, value in left.items()
+                onnx.helper.make_attribute(name, value) for name, value in missing.items()
             )
             if node.op_type in _OF_ATTRIBUTES and node.domain == HIDDEN:
                 node.domain = ""
@@ -135,21 +135,21 @@ class Meanings:
         Clip gets both bounds, as the old default bounds of float hold for all types.
         """
         dtype = onnx.helper.tensor_dtype_to_np_dtype(self._element_type(node.input[0]))
-        given = {
+        values = {
             attribute.name: onnx.helper.get_attribute_value(attribute)
             for attribute in node.attribute
         }
         defaults = _OF_ATTRIBUTES[node.op_type]
         _keep_attributes(node, lambda name: name not in defaults)
-        made = []
+        tensors = []
         for name, default in defaults.items():
             node.input.append(fresh(f"{node.output[0]}_{name}"))
             with np.errstate(over="ignore"):
-                array = np.array(given.get(name, default)).astype(
+                array = np.array(values.get(name, default)).astype(
                     np.int64 if name == "pads" else dtype
                 )
-            made.append(onnx.numpy_helper.from_array(array, node.input[-1]))
-        return made
+            tensors.append(onnx.numpy_helper.from_array(array, node.input[-1]))
+        return tensors
 
     def _keep_defaults(self, node: NodeProto) -> None:
         """Note the meaning of omitted attributes whose default changes."""
@@ -161,7 +161,7 @@ class Meanings:
             if self._changes(node, row.since, row.op) and is_meant:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
-    def _aligned(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+    def _align(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
         """The node with a second operand that has its axes where numpy looks for them: it gets
         dimensions of 1 at its end.
 
@@ -195,7 +195,7 @@ class Meanings:
                 f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it "
                 "matters, or may"
             )
-            raise cannot(self._old, self._new, f"{why}: the rank of an operand is unknown")
+            raise raising_error(self._old, self._new, f"{why}: the rank of an operand is unknown")
         return ranks[0] or 0, ranks[1] or 0
 
     def _rank(self, name: str) -> int | None:
@@ -231,7 +231,7 @@ class Meanings:
                 "Resize of opset 10 takes another nearest element, unless its scales are "
                 "constants, all up or down"
             )
-            raise cannot(self._old, self._new, why)
+            raise raising_error(self._old, self._new, why)
         return "floor" if scales.min() >= 1 else "ceil"
 
     def _constant(self, name: str, nodes: Iterable[NodeProto]) -> np.ndarray[Any, Any] | None:
@@ -271,7 +271,7 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
     ]
 
 
-def _of_one_type(
+def _cast_norm(
     norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]
 ) -> list[NodeProto]:
     """A LayerNormalization whose weights have another type than its input; the result has the type
@@ -293,17 +293,17 @@ def _of_one_type(
     return nodes
 
 
-def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+def _channel_norm(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
     """A GroupNormalization with scale and bias for each channel, the new form, from those for each
     group.
     """
-    x, *given = norm.input
+    x, *parameters = norm.input
     groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")
     count, column, channels, size, wide, flat = (
         fresh(f"{norm.output[0]}_{what}")
         for what in ("groups", "column", "channels", "size", "wide", "flat")
     )
-    made = [
+    nodes = [
         onnx.helper.make_node("Constant", [], [count], value_ints=[groups]),
         onnx.helper.make_node("Constant", [], [column], value_ints=[groups, 1]),
         onnx.helper.make_node("Constant", [], [flat], value_ints=[-1]),
@@ -311,12 +311,12 @@ def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]
         onnx.helper.make_node("Div", [channels, count], [size]),
         onnx.helper.make_node("Concat", [count, size], [wide], axis=0),
     ]
-    for at, name in enumerate(given, start=1):
+    for at, name in enumerate(parameters, start=1):
         rows, repeated, each = (fresh(f"{name}_{what}") for what in ("rows", "repeated", "each"))
-        made += [
+        nodes += [
             onnx.helper.make_node("Reshape", [name, column], [rows]),
             onnx.helper.make_node("Expand", [rows, wide], [repeated]),
             onnx.helper.make_node("Reshape", [repeated, flat], [each]),
         ]
         norm.input[at] = each
-    return [*made, norm]
+    return [*nodes, norm]

@@ -10,10 +10,10 @@ from onnx.helper import make_opsetid
 from fusionc.errors import UsageError
 from fusionc.model.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import bodies_of, reads_of, without_large_weights
+from fusionc.protos import bodies_of, light_copy, reads_of
 from fusionc.requested.target_opset.converter import Converter
-from fusionc.requested.target_opset.limits import OPTION, cannot
-from fusionc.requested.target_opset.unknown import require_same_operators, with_hidden_nodes
+from fusionc.requested.target_opset.limits import OPTION, raising_error
+from fusionc.requested.target_opset.unknown import hide_unknown, require_same_operators
 from fusionc.requested.target_opset.value_types import types_of
 
 
@@ -21,7 +21,7 @@ def inline_raised(model: ModelProto, version: int, names: dict[str, int]) -> Non
     """Inline the remaining calls in a model that has been raised to this version. `names` are those
     in use. Raises UsageError for a function of a newer opset.
     """
-    types = types_of(with_hidden_nodes(without_large_weights(model), version))
+    types = types_of(hide_unknown(light_copy(model), version))
     _Inliner(functions_of(model), opsets_of(model), version, names).graph(model.graph, types)
     drop_functions(model)
 
@@ -68,7 +68,7 @@ class _Inliner:
             ValueInfoProto(name=name, type=types[name]) for name in sorted(read)
         )
         alone.opset_import.append(make_opsetid("", self.version))
-        return types_of(with_hidden_nodes(alone, self.version))
+        return types_of(hide_unknown(alone, self.version))
 
     def raised(
         self, call: NodeProto, function: FunctionProto, types: Mapping[str, TypeProto]
@@ -78,7 +78,7 @@ class _Inliner:
         old = own.get("", self.version)
         others = {domain: version for domain, version in self.opsets.items() if domain}
         if not fits(function, {**others, "": old}):
-            raise cannot(
+            raise raising_error(
                 old, self.version, f"the function {function.name} has operators of other versions"
             )
         body = GraphProto(name=function.name, node=nodes_of_call(call, function, self.names))

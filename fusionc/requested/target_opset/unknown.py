@@ -44,7 +44,7 @@ def hidden_domain() -> onnx.OperatorSetIdProto:
     return onnx.helper.make_opsetid(HIDDEN, 1)
 
 
-def with_hidden_nodes(light: ModelProto, version: int) -> ModelProto:
+def hide_unknown(light: ModelProto, version: int) -> ModelProto:
     """The same model with hidden nodes, for onnx's checker."""
     hide(light.graph.node, version)
     for function in light.functions:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import onnx
 from onnx import GraphProto, ModelProto, TypeProto
 
-from fusionc.protos import with_shapes
+from fusionc.protos import infer_types
 from fusionc.shapes.inference import typed_model
 
 
@@ -20,7 +20,7 @@ def types_of(model: ModelProto) -> dict[str, TypeProto]:
     model.
     """
     with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
-        graph = with_shapes(model).graph
+        graph = infer_types(model).graph
         return {
             value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)
         }

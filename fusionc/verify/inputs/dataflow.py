@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import onnx
 
-from fusionc.protos import is_small, with_shapes, without_large_weights
+from fusionc.protos import infer_types, is_small, light_copy
 from fusionc.verify.interface import Dim, tensor_dims
 
 
@@ -204,7 +204,7 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
     """What shape inference finds for the values of the main graph, whose open dimensions all have
     names then.
     """
-    light = without_large_weights(model)
+    light = light_copy(model)
     for value in light.graph.input:
         for dim, symbol in zip(
             value.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False
@@ -212,7 +212,7 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
             if isinstance(symbol, str):
                 dim.dim_param = symbol
     try:
-        known = with_shapes(light)
+        known = infer_types(light)
     except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
         return {}
     found = {value.name: tensor_dims(value) for value in known.graph.value_info}

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, shape_inference
 
 from fusionc.operators.facts import Trait, names_with
 from fusionc.operators.node_work import Dims, node_work
-from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
+from fusionc.protos import bodies_of, infer_types, light_copy, reads_of
 from fusionc.verify.budget import Work
 from fusionc.verify.inputs.formulas import Sizes, with_sizes
 from fusionc.verify.inputs.size_choices import rank_symbol, shape_at
@@ -115,7 +115,7 @@ class SizedModel:
             found = (
                 shape_inference.infer_shapes(light)
                 if len(light.graph.node) > _MANY_NODES
-                else with_shapes(light)
+                else infer_types(light)
             )
         except Exception:  # a model that onnx cannot infer costs what its inputs and outputs say
             found = light
@@ -135,7 +135,7 @@ class SizedModel:
 
 def _unsized(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy without large weights and without what is said of the shapes of values and outputs."""
-    light = without_large_weights(model)
+    light = light_copy(model)
     del light.graph.value_info[:]
     for value in light.graph.output:
         value.type.tensor_type.ClearField("shape")

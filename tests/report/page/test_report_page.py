@@ -144,15 +144,16 @@ def test_names_are_text_whatever_they_hold(name: str) -> None:
     assert name not in text and "\x1b" not in text and "\u202e" not in text
 
 
+@pytest.mark.parametrize("package", ["grandalf", "jinja2"])
 def test_what_has_to_be_installed_is_said_before_anything_is_done(
-    monkeypatch: pytest.MonkeyPatch,
+    package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "fusionc.report.page.drawing.find_spec",
-        lambda name: None if name == "grandalf" else find(name),
+        lambda name: None if name == package else find(name),
     )
-    with pytest.raises(UsageError, match="needs the package grandalf") as raised:
+    with pytest.raises(UsageError, match=f"needs the package {package}") as raised:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", report="report.html")
     assert "pip install 'fusionc[report]'" in str(raised.value) and not Path("out.onnx").exists()
 
