@@ -36,6 +36,7 @@ from fusionc.verify.excuses import (
 )
 from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inner_rounding import InnerRounding
+from fusionc.verify.inner_values import has_infinities, is_finite
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample
 from fusionc.verify.joints import blocks_of
@@ -53,7 +54,6 @@ from fusionc.verify.order_dependence import (
     OrderDependence,
     Reach,
     farther,
-    is_finite,
     is_open,
     settled,
 )
@@ -69,6 +69,9 @@ _LOOKS = 3  # draws that show whether an output moves as a whole
 class Judge:
     """Judges one sample after the other. `runs` counts those that were compared and found the same,
     `left_out` those on which the reference decides nothing.
+
+    `is_for_finite` if the candidate may give other results for NaN and infinities, as some passes
+    declare.
     """
 
     def __init__(
@@ -77,8 +80,12 @@ class Judge:
         runner: Runner,
         numerics: Numerics = "rounding",
         grids: GridSteps | None = None,
+        *,
+        is_for_finite: bool = False,
     ) -> None:
+        self._reference = reference
         self._numerics = numerics
+        self._is_for_finite = is_for_finite
         self._grids = grids
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
@@ -156,15 +163,18 @@ class Judge:
         return meaning, differences
 
     def _is_overflow(self, sample: Sample, found: Sequence[Any]) -> bool:
-        """Whether nothing differs but what the reference makes infinite or NaN of large or small
-        finite numbers.
+        """Whether large or small finite numbers explain all differences: those that the reference
+        makes infinite or NaN in these elements.
 
-        Where (1 / x) * y overflows between, y / x need not; what does, a rewrite that rounds may
-        change.
+        If (1 / x) * y overflows on the way, y / x need not, and a rewrite that rounds may change
+        it. A candidate for finite numbers may also spread an infinity that is computed on the way.
         """
         if self._numerics == "bitwise" or _drawn_floats(sample) != "mixed":
             return False
-        held = held_fast(sample.outputs, found, list(map(_open_where_not_finite, sample.outputs)))
+        spreads = self._is_for_finite and has_infinities(self._reference, sample.feeds)
+        values = (sample.outputs, found) if spreads else (sample.outputs,)
+        is_open = list(map(_open_where_not_finite, *values))
+        held = held_fast(sample.outputs, found, is_open)
         return not self.mismatches(sample, sample.outputs, held)
 
     def _examined(
@@ -482,9 +492,13 @@ def _drawn_floats(sample: Sample) -> str:
     return sample.style.floats if isinstance(sample, DrawnSample) else ""
 
 
-def _open_where_not_finite(value: Any) -> Reach | None:
-    is_float = isinstance(value, np.ndarray) and value.dtype.kind == "f"
-    return np.where(np.isfinite(value), 0.0, np.inf) if is_float else None
+def _open_where_not_finite(*values: Any) -> Reach | None:
+    """Infinity where one of these is NaN or infinite; None unless they are floats of one shape."""
+    if not all(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in values):
+        return None
+    if len({value.shape for value in values}) > 1:
+        return None
+    return np.where(np.logical_and.reduce(list(map(np.isfinite, values))), 0.0, np.inf)
 
 
 def _is_any_open(

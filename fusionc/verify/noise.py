@@ -66,8 +66,8 @@ class Noise:
         say, is no excuse for others.
 
         Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so
-        in few draws. More than a few of them that are off where nothing moves are a region. Of
-        `parts` each has noise of its own.
+        in few draws. More than a few of them that are off where nothing moves are a region. If most
+        elements move, those that hardly move do so by chance. Of `parts` each has noise of its own.
         """
         if self._moves is None:
             return True
@@ -77,7 +77,8 @@ class Noise:
             for part in parts
         ):
             return False
-        if (np.sort(off, None) > limit * np.sort(self._moves, None)).any():
+        usual = float(np.median(self._moves)) / _FEW
+        if (np.sort(off, None) > limit * np.maximum(np.sort(self._moves, None), usual)).any():
             return False
         if (off > limit * self._moves).sum() > 1 + off.size // ONE_IN:
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -21,9 +21,10 @@ from onnx import TensorProto
 from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
-from fusionc.protos import copied, graphs_of, is_external, reads_of
+from fusionc.protos import graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.inner_values import inner_values, is_finite
 from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
@@ -149,13 +150,7 @@ class OrderDependence:
         wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
         if not wanted:
             return
-        shown = copied(model)
-        del shown.graph.output[:]
-        for number, name in enumerate(wanted):  # an output may be no input and no initializer
-            seen = f"{name}.seen.{number}"
-            shown.graph.node.append(onnx.helper.make_node("Identity", [name], [seen]))
-            shown.graph.output.append(onnx.ValueInfoProto(name=seen))
-        values = dict(zip(wanted, seeded_runner(shown, folder).run(feeds), strict=True))
+        values = inner_values(model, folder, wanted, feeds)
         for node in nodes:
             # what comes behind an omitted one is left out
             named = node.output[: [*node.output, ""].index("")]
@@ -353,12 +348,3 @@ def _has_reductions(node: onnx.NodeProto) -> bool:
         for inner in body.node
     )
     return any(_is_reduction(inner) or _has_reductions(inner) for inner in inside)
-
-
-def is_finite(value: Any) -> bool:
-    """Whether a value holds neither NaN nor infinities."""
-    values: Mapping[Any, Any] | Sequence[Any] = value if isinstance(value, list | dict) else [value]
-    arrays = [
-        np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)
-    ]
-    return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")

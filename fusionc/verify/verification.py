@@ -96,7 +96,8 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
     is_strict = kernels is None and numerics != "approximate"
-    judge = Judge(reference, ours.runner, numerics, GridSteps(reference, theirs))
+    grids = GridSteps(reference, theirs)
+    judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite)
     runs = SampleRuns(
         candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
     )
