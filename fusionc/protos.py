@@ -24,7 +24,7 @@ from onnx import (
 from onnx.defs import OpSchema
 
 _LONG = 1 << 20  # elements
-_IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
+IR_VERSION = 10  # of models that are parts of others: initializers need not be inputs there
 # a key of external data: the elements lie in the file of the model itself, as its own
 MAPPED = "fusionc.mapped"
 NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
@@ -222,6 +222,31 @@ def without_large_weights(model: ModelProto, *, keeps_external: bool = False) ->
     return light
 
 
+def part_model(
+    name: str,
+    nodes: Iterable[NodeProto],
+    opsets: Mapping[str, int],
+    inputs: Iterable[ValueInfoProto],
+    outputs: Iterable[ValueInfoProto],
+    constants: Iterable[TensorProto] = (),
+    *,
+    functions: Iterable[FunctionProto] = (),
+    ir_version: int = IR_VERSION,
+) -> ModelProto:
+    """A model of these nodes alone, which are copied; `opsets` are versions by domain."""
+    model = ModelProto(ir_version=ir_version)
+    for domain, version in opsets.items():
+        model.opset_import.add(domain=domain, version=version)
+    model.functions.extend(functions)
+    graph = model.graph
+    graph.name = name
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+    graph.output.extend(outputs)
+    graph.initializer.extend(constants)
+    return model
+
+
 def types_made(
     node: NodeProto,
     schema: OpSchema | None,
@@ -245,14 +270,14 @@ def types_made(
             *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
         ):
             found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
-                schema, node, dict(types), dict(known), None, imports, _IR_VERSION
+                schema, node, dict(types), dict(known), None, imports, IR_VERSION
             )
             return found
     # A model's inference does not compare types with those of the operator.
-    model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
-    model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))
-    model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
-    model.graph.output.extend(ValueInfoProto(name=name) for name in node.output if name)
+    inputs = (ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
+    outputs = (ValueInfoProto(name=name) for name in node.output if name)
+    constants = known.values()
+    model = part_model("call", [node], opsets, inputs, outputs, constants, functions=functions)
     return {info.name: info.type for info in with_shapes(model).graph.output}
 
 

@@ -14,7 +14,7 @@ import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, is_small, reads_of
+from fusionc.protos import IR_VERSION, fresh_name, graphs_of, is_small, reads_of
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
 from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
@@ -95,7 +95,7 @@ class Converter:
         changing = _made(node for node in graph.node if self.changes(node))
         alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
         hide(alone.node, self.old)
-        model = ModelProto(ir_version=10, graph=alone)
+        model = ModelProto(ir_version=IR_VERSION, graph=alone)
         model.opset_import.extend(
             [onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()]
         )

@@ -12,7 +12,7 @@ from onnx.helper import make_opsetid
 from fusionc.errors import UsageError
 from fusionc.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import bodies_of, reads_of, without_large_weights
+from fusionc.protos import IR_VERSION, bodies_of, reads_of, without_large_weights
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
@@ -66,7 +66,7 @@ class _Inliner:
 
     def types_in(self, body: GraphProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
         """The types of what the nodes of a call make."""
-        alone = ModelProto(ir_version=10, graph=body)
+        alone = ModelProto(ir_version=IR_VERSION, graph=body)
         read = {name for node in body.node for name in reads_of(node)} & types.keys()
         alone.graph.input.extend(
             ValueInfoProto(name=name, type=types[name]) for name in sorted(read)
