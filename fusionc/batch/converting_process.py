@@ -7,16 +7,11 @@ itself, which stays for the next one.
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Mapping, Set
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -26,8 +21,8 @@ from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
 from fusionc.batch.pinned_processes import cores_of_jobs, pin
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_file
+from fusionc.runtime.child_process import ChildProcess
 from fusionc.runtime.cores import core_numbers
-from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
 _TOGETHER = {  # variables that would bring the logs and results of all models to one place
@@ -132,7 +127,7 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
         if run in _over:
             raise _EndedError("the run is over")
         # the system may have ended one in between
-        living = [process for process in _idle if process.is_alive()]
+        living = [process for process in _idle if process.child.is_running]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
         _busy[process] = run
@@ -156,66 +151,48 @@ class _ConvertingProcess:
     cores: Set[int] | None = None  # to which it is pinned
 
     def __init__(self) -> None:
-        self._printed = printed_file()
-        weakref.finalize(self, os.close, self._printed)
         environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
         if VARIABLE in environment:
             environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env=environment,
-        )
+        command = [sys.executable, "-P", "-c", _START, *paths]
+        # it removes what is half written when its requests end
+        self.child = ChildProcess(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
-        """The answer. Raises _EndedError where the process ends instead."""
-        assert self._child.stdin is not None and self._child.stdout is not None
-        forget(self._printed)
-        line = b""
-        # a pipe that has nobody at the other end, or was closed by another thread
-        with suppress(OSError, ValueError):
-            pickle.dump((name, argument), self._child.stdin)
-            self._child.stdin.flush()
-            line = self._child.stdout.readline()
-        if line.endswith(b"\n"):
-            return dict(json.loads(line))
-        self.begin_to_end()
-        self.wait_for_end(monotonic() + GRACE + 1)
-        raise _EndedError(self._how_it_ended())
+        """The answer. Raises _EndedError if the process ends instead."""
+        try:
+            self.child.send((name, argument))
+            return dict(self.child.receive())
+        except (EOFError, OSError, ValueError) as error:  # it ends, or another thread ends it
+            self.begin_to_end()
+            self.wait_for_end(monotonic() + GRACE + 1)
+            raise _EndedError(self._how_it_ended()) from error
 
     def pin(self, cores: Set[int]) -> None:
         """Have it use these cores only, and what it starts."""
         self.cores = cores
-        pin(self._child.pid, cores)
-
-    def is_alive(self) -> bool:
-        return self._child.poll() is None
+        pin(self.child.id, cores)
 
     def begin_to_end(self) -> None:
-        """Tell it that nobody asks any more."""
+        """Tell it that there are no more requests."""
         with _lock:
             _busy.pop(self, None)
-        assert self._child.stdin is not None
-        with suppress(OSError):
-            self._child.stdin.close()
+        self.child.end_requests()
 
     def wait_for_end(self, deadline: float) -> None:
         """Until it has ended; at the deadline (time.monotonic) it is killed."""
-        try:
-            self._child.wait(max(0.0, deadline - monotonic()))
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        self.child.kill_at(deadline)
 
     def _how_it_ended(self) -> str:
-        code = self._child.returncode
+        code = self.child.exit_code()
         if code == -signal.SIGKILL:
-            return "something has killed it, as systems do that have no memory left (fewer --jobs need less)"
+            return (
+                "something has killed it, as systems do that have no memory left "
+                "(fewer --jobs need less)"
+            )
         how = (
             f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
         )
-        words = last_words(self._printed)
+        words = self.child.last_words
         return f"{how}: {words}" if words else how

@@ -7,24 +7,21 @@ took too long, is replaced.
 
 from __future__ import annotations
 
-import io
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 from fusionc.errors import FusioncError
-from fusionc.runtime import wire, worker
+from fusionc.runtime import worker
 from fusionc.runtime.blas import ONE_THREAD
-from fusionc.runtime.printed_file import forget, last_words, printed_file
+from fusionc.runtime.child_process import ChildProcess
 from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.system_limits import hint_for_limit
@@ -129,54 +126,28 @@ class Process:
 
     def __init__(self) -> None:
         self._is_ready = False
-        self.turn = threading.RLock()  # to ask it, whose requests are of two threads
-        # With the caller's paths it finds what the caller has found, behind the standard modules.
+        self.turn = threading.RLock()  # to ask it: two threads may have requests
+        # It finds what the caller has found, after the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
-        command = [
-            sys.executable or "",
-            "-P",
-            "-S",
-            str(Path(worker.__file__).resolve()),
-            *map(os.path.abspath, paths),
-        ]
+        program = str(Path(worker.__file__).resolve())
+        command = [sys.executable or "", "-P", "-S", program, *map(os.path.abspath, paths)]
         environment = dict((ONE_THREAD, *os.environ.items()))
         environment.pop("PYTHONPATH", None)
-        pipe = subprocess.PIPE
-        with ExitStack() as failed:
-            try:
-                self._printed = printed_file()
-                failed.callback(os.close, self._printed)
-                self._child = subprocess.Popen(
-                    command,
-                    stdin=pipe,
-                    stdout=pipe,
-                    stderr=self._printed,
-                    cwd=os.sep,
-                    bufsize=0,
-                    env=environment,
-                )
-            except (OSError, ValueError) as error:
-                raise _unstartable(str(error)) from error
-            failed.pop_all()
-        assert self._child.stdin is not None and self._child.stdout is not None
-        self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
-        self._out = self._child.stdin.fileno()
-        self._in = self._child.stdout.fileno()
-        # a process that does not read must not hold up its caller
-        os.set_blocking(self._out, False)
-        wire.widen(self._out, self._in)
-        self._end = weakref.finalize(self, _end, self._child, self._pipes, self._printed)
+        try:
+            self._child = ChildProcess(command, environment, folder=os.sep)
+        except (OSError, ValueError) as error:
+            raise _unstartable(str(error)) from error
         _all.add(self)
 
     @property
     def id(self) -> int:
         """The system's number of it."""
-        return self._child.pid
+        return self._child.id
 
     @property
     def is_alive(self) -> bool:
-        """Whether nobody has ended it; it may have ended by itself."""
-        return self._end.alive
+        """Whether the caller has not ended it; it may have ended by itself."""
+        return self._child.is_alive
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
         """What `request` does."""
@@ -186,9 +157,8 @@ class Process:
                     "something kills it, as a system does that has run out of memory"
                 )
             deadline = None if seconds is None else monotonic() + seconds
-            forget(self._printed)
-            wire.send(self._out, (name, arguments), deadline)
-            kind, value = wire.receive(self._in, deadline, _loads)
+            self._child.send((name, arguments), deadline)
+            kind, value = self._child.receive(deadline)
         except TimeoutError as error:
             self.end()
             raise Overdue(
@@ -196,7 +166,7 @@ class Process:
             ) from error
         except (EOFError, BrokenPipeError) as error:
             raise self._what_ended_it() from error
-        except BaseException:  # Ctrl-C, say: an answer to nobody's question may come
+        except BaseException:  # after Ctrl-C, say, the answer would be taken for the next one
             self.end()
             raise
         if kind == worker.DONE:
@@ -209,18 +179,17 @@ class Process:
         )
 
     def begins(self) -> bool:
-        """Whether it can be asked, when it is ready; it cannot where something has killed it
-        meanwhile.
+        """Wait until it is ready; False if something has killed it meanwhile.
 
-        Raises FusioncError where it cannot be started.
+        Raises FusioncError if it cannot be started.
         """
         if self._is_ready:
             return True
         try:
-            kind, value = wire.receive(self._in, monotonic() + _START_SECONDS, _loads)
+            kind, value = self._child.receive(monotonic() + _START_SECONDS)
         except (EOFError, TimeoutError) as error:
-            said = last_words(self._printed) or "it says nothing"
-            was_killed = isinstance(error, EOFError) and self._exit_code() < 0
+            said = self._child.last_words or "it says nothing"
+            was_killed = isinstance(error, EOFError) and self._child.exit_code() < 0
             self.end()
             if was_killed:
                 return False
@@ -239,24 +208,15 @@ class Process:
         """End it, whatever it does; the next request of this thread starts another one."""
         if _state.process is self:
             _state.process = None
-        self._end()
+        self._child.close()
 
     def leave(self) -> None:
-        """In a process that was forked from the caller: it is the caller's, so forget it."""
-        if self._end.detach() is not None:
-            for pipe in self._pipes:
-                pipe.close()
-
-    def _exit_code(self) -> int:
-        """That of the process, whose pipes are closed; less than 0 is a signal."""
-        try:
-            return self._child.wait(10)
-        except subprocess.TimeoutExpired:  # something in it has closed them, and it goes on
-            return 0
+        """Forget it in a process that was forked from the caller, whose process it is."""
+        self._child.leave()
 
     def _what_ended_it(self) -> RunError:
-        code = self._exit_code()
-        said = last_words(self._printed)
+        code = self._child.exit_code()
+        said = self._child.last_words
         self.end()
         if "bad_alloc" in said:
             return OutOfMemory(said)
@@ -271,41 +231,12 @@ class Process:
         return Crashed(", ".join(filter(None, (f"it ends the process ({how})", said))))
 
 
-def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: int) -> None:
-    child.kill()
-    child.wait()
-    for pipe in pipes:
-        pipe.close()
-    os.close(printed)
-
-
 def _unstartable(said: str) -> FusioncError:
     hint = hint_for_limit(said, is_start=True) or (
         "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
     )
     what = f"the process that runs onnxruntime cannot be started: {said}"
     return FusioncError(what, where=sys.executable, hint=hint)
-
-
-class _Unpickler(pickle.Unpickler):
-    """Makes arrays and plain data, and nothing else."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "numpy" and name in (
-            "_frombuffer",
-            "_reconstruct",
-            "ndarray",
-            "dtype",
-            "scalar",
-        ):
-            return super().find_class(module, name)
-        if (module, name) == (wire.__name__, wire.Raw.__name__):
-            return wire.Raw
-        raise pickle.UnpicklingError(f"{module}.{name}")
-
-
-def _loads(body: bytes, buffers: Sequence[Any]) -> Any:
-    return _Unpickler(io.BytesIO(body), buffers=buffers).load()
 
 
 def _one_line(text: str) -> str:

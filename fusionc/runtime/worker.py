@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 import threading
 from typing import Any
@@ -61,23 +60,12 @@ def _end_with_the_caller(requests: int) -> None:
 
 
 def _start() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
-    requests = os.dup(0)
-    answers = os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
     standard = [path for path in sys.path if path]
     sys.path[:] = [*standard, *(path for path in sys.argv[1:] if path not in standard)]
-    try:
-        import resource
-    except ImportError:
-        pass
-    else:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    from fusionc.runtime.child_program import take_pipes
     from fusionc.runtime.file_limit import limit_files
 
+    requests, answers = take_pipes()
     limit_files()
     threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
