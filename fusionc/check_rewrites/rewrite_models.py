@@ -90,11 +90,10 @@ class RewriteOnItsOwn:
         return model
 
     def _after(self, inputs: Sequence[Edge], shared: Sequence[Node]) -> onnx.ModelProto:
-        nodes = set(self._new.nodes)
+        nodes = self._new.nodes
         renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in nodes}
         reads = {node: _read(node) for node in shared}
-        for node in self._new.nodes:
-            reads[node] = [value for value in self._tape.reads(node) if value is not None]
+        reads |= {node: _present(self._tape.reads(node)) for node in nodes}
         model = self._model(inputs, reads, renamed)
         for old, new in self._new.pairs:
             if old.is_used and renamed.get(new) != old.name:
@@ -102,9 +101,7 @@ class RewriteOnItsOwn:
                 model.graph.node.append(_passed_on(renamed.get(new, new.name), old))
         known = set(map(_function_key, model.functions))  # two areas that are alike have one
         model.functions.extend(f for f in self._tape.functions if _function_key(f) not in known)
-        declared = {"ai.onnx", *(entry.domain for entry in model.opset_import)}
-        for domain in sorted({node.domain for node in model.graph.node} - declared):
-            model.opset_import.add(domain=domain, version=1)
+        _add_opsets(model)
         return model
 
     def _model(
@@ -129,6 +126,13 @@ class RewriteOnItsOwn:
         return model
 
 
+def _add_opsets(model: onnx.ModelProto) -> None:
+    """Import the domains that only new nodes use."""
+    declared = {"ai.onnx", *(entry.domain for entry in model.opset_import)}
+    for domain in sorted({node.domain for node in model.graph.node} - declared):
+        model.opset_import.add(domain=domain, version=1)
+
+
 def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
     return function.domain, function.name, function.overload
 
@@ -144,7 +148,12 @@ def _named(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
 
 def _read(node: Node) -> list[Edge]:
     """What a node reads, its subgraphs included."""
-    return [v for v in (*node.inputs, *node.captures()) if v is not None]
+    return _present((*node.inputs, *node.captures()))
+
+
+def _present(values: Iterable[Edge | None]) -> list[Edge]:
+    """The values without omitted ones."""
+    return [value for value in values if value is not None]
 
 
 def _passed_on(name: str, value: Edge) -> onnx.NodeProto:

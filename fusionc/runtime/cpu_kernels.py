@@ -102,22 +102,30 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
 def lack_of_kernel(
     op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
 ) -> str:
-    """What keeps onnxruntime from running an operator that a pass makes; empty where nothing does.
+    """What keeps onnxruntime from running an operator that a pass makes; "" if nothing does.
 
-    `elem_types` are those of the inputs, None for one that is left out, 0 where it is unknown.
-    `is_new` says that the operator stands for others: where it stood before, a kernel is not the
-    pass's concern.
+    `elem_types` are those of the inputs, None for one that is left out, 0 for one that is unknown.
+    `is_new` if the operator takes the place of others: if it was there before, the pass need not
+    care for its kernel.
     """
-    given = [type_ for type_ in elem_types if type_ is not None]
-    is_known = bool(given) and all(given)
-    # Of a composite operator the parts are there already: without a kernel for the whole there is
-    # nothing to gain. Of others, onnxruntime computes float16 between two Casts where it has no
-    # kernel.
-    is_strict = domain == "" and is_known and TensorProto.FLOAT16 not in given
-    if domain != MICROSOFT and not (is_new and (is_strict or is_composite(op, domain, version))):
+    present = [type_ for type_ in elem_types if type_ is not None]
+    is_known = bool(present) and all(present)
+    if domain != MICROSOFT and not (
+        is_new and _needs_kernel(op, domain, version, present if is_known else ())
+    ):
         return ""
     if not is_known:
         return "the element type is unknown"
     if has_cpu_kernel(op, domain, version or 1, *(type_ or 0 for type_ in elem_types)):
         return ""
-    return f"no CPU kernel for {op} of {', '.join(dict.fromkeys(map(type_name, given)))}"
+    return f"no CPU kernel for {op} of {', '.join(dict.fromkeys(map(type_name, present)))}"
+
+
+def _needs_kernel(op: str, domain: str, version: int, elem_types: Sequence[int]) -> bool:
+    """Whether an operator of no other domain is useless without a kernel; `elem_types` if known.
+
+    A composite operator is: its parts are in the model already. For other operators onnxruntime
+    computes float16 between two Casts.
+    """
+    is_strict = domain == "" and bool(elem_types) and TensorProto.FLOAT16 not in elem_types
+    return is_strict or is_composite(op, domain, version)

@@ -1,5 +1,5 @@
-"""The candidate as it will be deployed: with onnxruntime's own optimizers on, which may have faults
-of their own.
+"""The candidate as it will be deployed: with onnxruntime's optimizers on, which may be wrong
+themselves.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The fault with one more difference, `outputs` being what showed it; what is known where
-        that is none. Of the reference it is where that, at the level, is off in the same outputs
-        about as far.
+        """The fault with one more difference, which `outputs` have shown; what is known if that is
+        none. It is in the reference if that, at the level, is about as far off in the same outputs.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
@@ -94,19 +93,11 @@ class Deployment:
             )
             return None
         if known is None or known.is_in_reference:
-            reference = self._outputs(self.reference, known.optimizers if known else (), sample)
-            theirs = self._errors(sample, reference)  # of one that does not run, all is as wrong
-            left = {
-                name: e
-                for name, e in errors.items()
-                if "" not in theirs and e > ABOUT * theirs.get(name, 0.0)
-            }
-            if left and self._is_rounding(sample, left, reference):
-                if not theirs:
-                    return known
-                left = {}
-            if known is None or left:
-                known = OptimizerFault(self.level, difference, (), is_in_reference=not left)
+            own = self._own_errors(sample, errors, known)
+            if own is None:
+                return known
+            if known is None or own:
+                known = OptimizerFault(self.level, difference, (), is_in_reference=not own)
 
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(
@@ -118,6 +109,23 @@ class Deployment:
             return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
+
+    def _own_errors(
+        self, sample: Sample, errors: Mapping[str, float], known: OptimizerFault | None
+    ) -> Mapping[str, float] | None:
+        """The errors of the candidate that the reference at this level does not have; None if all
+        of them are rounding, and it has none.
+        """
+        reference = self._outputs(self.reference, known.optimizers if known else (), sample)
+        theirs = self._errors(sample, reference)  # one that does not run is as wrong in all outputs
+        own = {
+            name: error
+            for name, error in errors.items()
+            if "" not in theirs and error > ABOUT * theirs.get(name, 0.0)
+        }
+        if own and self._is_rounding(sample, own, reference):
+            return {} if theirs else None
+        return own
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
         """Whether the candidate gives something else in another session: of a sum of nothing, say,

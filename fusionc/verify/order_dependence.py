@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -117,69 +117,36 @@ class OrderDependence:
         model = inlined(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        behind = _behind(model, _overflowing(model, os.fspath(folder)))
-        if not all(map(is_finite, feeds.values())):
-            behind |= _behind(model, _has_reductions)
-        unseen = [output.name in behind for output in model.graph.output]
+        unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
             return [_anything(value) for value in outputs]
         try:
-            changes = list(self._changes(model, folder, feeds))
+            changes = _changes(model, folder, feeds)
         except RunError:  # memory, say
             return nothing
-        found = nothing
-        for run in self._runs(model, folder, changes, feeds) if changes else ():
-            moved = [
-                _anything(value) if run is None else _moved(value, run[k])
-                for k, value in enumerate(outputs)
-            ]
-            found = [farther(*pair) for pair in zip(found, moved, strict=True)]
+        reaches = self._reaches_of(model, folder, changes, feeds, outputs) if changes else nothing
         return [
             _anything(value) if skip else one
-            for value, skip, one in zip(outputs, unseen, found, strict=True)
+            for value, skip, one in zip(outputs, unseen, reaches, strict=True)
         ]
 
-    def _changes(self, model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Iterator[_Change]:
-        """What another order makes of each reduction and product of the main graph, and what
-        another processor of each Cast, given what they read here.
-        """
-        nodes = [node for node in model.graph.node if _is_reduction(node)]
-        products = _products(model.graph)
-        casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
-        reads = (name for node in (*nodes, *casts) for name in (*node.input, *node.output) if name)
-        wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
-        if not wanted:
-            return
-        values = inner_values(model, folder, wanted, feeds)
-        for node in nodes:
-            # what comes behind an omitted one is left out
-            named = node.output[: [*node.output, ""].index("")]
-            results = [(name, values[name]) for name in named]
-            if values[node.input[0]].dtype not in _FLOATS or any(
-                value.dtype not in _FLOATS for _, value in results
-            ):
-                continue
-            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-            inputs = [values[name] if name else None for name in node.input]
-            of_node = spreads(node.op_type, attributes, inputs, [value for _, value in results])
-            for (name, value), spread in zip(results, of_node, strict=True):
-                if spread.any():
-                    yield _Change(name, value, spread)
-        for name, factors in products.items():
-            if values[name].dtype in _FLOATS:
-                with np.errstate(all="ignore"):
-                    spread = spread_of_product([values[factor] for factor in factors])
-                if spread.any():
-                    yield _Change(name, values[name], spread)
-        for node in casts:
-            x = values[node.input[0]]
-            result = values[node.output[0]]
-            if x.dtype in _FLOATS:
-                wide = x.astype(np.float64)
-                limits = np.iinfo(result.dtype)
-                beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
-                if beyond.any():
-                    yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
+    def _reaches_of(
+        self,
+        model: onnx.ModelProto,
+        folder: Path,
+        changes: Sequence[_Change],
+        feeds: Feeds,
+        outputs: Sequence[Any],
+    ) -> list[Reach | None]:
+        reaches: list[Reach | None] = [None] * len(outputs)
+        for run in self._runs(model, folder, changes, feeds):
+            others = [None] * len(outputs) if run is None else run
+            moved = [
+                _anything(value) if run is None else _moved(value, other)
+                for value, other in zip(outputs, others, strict=True)
+            ]
+            reaches = [farther(*pair) for pair in zip(reaches, moved, strict=True)]
+        return reaches
 
     def _runs(
         self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
@@ -219,6 +186,66 @@ class OrderDependence:
                 yield runner.run({**feeds, **more})
             except RunError:
                 yield None
+
+
+def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[bool]:
+    """Which outputs come of operators that are not looked at."""
+    after = _results_of(model, _overflowing(model, os.fspath(folder)))
+    if not all(map(is_finite, feeds.values())):
+        after |= _results_of(model, _has_reductions)
+    return [output.name in after for output in model.graph.output]
+
+
+def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
+    """What another order makes of each reduction and product of the main graph, and what another
+    processor makes of each Cast, given what they read here. Raises RunError.
+    """
+    reductions = [node for node in model.graph.node if _is_reduction(node)]
+    products = _products(model.graph)
+    casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
+    reads = (n for node in (*reductions, *casts) for n in (*node.input, *node.output) if n)
+    wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
+    if not wanted:
+        return []
+    values = inner_values(model, folder, wanted, feeds)
+    return [
+        *(change for node in reductions for change in _of_reduction(node, values)),
+        *(change for item in products.items() for change in _of_product(*item, values)),
+        *(change for node in casts for change in _of_cast(node, values)),
+    ]
+
+
+def _of_reduction(node: onnx.NodeProto, values: Mapping[str, Any]) -> Iterator[_Change]:
+    named = node.output[: [*node.output, ""].index("")]  # those after an omitted one do not count
+    results = [values[name] for name in named]
+    if any(value.dtype not in _FLOATS for value in (values[node.input[0]], *results)):
+        return
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    inputs = [values[name] if name else None for name in node.input]
+    of_node = spreads(node.op_type, attributes, inputs, results)
+    for name, value, spread in zip(named, results, of_node, strict=True):
+        if spread.any():
+            yield _Change(name, value, spread)
+
+
+def _of_product(name: str, factors: Sequence[str], values: Mapping[str, Any]) -> Iterator[_Change]:
+    if values[name].dtype in _FLOATS:
+        with np.errstate(all="ignore"):
+            spread = spread_of_product([values[factor] for factor in factors])
+        if spread.any():
+            yield _Change(name, values[name], spread)
+
+
+def _of_cast(node: onnx.NodeProto, values: Mapping[str, Any]) -> Iterator[_Change]:
+    x = values[node.input[0]]
+    result = values[node.output[0]]
+    if x.dtype not in _FLOATS:
+        return
+    wide = x.astype(np.float64)
+    limits = np.iinfo(result.dtype)
+    beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
+    if beyond.any():
+        yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
@@ -331,7 +358,7 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
         return bool((np.abs(array) > np.finfo(array.dtype).max * _HUGE).any())
 
 
-def _behind(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
+def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
     """The values of the main graph that come of such nodes."""
     found: set[str] = set()
     for node in model.graph.node:

@@ -124,26 +124,27 @@ def _values(
         numbered = _NUMBERED.fullmatch(file.name)
         if numbered is not None:
             ports = inputs if numbered[1] == "input" else outputs
-            if int(numbered[2]) >= len(ports):
-                raise _wrong(
-                    f"the model has {len(ports)} {numbered[1]}s", file, "they are numbered from 0"
-                )
-            port = ports[int(numbered[2])]
-            name, value = _read(
-                file,
-                _of_optional
-                if port.optional
-                else _of_sequence
-                if port.kind == "sequence"
-                else _of_tensor,
-            )
-            # Who writes test sets need not write names.
-            known = any(name == other.name for other in ports)
-            yield name if known else port.name, partial(_itself, value), file
+            yield _numbered_value(file, numbered, ports)
         elif file.suffix == ".npy":
             yield file.stem, partial(_read, file, _array), file
         elif place == file:
             raise _wrong("this is not a file with inputs", file, _HINT)
+
+
+def _numbered_value(
+    file: Path, numbered: re.Match[str], ports: Sequence[Port]
+) -> tuple[str, Callable[[], Any], Path]:
+    """The value of a file of a test set, which is called after its number among the ports."""
+    number = int(numbered[2])
+    if number >= len(ports):
+        what = f"the model has {len(ports)} {numbered[1]}s"
+        raise _wrong(what, file, "they are numbered from 0")
+    port = ports[number]
+    reader = _of_sequence if port.kind == "sequence" else _of_tensor
+    name, value = _read(file, _of_optional if port.optional else reader)
+    # Test sets need not have names in their values.
+    is_known = any(name == other.name for other in ports)
+    return name if is_known else port.name, partial(_itself, value), file
 
 
 def _read(file: Path, reader: Callable[[Path], Any]) -> Any:

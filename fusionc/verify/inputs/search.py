@@ -18,12 +18,12 @@ from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, Ru
 from fusionc.runtime.runner import Runner, run_memory
 from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
+from fusionc.verify.inputs.drawn_values import fits_numpy
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
 from fusionc.verify.inputs.random_inputs import (
     Style,
     are_guessed,
-    fits_numpy,
     has_choice,
     has_floats,
     has_grids,
@@ -145,13 +145,7 @@ class InputSearch:
         Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones,
         if `has_more`, and as `ties` some like those at ties.
         """
-        first = None if self.not_drawn else self._first(seeds[0])
-        # a model that takes more, whatever is drawn, is run once
-        if first is None and self.budget.left_out:
-            self.budget.left_out.clear()
-            self._is_limited = False
-            self._cost = 0
-            first = self._first(seeds[0])
+        first = None if self.not_drawn else self._first_of_any_cost(seeds[0])
         if first is None:
             return
         sizes = first.sizes
@@ -170,7 +164,21 @@ class InputSearch:
                 yield sample
         if has_more:
             self._draw_more(ordinary)
-        base = seeds[0]
+        yield from self._all_edges(sizes, style, seeds[0], nonfinite)
+
+    def _first_of_any_cost(self, seed: int) -> DrawnSample | None:
+        """The first sample; a model whose runs all take more than they may is run once."""
+        first = self._first(seed)
+        if first is None and self.budget.left_out:
+            self.budget.left_out.clear()
+            self._is_limited = False
+            self._cost = 0
+            first = self._first(seed)
+        return first
+
+    def _all_edges(
+        self, sizes: Sizes, style: Style, base: int, nonfinite: bool
+    ) -> Iterator[DrawnSample]:
         if self._defaults:
             yield from self._edge("initializers overridden", sizes, style, base, is_overriding=True)
         if not self._ports:

@@ -13,6 +13,14 @@ from fusionc.verify.interface import Port
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
 _PAST = re.compile("past|cache|prev", re.IGNORECASE)
+_TOTAL = re.compile("total|mask|kv|full", re.IGNORECASE)
+# the first and the second size of dimensions with such names
+_BY_NAME = {
+    _PAST: (6, 4),
+    re.compile("height|^h$", re.IGNORECASE): (64, 96),
+    re.compile("width|^w$", re.IGNORECASE): (96, 64),
+    re.compile("channel", re.IGNORECASE): (3, 4),
+}
 _MOST_LIKELY = 12
 _MOST_ELEMENTS = 1 << 24  # of one input
 
@@ -49,18 +57,15 @@ class SizeChoices:
         declared = [dim for port in self._ports for dim in port.dims or () if isinstance(dim, int)]
         self._likely = list(dict.fromkeys([*declared, *likely]))[:_MOST_LIKELY]
         self._fixed = dict(fixed)
-        self._axes: dict[str, tuple[Port, int]] = {}
+        self._axes: dict[str, tuple[Port, int]] = {}  # where each symbol is declared first
         for port in self._ports:
-            if port.dims is None:
-                self._axes[rank_symbol(port)] = (port, -1)
-            for axis, dim in enumerate(port.dims or ()):
-                if isinstance(dim, str) and dim not in fixed:
-                    self._axes.setdefault(dim, (port, axis))
+            for axis, symbol in _symbols(port):
+                if symbol not in fixed:
+                    self._axes.setdefault(symbol, (port, axis))
         self._formulas = {symbol: tree for symbol in self._axes if (tree := formula_of(symbol))}
-        for tree in self._formulas.values():
-            for name in symbols_of(tree):
-                if name not in self._axes and name not in fixed:
-                    self._axes[name] = (self._ports[0], 0)
+        for name in (name for tree in self._formulas.values() for name in symbols_of(tree)):
+            if name not in fixed:
+                self._axes.setdefault(name, (self._ports[0], 0))
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
         self._refuses = refuses
         self._forced: dict[str, int] | None = None  # the sizes of symbols that have no choice
@@ -77,27 +82,34 @@ class SizeChoices:
         for base in (preferred, single):
             yield from self._totals(base)
             yield from self._complete(base)
-        # of 1 a Slice may leave nothing, and a Concat of that has elements that nobody wrote
+        # of 1 a Slice may leave nothing, and a Concat of that has elements that nothing wrote
         for size in (2, 1):
-            yield from self._complete(
-                {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
-            )
+            same = {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
+            yield from self._complete(same)
         for base in (preferred, single):
-            for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+            for symbol in self._all(0):
                 for size in self._likely:
                     yield from self._complete({**base, symbol: size})
+        yield from self._ladders(preferred)
+
+    def _ladders(self, preferred: Sizes) -> Iterator[Sizes]:
+        """Proposals with one size for all symbols, all but the batch, and one symbol."""
         for size in _LADDER:
-            yield from self._complete(
-                {**preferred, **{s: size for s in self.symbols if not self._is_rank(s)}}
-            )
+            yield from self._complete({**preferred, **self._all(size)})
         for size in _LADDER:
-            others = {
-                s: size for s in self.symbols if not self._is_rank(s) and not self._is_batch(s)
-            }
+            others = {s: size for s in self._all(size) if not self._is_batch(s)}
             yield from self._complete({**preferred, **others})
         for symbol in self.symbols:
             for size in _RANKS if self._is_rank(symbol) else _LADDER:
                 yield from self._complete({**preferred, symbol: size})
+
+    def _all(self, size: int) -> dict[str, int]:
+        """All symbols, except ranks, with this size."""
+        return {symbol: size for symbol in self.symbols if not self._is_rank(symbol)}
+
+    def _plain(self) -> list[str]:
+        """The symbols that are neither ranks nor batches."""
+        return [symbol for symbol in self._all(0) if not self._is_batch(symbol)]
 
     def _without_choice(self) -> Iterator[tuple[str, int]]:
         """The symbols of which the usual sizes cannot be, each with the likeliest that can, where
@@ -124,18 +136,14 @@ class SizeChoices:
         be as large.
         """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
-        for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+        for symbol in self._all(0):
             usual = self._preferred(symbol)[0]
             if base[symbol] > usual:
                 yield from self._complete({**base, symbol: usual})
 
     def second(self, first: Sizes) -> Iterator[Sizes]:
         """Proposals with another size for as many symbols as possible, given sizes that work."""
-        other = {
-            symbol: self._preferred(symbol)[1]
-            for symbol in self.symbols
-            if not self._is_rank(symbol)
-        }
+        other = {symbol: self._preferred(symbol)[1] for symbol in self._all(0)}
         if not other:
             return
         self._make_distinct(other)
@@ -174,11 +182,7 @@ class SizeChoices:
         yield from self._complete(changed)
 
     def _sums(self, sizes: Sizes) -> Iterator[tuple[str, str, str]]:
-        plain = [
-            symbol
-            for symbol in self.symbols
-            if not self._is_rank(symbol) and not self._is_batch(symbol)
-        ]
+        plain = self._plain()
         for total in plain:
             others = [symbol for symbol in plain if symbol != total]
             for a, b in (*combinations(others, 2), *((other, "") for other in others)):
@@ -187,19 +191,11 @@ class SizeChoices:
 
     def _totals(self, base: Sizes) -> Iterator[Sizes]:
         """Sizes in which one symbol is the sum of two others: a mask over past and new tokens."""
-        plain = [
-            symbol
-            for symbol in self.symbols
-            if not self._is_rank(symbol) and not self._is_batch(symbol)
-        ]
-        totals = [
-            symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)
-        ]
-        for total in totals or plain:
+        plain = self._plain()
+        for total in list(filter(_TOTAL.search, plain)) or plain:
             others = [symbol for symbol in plain if symbol != total]
-            pasts = [symbol for symbol in others if _PAST.search(symbol)]
-            for past in pasts:
-                for new in [symbol for symbol in others if symbol != past]:
+            for past in filter(_PAST.search, others):
+                for new in (symbol for symbol in others if symbol != past):
                     yield from self._complete({**base, total: base[past] + base[new]})
                 yield from self._complete({**base, total: base[past] + 1})
 
@@ -222,10 +218,10 @@ class SizeChoices:
         yield result
 
     def _preferred(self, symbol: str) -> tuple[int, int]:
+        """The first and the second size of a symbol."""
         if self._forced is not None and symbol in self._forced:
             return self._forced[symbol], self._forced[symbol]
         port, axis = self._axes[symbol]
-        name = symbol.lower()
         rank = len(port.dims or ())
         if axis < 0:
             return 2, 3
@@ -233,14 +229,9 @@ class SizeChoices:
             return (2, 3) if axis % 2 == 0 else (3, 2)
         if self._is_batch(symbol):
             return 2, 3
-        if _PAST.search(symbol):
-            return 6, 4
-        if "height" in name or name == "h":
-            return 64, 96
-        if "width" in name or name == "w":
-            return 96, 64
-        if re.search("channel", name):
-            return 3, 4
+        for pattern, sizes in _BY_NAME.items():
+            if pattern.search(symbol):
+                return sizes
         if "[" in symbol and rank == 4 and axis >= 2:
             return (64, 96) if axis == 2 else (96, 64)
         return 8, 5
@@ -273,6 +264,15 @@ class SizeChoices:
         return self._axes[symbol][1] == 0 and not re.search(
             "seq|len|time|tok|past|total|height|width|^[a-z]$", name
         )
+
+
+def _symbols(port: Port) -> Iterator[tuple[int, str]]:
+    """The symbols of an input, each with its axis: -1 for its rank."""
+    if port.dims is None:
+        yield -1, rank_symbol(port)
+    for axis, dim in enumerate(port.dims or ()):
+        if isinstance(dim, str):
+            yield axis, dim
 
 
 def _is_trivial(size: int) -> bool:

@@ -74,27 +74,29 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 allowed.fit = fit_of(flow, use)
             if whole:
                 _apply(allowed, flow, use, offset)
-            elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in (
-                "Resize",
-                "Upsample",
-            ):
-                allowed.least = 1
-            elif value == start and use.operand in POSITIVE.get(use.node.op_type, ()):
-                allowed.positive = True
+            else:
+                _apply_to_floats(allowed, use, is_direct=value == start)
             still_whole = _is_whole_after(use, whole)
             if whole and not still_whole:
                 allowed.mask = True
                 continue
+            is_passed_on = use.operand in PASSED_ON.get(use.node.op_type, ())
+            new = [v for v in flow.reached(use, comes_out=is_passed_on) if v not in seen]
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            for reached in flow.reached(
-                use, comes_out=use.operand in PASSED_ON.get(use.node.op_type, ())
-            ):
-                if reached not in seen:
-                    seen.add(reached)
-                    queue.append((reached, offset + change, still_whole))
+            seen.update(new)
+            queue.extend((reached, offset + change, still_whole) for reached in dict.fromkeys(new))
     if port.element_type in _FLOATS and port.kind == "tensor":
         allowed.grids = grids_of(flow, start, None if port.dims is None else len(port.dims))
     return allowed
+
+
+def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
+    """Narrow the range by what a use demands of floats; `is_direct` if it reads the input."""
+    op = use.node.op_type
+    if op in ("Resize", "Upsample") and use.operand in COUNTS.get(op, ()):
+        allowed.least = 1
+    elif is_direct and use.operand in POSITIVE.get(op, ()):
+        allowed.positive = True
 
 
 def _is_whole_after(use: Use, whole: bool) -> bool:
