@@ -110,15 +110,19 @@ def lack_of_kernel(
     """
     present = [type_ for type_ in elem_types if type_ is not None]
     is_known = bool(present) and all(present)
-    if domain != MICROSOFT and not (
-        is_new and _needs_kernel(op, domain, version, present if is_known else ())
-    ):
+    known = present if is_known else []
+    if domain != MICROSOFT and not (is_new and _needs_kernel(op, domain, version, known)):
         return ""
     if not is_known:
         return "the element type is unknown"
-    if has_cpu_kernel(op, domain, version or 1, *(type_ or 0 for type_ in elem_types)):
+    return _lack_of_known(op, domain, version or 1, [type_ or 0 for type_ in elem_types])
+
+
+def _lack_of_known(op: str, domain: str, version: int, elem_types: Sequence[int]) -> str:
+    if has_cpu_kernel(op, domain, version, *elem_types):
         return ""
-    return f"no CPU kernel for {op} of {', '.join(dict.fromkeys(map(type_name, present)))}"
+    names = dict.fromkeys(map(type_name, filter(None, elem_types)))
+    return f"no CPU kernel for {op} of {', '.join(names)}"
 
 
 def _needs_kernel(op: str, domain: str, version: int, elem_types: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -200,22 +201,23 @@ def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change
     """What another order makes of each reduction and product of the main graph, and what another
     processor makes of each Cast, given what they read here. Raises RunError.
     """
-    reductions = [node for node in model.graph.node if _is_reduction(node)]
+    reductions = list(filter(_is_reduction, model.graph.node))
     products = _products(model.graph)
-    casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
+    casts = list(filter(_is_cast_to_integers, model.graph.node))
     reads = (n for node in (*reductions, *casts) for n in (*node.input, *node.output) if n)
     wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
     if not wanted:
         return []
     values = inner_values(model, folder, wanted, feeds)
-    return [
-        *(change for node in reductions for change in _of_reduction(node, values)),
-        *(change for item in products.items() for change in _of_product(*item, values)),
-        *(change for node in casts for change in _of_cast(node, values)),
+    changes = [
+        *map(partial(_of_reduction, values), reductions),
+        *map(partial(_of_product, values), products, products.values()),
+        *map(partial(_of_cast, values), casts),
     ]
+    return list(chain.from_iterable(changes))
 
 
-def _of_reduction(node: onnx.NodeProto, values: Mapping[str, Any]) -> Iterator[_Change]:
+def _of_reduction(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
     named = node.output[: [*node.output, ""].index("")]  # those after an omitted one do not count
     results = [values[name] for name in named]
     if any(value.dtype not in _FLOATS for value in (values[node.input[0]], *results)):
@@ -228,7 +230,7 @@ def _of_reduction(node: onnx.NodeProto, values: Mapping[str, Any]) -> Iterator[_
             yield _Change(name, value, spread)
 
 
-def _of_product(name: str, factors: Sequence[str], values: Mapping[str, Any]) -> Iterator[_Change]:
+def _of_product(values: Mapping[str, Any], name: str, factors: Sequence[str]) -> Iterator[_Change]:
     if values[name].dtype in _FLOATS:
         with np.errstate(all="ignore"):
             spread = spread_of_product([values[factor] for factor in factors])
@@ -236,7 +238,7 @@ def _of_product(name: str, factors: Sequence[str], values: Mapping[str, Any]) ->
             yield _Change(name, values[name], spread)
 
 
-def _of_cast(node: onnx.NodeProto, values: Mapping[str, Any]) -> Iterator[_Change]:
+def _of_cast(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
     x = values[node.input[0]]
     result = values[node.output[0]]
     if x.dtype not in _FLOATS:

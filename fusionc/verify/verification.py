@@ -4,8 +4,9 @@ output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.equal_so_far import equal_so_far
 from fusionc.verify.grid_steps import GridSteps
-from fusionc.verify.inputs.search import InputSearch
+from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
@@ -68,12 +69,13 @@ def verify(
     Raises FusioncError if one of the files is not an ONNX model, UsageError if `input_shape` or
     `inputs` do not fit the inputs of the reference.
     """
-    for path in (reference, candidate):
-        load(path, maps=True)
+    load(reference, maps=True)
+    load(candidate, maps=True)
     theirs = ModelFile(candidate, kernels)
     try:
-        ours = ahead.take(reference) if ahead is not None else None
-        ours = ours or Reference(reference, input_shape, inputs, seeds, elements)
+        ours = (ahead and ahead.take(reference)) or Reference(
+            reference, input_shape, inputs, seeds, elements
+        )
     except RunError as error:
         return _unloadable_reference(reference, error)
     search = ours.search
@@ -98,22 +100,32 @@ def verify(
     runs = SampleRuns(
         candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
     )
+    same = partial(equal_so_far, reference, candidate, input_shape, inputs, progress)
+    return _verdict(runs, drawn, ours, same, levels) or _deployed(
+        runs, ours.file, theirs, levels, optimizers_off
+    )
+
+
+def _verdict(
+    runs: SampleRuns,
+    drawn: Iterable[DrawnSample],
+    ours: Reference,
+    same: Callable[[], str],
+    levels: Collection[str],
+) -> Verification | None:
+    """The verdict with the optimizers off; None if the models are the same, and closed.
+
+    `same` says which values inside are equal.
+    """
     if differences := runs.differences(drawn):
         return _different_outputs(runs, differences)
-    if judge.is_undecided and judge.left_out:
-        _close(other, ours)
-        same = equal_so_far(reference, candidate, input_shape, inputs, progress)
-        return _undecided(runs, same, levels)
-    if unproved := _nothing_proved(judge, reference, search):
+    judge = runs.judge
+    is_decided = not (judge.is_undecided and judge.left_out)
+    if is_decided and (unproved := _nothing_proved(judge, ours.path, ours.search)):
         return unproved
-    _close(other, ours)
-    return _deployed(runs, ours.file, theirs, levels, optimizers_off)
-
-
-def _close(candidate: Runner, reference: Reference) -> None:
-    """One session at a time is in memory."""
-    candidate.close()
-    reference.runner.close()
+    runs.candidate.close()  # one session at a time
+    runs.reference.close()
+    return None if is_decided else _undecided(runs, same(), levels)
 
 
 def _unloadable_reference(reference: Path, error: RunError) -> Verification:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
 from fusionc.verify.interface import Port
@@ -14,11 +14,13 @@ _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12
 _RANKS = (2, 3, 4, 1, 0)
 _PAST = re.compile("past|cache|prev", re.IGNORECASE)
 _TOTAL = re.compile("total|mask|kv|full", re.IGNORECASE)
+_HEIGHT = (64, 96)
+_WIDTH = (96, 64)
 # the first and the second size of dimensions with such names
 _BY_NAME = {
     _PAST: (6, 4),
-    re.compile("height|^h$", re.IGNORECASE): (64, 96),
-    re.compile("width|^w$", re.IGNORECASE): (96, 64),
+    re.compile("height|^h$", re.IGNORECASE): _HEIGHT,
+    re.compile("width|^w$", re.IGNORECASE): _WIDTH,
     re.compile("channel", re.IGNORECASE): (3, 4),
 }
 _MOST_LIKELY = 12
@@ -57,13 +59,9 @@ class SizeChoices:
         declared = [dim for port in self._ports for dim in port.dims or () if isinstance(dim, int)]
         self._likely = list(dict.fromkeys([*declared, *likely]))[:_MOST_LIKELY]
         self._fixed = dict(fixed)
-        self._axes: dict[str, tuple[Port, int]] = {}  # where each symbol is declared first
-        for port in self._ports:
-            for axis, symbol in _symbols(port):
-                if symbol not in fixed:
-                    self._axes.setdefault(symbol, (port, axis))
+        self._axes = dict(_axes(self._ports, fixed))
         self._formulas = {symbol: tree for symbol in self._axes if (tree := formula_of(symbol))}
-        for name in (name for tree in self._formulas.values() for name in symbols_of(tree)):
+        for name in chain.from_iterable(map(symbols_of, self._formulas.values())):
             if name not in fixed:
                 self._axes.setdefault(name, (self._ports[0], 0))
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
@@ -229,12 +227,8 @@ class SizeChoices:
             return (2, 3) if axis % 2 == 0 else (3, 2)
         if self._is_batch(symbol):
             return 2, 3
-        for pattern, sizes in _BY_NAME.items():
-            if pattern.search(symbol):
-                return sizes
-        if "[" in symbol and rank == 4 and axis >= 2:
-            return (64, 96) if axis == 2 else (96, 64)
-        return 8, 5
+        is_image_side = "[" in symbol and rank == 4 and axis >= 2
+        return _sizes_by_name(symbol) or ((_HEIGHT, _WIDTH)[axis - 2] if is_image_side else (8, 5))
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
         """Different symbols get different sizes, so that swapped dimensions show; equal ones come
@@ -264,6 +258,20 @@ class SizeChoices:
         return self._axes[symbol][1] == 0 and not re.search(
             "seq|len|time|tok|past|total|height|width|^[a-z]$", name
         )
+
+
+def _sizes_by_name(symbol: str) -> tuple[int, int] | None:
+    return next((sizes for name, sizes in _BY_NAME.items() if name.search(symbol)), None)
+
+
+def _axes(ports: Iterable[Port], fixed: Sizes) -> Iterator[tuple[str, tuple[Port, int]]]:
+    """The symbols that have a choice, each with where it is declared first."""
+    seen = set(fixed)
+    for port in ports:
+        for axis, symbol in _symbols(port):
+            if symbol not in seen:
+                seen.add(symbol)
+                yield symbol, (port, axis)
 
 
 def _symbols(port: Port) -> Iterator[tuple[int, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx
 
-from fusionc.verify.inputs.dataflow import Dataflow, Use
+from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
 from fusionc.verify.inputs.grid_ties import Grid, grids_of
 from fusionc.verify.inputs.operands import (
@@ -80,14 +80,27 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
             if whole and not still_whole:
                 allowed.mask = True
                 continue
-            is_passed_on = use.operand in PASSED_ON.get(use.node.op_type, ())
-            new = [v for v in flow.reached(use, comes_out=is_passed_on) if v not in seen]
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            seen.update(new)
-            queue.extend((reached, offset + change, still_whole) for reached in dict.fromkeys(new))
-    if port.element_type in _FLOATS and port.kind == "tensor":
-        allowed.grids = grids_of(flow, start, None if port.dims is None else len(port.dims))
+            for reached in _new_values(flow, use, seen):
+                queue.append((reached, offset + change, still_whole))
+    allowed.grids = _grids(flow, port)
     return allowed
+
+
+def _grids(flow: Dataflow, port: Port) -> tuple[Grid, ...]:
+    if port.element_type not in _FLOATS or port.kind != "tensor":
+        return ()
+    rank = None if port.dims is None else len(port.dims)
+    return grids_of(flow, flow.input(port.name), rank)
+
+
+def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[ScopedName]:
+    """Where a value goes on to from a use, without what was seen."""
+    is_passed_on = use.operand in PASSED_ON.get(use.node.op_type, ())
+    for reached in flow.reached(use, comes_out=is_passed_on):
+        if reached not in seen:
+            seen.add(reached)
+            yield reached
 
 
 def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
