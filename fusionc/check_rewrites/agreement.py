@@ -1,5 +1,5 @@
-"""Do the two models of a rewrite compute the same? Both run on a few inputs, and what differs is
-judged.
+"""Whether the two models of a rewrite compute the same: both run on a few inputs, and differences
+are judged.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ _APPROXIMATE = 0.01
 # onnxruntime computes them in float32, and rounds between nodes as it likes
 _HALF = ("float16", "bfloat16")
 _FIRST_MORE = 1000  # the seed of the first of them
-_MOST_MUTANTS = 12  # of which one has to be seen
-# samples that differ, of those that are drawn alike: rounding that is told of so many is that of
-# all
+_MOST_MUTANTS = 12  # at least one of them has to be noticed
+# judged samples among those that are drawn alike; the others are taken to differ like them
 _MOST_JUDGED = 32
 _FAILS = "what it replaces runs, the replacement does not"
 _NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
@@ -54,8 +53,8 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree, None where neither ran on anything; `reason` says in what they do
-    not, or why.
+    """Whether two models agree; None if neither ran on any input. `reason` says how they differ, or
+    why they did not run.
     """
 
     agrees: bool | None
@@ -65,10 +64,10 @@ class Agreement:
 def agreement(
     models: RewriteModels, numerics: Numerics, is_for_finite: bool, kernels: Path | None = None
 ) -> Agreement:
-    """Run both models, which agree as far as `numerics` says; `is_for_finite`: on finite numbers
-    alone.
+    """Whether both models give the same, as far as `numerics` promises; `is_for_finite`: on finite
+    numbers only.
 
-    `kernels` is a library for operators of the second.
+    `kernels` is a library for operators of the second model.
     """
     if models.before.ByteSize() + models.after.ByteSize() > _LARGEST:
         return Agreement(None, "its constants are too large")
@@ -129,7 +128,9 @@ class _Pair:
         return Agreement(True) if self._sees_a_fault(decisive) else Agreement(None, _UNDECIDED)
 
     def _fault(self, before: Runner, samples: Sequence[_Drawn], ran: Sequence[_Ran]) -> str:
-        """What the first sample shows that the replacement computes otherwise; else empty."""
+        """What the replacement computes differently on the first sample that shows it; empty if it
+        does not.
+        """
         for at, (sample, (found, why)) in enumerate(zip(samples, ran, strict=False)):
             if found is None and not sample.edge:  # an edge may be a negative index, say
                 return f"{sample.label}: {_FAILS}: {why}"
@@ -146,7 +147,7 @@ class _Pair:
         more: Sequence[_Drawn],
         ran: Sequence[_Ran],
     ) -> str:
-        """The same of many samples that are drawn alike and compared together, with one scale."""
+        """The same for many samples that are drawn alike and compared together, with one scale."""
         for sample, (found, why) in zip(more, ran, strict=True):
             if found is None:
                 return f"{sample.label}: {_FAILS}: {why}"
@@ -168,7 +169,8 @@ class _Pair:
 
     def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
         """Whether a wrong replacement would differ on these samples: one with a small change, or,
-        where onnxruntime runs none of these, outputs of other elements."""
+        if onnxruntime runs none of these, outputs of other elements.
+        """
         have_run = False
         for mutant in islice(mutants(self._models.after), _MOST_MUTANTS):
             try:
@@ -204,7 +206,8 @@ class _Pair:
 
     def _more(self, before: Runner, samples: Sequence[_Drawn]) -> list[_Drawn]:
         """Samples like the ordinary ones, until enough elements of each output are compared; a few
-        where all outputs stay the same, whatever the inputs hold."""
+        if all outputs stay the same, whatever the inputs hold.
+        """
         ordinary = [sample for sample in samples if not sample.edge]
         if not ordinary or not self._models.inputs:
             return []
@@ -264,7 +267,7 @@ class _Pair:
         return any(compare(a, b) for a, b in pairs)
 
     def _judged(self, before: Runner, seen: Sequence[Sample], found: Sequence[Any]) -> str:
-        """What verification says of outputs that differ; empty where it is no difference."""
+        """The verdict of verification on outputs that differ; empty if it accepts them."""
         with TemporaryDirectory(prefix="fusionc-") as folder:
             path = Path(folder, "before.onnx")
             onnx.save(self._models.before, path)
@@ -284,7 +287,7 @@ class _Pair:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are the same bit by bit, but for the sign of zero and the bits of NaN."""
+    """Whether two values are the same bit by bit, except for the sign of zero and the bits of NaN."""
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return not compare(a, b)
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -305,13 +308,13 @@ def _near(a: Any, b: Any) -> bool:
 
 
 def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
-    """The samples on which a model runs, with what it gives."""
+    """The samples on which a model runs, with its outputs."""
     ran = model.run_each([sample.feeds for sample in tried]) if tried else []
     return [replace(sample, outputs=found) for sample, found in _that_ran(tried, ran)]
 
 
 def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
-    """Of each output the sample in which it is largest: these give the scales of the outputs."""
+    """For each output, the sample in which it is largest: these give the scales of the outputs."""
     found = dict[str, _Drawn]()
     for at in range(len(samples[0].outputs) if samples else 0):
         magnitudes = [largest_magnitude(sample.outputs[at]) for sample in samples]
@@ -321,7 +324,7 @@ def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
 
 
 def _that_ran(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
-    """The samples on which a model runs, each with what it gives."""
+    """The samples on which a model runs, each with its outputs."""
     pairs = zip(samples, ran, strict=True)
     return [(sample, found) for sample, (found, _) in pairs if found is not None]
 

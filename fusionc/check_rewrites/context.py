@@ -1,6 +1,4 @@
-"""What comes before a rewrite and belongs to models of it: computed sizes, and what its inputs are
-made of.
-"""
+"""Nodes before a rewrite that its models include: they compute sizes, or the inputs of the rewrite."""
 
 from __future__ import annotations
 
@@ -19,9 +17,7 @@ _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, with less and more of what comes before it; none where there can be
-    none.
-    """
+    """Models of a rewrite, with few and with more nodes before it; none if it cannot be modelled."""
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():
         context = context_of(rewrite, generations)
@@ -31,8 +27,9 @@ def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
 
 
 def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
-    """The nodes before a rewrite that its models have: what computes its sizes, what relates the
-    inputs of its replacement to its own, and what its inputs are made of in so many steps.
+    """The nodes before a rewrite that its models include: those that compute its sizes, those that
+    relate the inputs of the replacement to its own, and those that compute its inputs in so many
+    steps.
     """
     found: set[Node] = set()
     own = set(rewrite.inputs()) - set(rewrite.only_after())
@@ -46,7 +43,7 @@ def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
 
 
 def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bool]) -> bool:
-    """Take in what makes the inputs that are wanted; whether that was anything."""
+    """Add the makers of the inputs that are wanted; whether there were any."""
     values = [value for value in rewrite.inputs(found) if wanted(value)]
     makers = {value.producer for value in values if value.producer is not None}
     new = {node for node in makers if rewrite.may_be_context(node)}

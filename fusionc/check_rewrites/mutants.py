@@ -1,4 +1,4 @@
-"""What a check has to see: the model of a replacement with one thing in it that is wrong."""
+"""Faults that a check has to notice: the model of a replacement with one thing in it that is wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import onnx
 from fusionc.model.tensors import Array, to_array, to_proto
 from fusionc.protos import copied, reads_of
 
-_LARGEST = 1 << 24  # bytes of a model of which there are mutants: each is loaded
+_LARGEST = 1 << 24  # bytes of a model that gets mutants: each is loaded
 _DIVIDES = ("Div", "Mod")  # of whole numbers by zero end the process
 
 
 def mutants(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """The model without one of its nodes, with another constant, or with the operands of a node
-    swapped; some of these onnxruntime cannot run. None of a model that is large."""
+    swapped; onnxruntime cannot run some of these. None of a large model.
+    """
     if model.ByteSize() > _LARGEST:
         return
     for at in reversed(range(len(model.graph.node))):

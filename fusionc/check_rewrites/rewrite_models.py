@@ -1,5 +1,5 @@
-"""A rewrite as two small models with the same inputs and outputs: with the nodes that it replaces,
-and with the new.
+"""A rewrite as two models of the same inputs and outputs: with the original nodes, and with the new
+ones.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class RewriteModels:
 
 
 class RewriteOnItsOwn:
-    """A match and its replacement, at the moment before it takes effect.
+    """A match and its replacement, before it takes effect.
 
-    `outputs` are the values that are replaced; `reason` says why there can be no models of it, ""
-    where there can.
+    `outputs` are the values that are replaced; `reason` says why there are no models of it, "" if
+    there are.
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
@@ -55,8 +55,8 @@ class RewriteOnItsOwn:
             self.reason = "it moves or holds subgraphs that have been rewritten"
 
     def inputs(self, context: Collection[Node] = ()) -> list[Edge]:
-        """What the models would read that none of their nodes makes; those of the replacement alone
-        come last.
+        """The values that the models read and none of their nodes makes; those of the replacement
+        alone come last.
         """
         inside = {*self._match.nodes, *context}
         read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
@@ -66,7 +66,7 @@ class RewriteOnItsOwn:
         return [v for v in given if v.producer not in inside]
 
     def only_after(self) -> list[Edge]:
-        """The inputs that the replacement reads and what it replaces does not."""
+        """The inputs that the replacement reads and the original nodes do not."""
         before = {v for node in self._match.nodes for v in _read(node)}
         return [v for v in self.inputs() if v not in before]
 
@@ -110,7 +110,7 @@ class RewriteOnItsOwn:
         reads: Mapping[Node, Sequence[Edge]],
         names: Mapping[Edge, str],
     ) -> onnx.ModelProto:
-        """The model of these nodes, each with what it reads; `names` are those that values get."""
+        """The model of these nodes, each with its inputs; `names` are new names of values."""
         graph = self._match.graph
         model = part_model(
             "rewrite",

@@ -1,6 +1,4 @@
-"""Values for the inputs of a rewrite, chosen to tell apart what is not the same: sizes, signs,
-zeros, edges, NaN.
-"""
+"""Values for the inputs of a rewrite, chosen to show differences: sizes, signs, zeros, edges, NaN."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))
 
 
 def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
-    """DimensionSizes for the symbols and unknown dimensions of inputs, likely ones first."""
+    """Sizes for the symbols and unknown dimensions of inputs, likely ones first."""
     unknown = dict.fromkeys(
         atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim)
     )
@@ -60,10 +58,10 @@ def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
 def draw_feeds(
     inputs: Sequence[Edge], sizes: DimensionSizes, style: ValueStyle, seed: int, is_positive: bool
 ) -> dict[str, Any] | None:
-    """Values for all inputs; None where a type or rank is unknown, or there would be too many
+    """Values for all inputs; None if a type or rank is unknown, or if there would be too many
     elements.
 
-    `is_positive`: whole numbers are from 1 on.
+    `is_positive`: whole numbers are at least 1.
     """
     return next(draw_several(inputs, sizes, style, seed, is_positive, None), None)
 
@@ -76,8 +74,9 @@ def draw_several(
     is_positive: bool,
     number: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """So many times values for all inputs, drawn at once; None is once. Nothing where draw_feeds
-    has none."""
+    """So many times values for all inputs, drawn at once; None is once. None are yielded if
+    draw_feeds gives None.
+    """
     if is_positive:
         style = ValueStyle(style.floats, 1, max(style.high, 3))
     several = () if number is None else (number,)

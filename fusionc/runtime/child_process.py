@@ -66,17 +66,17 @@ class ChildProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the caller has not ended it; it may have ended by itself."""
+        """False once the caller has ended it; it may have ended by itself."""
         return self._end.alive
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended in any way."""
+        """False once it has ended, in whatever way."""
         return self._child.poll() is None
 
     @property
     def last_words(self) -> str:
-        """The end of what it has printed, in one line."""
+        """The end of its output, in one line."""
         return last_words(self._printed)
 
     def send(self, request: Any, deadline: float | None = None) -> None:

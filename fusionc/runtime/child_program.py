@@ -1,6 +1,4 @@
-"""What every program does at its start that a ChildProcess runs. It imports nothing but the
-standard library.
-"""
+"""The start of every program that a ChildProcess runs. It needs the standard library only."""
 
 from __future__ import annotations
 

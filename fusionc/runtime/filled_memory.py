@@ -1,6 +1,4 @@
-"""Sessions that find a byte in memory which nobody has written: what they hand out of it is known
-by that.
-"""
+"""Sessions whose unwritten memory holds a known byte, so that outputs made of it can be told."""
 
 from __future__ import annotations
 

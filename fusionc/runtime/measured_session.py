@@ -84,7 +84,7 @@ class MeasuredSession:
 def peak_memory() -> int:
     """The most bytes that this process has held at a time.
 
-    On Linux of itself alone: `ru_maxrss` begins with the peak of the process that has started it.
+    On Linux `ru_maxrss` would begin with the peak of the parent process.
     """
     try:
         status = Path("/proc/self/status").read_text()

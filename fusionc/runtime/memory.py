@@ -13,7 +13,7 @@ from time import monotonic
 
 from fusionc.runtime.control_groups import groups_around, lines
 
-_KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
+_KEPT_FREE = 1 / 16  # of the available memory: for the process that waits, and for others
 _PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills with the complement of a byte
 _FILES = {  # of a control group: its limit, what it uses, and what of that are files that may go
     1: (
@@ -28,8 +28,8 @@ _last: tuple[float, int | None] = (-_AGAIN, None)
 
 
 def available() -> int | None:
-    """Bytes that this machine, and the control groups of this process, still have; None where
-    nobody says.
+    """Bytes that are still free on this machine and in the control groups of this process; None if
+    the system does not say.
     """
     known = [*_of_machine(), *_of_groups()]
     return int(max(min(known), 0) * (1 - _KEPT_FREE)) if known else None

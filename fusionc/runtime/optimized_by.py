@@ -27,8 +27,8 @@ def optimized_by(
     is_optimized: bool,
     target: str,
 ) -> list[str]:
-    """Write the optimized model to `target`, its weights in a file beside it; the optimizers that
-    changed it.
+    """Write the optimized model to `target`, and its weights to a file next to it; returns the
+    optimizers that changed it.
     """
     options = deployed_options(libraries, settings, is_optimized)
     options.log_severity_level = _INFORMATION

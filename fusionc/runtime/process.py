@@ -1,7 +1,7 @@
 """The process that runs onnxruntime, as its caller sees it: one for each thread that needs one.
 
 It is started early, so that it imports onnxruntime while the caller loads a model, and serves all
-conversions of its thread. It ends with its caller; one that crashed, or that was ended because it
+conversions of its thread. It ends with its caller. One that has crashed, or was ended because it
 took too long, is replaced.
 """
 
@@ -33,7 +33,7 @@ _Result = TypeVar("_Result")
 
 class _State(threading.local):
     process: Process | None = None
-    is_lent = False  # it is another thread's, and there is no other one for this thread
+    is_lent = False  # from another thread; this thread does not start one of its own
     seconds = STEP_SECONDS
 
 
@@ -42,9 +42,7 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 
 def start() -> Process:
-    """The process of this thread; a new one where there is none, which makes itself ready
-    meanwhile.
-    """
+    """The process of this thread; a new one if there is none, which starts in the background."""
     if _state.process is None or not _state.process.is_alive:
         if _state.is_lent:
             raise RunError("the process of another thread has ended")
@@ -53,14 +51,14 @@ def start() -> Process:
 
 
 def current() -> Process | None:
-    """The process of this thread, if there is one and nobody has ended it."""
+    """The process of this thread; None if there is none or it has been ended."""
     return _state.process if _state.process is not None and _state.process.is_alive else None
 
 
 @contextmanager
 def step_limit(seconds: float | None) -> Iterator[None]:
-    """Limit every step inside: making a session, or running a model once. None is the default, 0 no
-    limit.
+    """Limit every step inside: making a session, or running a model once. None means the default, 0
+    no limit.
     """
     before = _state.seconds
     _state.seconds = STEP_SECONDS if seconds is None else seconds
@@ -72,8 +70,8 @@ def step_limit(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def lent(process: Process) -> Iterator[None]:
-    """Let this thread ask the process of another one, in turn with that; if it ends, every request
-    is a RunError.
+    """Let this thread take turns with another one in asking its process; if that ends, every
+    request is a RunError.
     """
     _state.process = process
     _state.is_lent = True
@@ -92,11 +90,13 @@ def longest_step() -> float | None:
 def request(
     name: str, *arguments: Any, most: float | None = None, only: Process | None = None
 ) -> Any:
-    """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most`
-    seconds, if that is less than the limit of a step. `only` that process has what is asked for.
+    """What a method of `sessions.Sessions` returns in the process of this thread.
 
-    Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it
-    takes too long, OutOfMemory where there is not enough.
+    It takes at most `most` seconds, if that is less than the limit of a step. `only`: the process
+    that has what is asked for.
+
+    Raises RunError if onnxruntime fails: Crashed if the process ends, Overdue if it takes too long,
+    OutOfMemory if there is not enough memory.
     """
     limits = [seconds for seconds in (most, longest_step()) if seconds]
     while True:
@@ -109,8 +109,8 @@ def request(
 
 
 def insist(attempt: Callable[[], _Result]) -> _Result:
-    """What `attempt` returns. A crash, or a lack of memory, counts only where it happens again in a
-    new process, which holds nothing of what others did before.
+    """What `attempt` returns. After a crash, or a lack of memory, it is tried once more in a new
+    process, which holds nothing of earlier requests.
     """
     try:
         return attempt()
@@ -146,7 +146,7 @@ class Process:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the caller has not ended it; it may have ended by itself."""
+        """False once the caller has ended it; it may have ended by itself."""
         return self._child.is_alive
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:

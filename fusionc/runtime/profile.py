@@ -13,11 +13,11 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
 from fusionc.runtime.session_settings import SessionSettings
 
-_SECONDS = 1.0  # of measuring, where nobody says how long
+_SECONDS = 1.0  # of measuring, unless the caller says how long
 _SHORT = 0.05  # the same where one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
-_PATIENCE = 120.0  # seconds for all of it, where nobody waits for that alone
+_PATIENCE = 120.0  # seconds for all of it, if the user does not wait for that alone
 _DEFAULTS = SessionSettings()
 
 

@@ -21,7 +21,7 @@ _LONGEST = 2**31 - 1  # milliseconds that a system waits
 
 
 class Raw(NamedTuple):
-    """A tensor of elements that numpy has not: their type, by ONNX's number or onnxruntime's name,
+    """A tensor of elements that numpy lacks: their type, by ONNX's number or onnxruntime's name,
     and their bytes.
     """
 
@@ -36,7 +36,7 @@ def widen(*descriptors: int) -> None:
     pipes of 64 KiB, 1.7 s through these.
     """
     for descriptor in descriptors:
-        # no Linux, or too many pipes of this user
+        # not on Linux, or if this user has too many pipes
         with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
 
@@ -45,7 +45,7 @@ Loads = Callable[[bytes, Sequence[Any]], Any]
 
 
 def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
-    """Write a message. Raises TimeoutError where the other side has not read it at `deadline`
+    """Write a message. Raises TimeoutError if the other side does not read it before `deadline`
     (time.monotonic).
     """
     buffers: list[memoryview] = []
@@ -69,9 +69,9 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
 
 
 def receive(descriptor: int, deadline: float | None = None, loads: Loads | None = None) -> Any:
-    """The next message. Raises EOFError where the other side has gone, TimeoutError at `deadline`.
+    """The next message. Raises EOFError if the other side is gone, TimeoutError at `deadline`.
 
-    `loads` makes it of the pickle and its buffers, by default pickle itself.
+    `loads` makes it from the pickle and its buffers, by default pickle itself.
     """
     (count,) = _COUNT.unpack(_read(descriptor, _COUNT.size, deadline))
     lengths = struct.unpack(f"<{count}Q", _read(descriptor, 8 * count, deadline))

@@ -1,8 +1,8 @@
-"""The program of the other process: it answers one request after the other until nobody can ask any
-more.
+"""The program of the process that runs onnxruntime: it answers one request after the other until
+its caller ends.
 
-Started as a file, with the caller's sys.path as arguments, so that it finds the same onnxruntime
-and no module that only happens to lie in the current folder.
+It is started as a file, with the caller's sys.path as arguments, so that it finds the same
+onnxruntime, and no module that only happens to lie in the current folder.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def _main(requests: int, answers: int) -> None:
 
 
 def _end_with_the_caller(requests: int) -> None:
-    """The other end of the pipe closes when the caller ends, however it ends; nobody wants an
-    answer then.
+    """End this process when the caller ends, however that happens: then the other end of the pipe
+    closes.
     """
     gone = select.poll()
     gone.register(requests, 0)
@@ -70,7 +70,7 @@ def _start() -> None:
     threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         _main(requests, answers)
-    os._exit(0)  # nothing to clean up, and nobody to wait for it
+    os._exit(0)  # there is nothing to clean up, and no thread to wait for
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ _Outputs = list[Any] | str
 
 @dataclass
 class Deployment:
-    """Runs the candidate at one level, beside what the reference gives with all optimizers off.
+    """Runs the candidate at one level of onnxruntime's optimizers, and compares it with the
+    reference without any.
 
     `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate.
     `notes` say what was left out and why; `table` has the errors of the outputs.
@@ -49,9 +50,9 @@ class Deployment:
         self.table = ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
-        """What differs at this level, and which optimizers do that.
+        """What differs at this level, and which optimizers cause it.
 
-        The samples are those on which the two models are the same with all optimizers off.
+        The models are the same on the samples with all optimizers off.
         """
         found: OptimizerFault | None = None
         try:
@@ -72,8 +73,10 @@ class Deployment:
         return found
 
     def exceptions(self) -> list[str]:
-        """What to say of the samples on which nothing is at fault."""
-        return [f"at level {self.level}, {exception}" for exception in self.judge.exceptions()]
+        """What was excused on samples that show no fault."""
+        return [
+            f"at level {self.level}, {exception}" for exception in self.judge.tally.exceptions()
+        ]
 
     def _explained(
         self,
@@ -101,9 +104,7 @@ class Deployment:
 
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(
-                f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} "
-                "are "
-                "off"
+                f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} are off"
             )
             left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
             return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
@@ -167,11 +168,11 @@ class Deployment:
             return Difference("", sample.label, outputs)
         judge = self.judge.another(self.level)
         outcome, differences = judge.outcome(sample, outputs)
-        self.judge.include(judge)
+        self.judge.tally.include(judge.tally)
         return differences[0] if outcome == "different" else None
 
     def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:
-        """By how much each output that differs is off, infinity where that is no number."""
+        """How far each output that differs is off; infinity if that is not a number."""
         if isinstance(outputs, str):
             return {"": np.inf}
         found = self.judge.mismatches(sample, sample.outputs, outputs)

@@ -188,7 +188,7 @@ class SampleRuns:
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
-        return [self.judge.summary(self.search.left_out), *self.given.notes()]
+        return [self.judge.tally.summary(self.search.left_out), *self.given.notes()]
 
     @property
     def budget(self) -> Budget:
@@ -220,7 +220,7 @@ class SampleRuns:
 
     def _is_late(self, what: str) -> bool:
         """Whether there is no room, or no time, for this and what comes behind it."""
-        has_run = bool(self.judge.runs or self.judge.left_out)
+        has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
         why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
@@ -233,7 +233,7 @@ class SampleRuns:
         self._room -= size if size <= self._room else 0
 
     def _compared(self, sample: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        self.progress(f"run {self.judge.runs + 1}: {sample.label}")
+        self.progress(f"run {self.judge.tally.runs + 1}: {sample.label}")
         try:
             outputs = self.candidate.run(sample.feeds)
         except OutOfMemory as error:

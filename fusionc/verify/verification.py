@@ -120,7 +120,7 @@ def _verdict(
     if differences := runs.differences(drawn):
         return _different_outputs(runs, differences)
     judge = runs.judge
-    is_decided = not (judge.is_undecided and judge.left_out)
+    is_decided = not (judge.tally.is_undecided and judge.tally.left_out)
     if is_decided and (unproved := _nothing_proved(judge, ours.path, ours.search)):
         return unproved
     runs.candidate.close()  # one session at a time
@@ -139,16 +139,16 @@ def _unloadable_reference(reference: Path, error: RunError) -> Verification:
 def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> Verification:
     does_run = bool(differences[0].subject)  # if it does, an output differs
     rows = runs.table.rows() if does_run else ()
-    return replace(_different(runs.judge.runs, *differences), outputs=rows)
+    return replace(_different(runs.judge.tally.runs, *differences), outputs=rows)
 
 
 def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
     """What to say if nothing differs because nothing was compared; None if something was."""
-    if judge.runs == 0:
+    if judge.tally.runs == 0:
         return _impossible(reference, search)
-    if not judge.unsteady.judged:
-        why = f"nothing is judged: {'; '.join(judge.unsteady.notes(judge.names))}"
-    elif judge.never_finite == set(judge.names):
+    if not judge.tally.unsteady.judged:
+        why = f"nothing is judged: {'; '.join(judge.tally.unsteady.notes(judge.names))}"
+    elif judge.tally.never_finite == set(judge.names):
         why = (
             f"on all inputs that were compared {reference} computes nothing but NaN and "
             "infinities; give others"
@@ -190,7 +190,7 @@ def _deployed(
             faults.append(fault)
             if not fault.is_in_reference:
                 what = f"different: {fault}"
-                found = _different(runs.judge.runs, fault.difference)
+                found = _different(runs.judge.tally.runs, fault.difference)
                 does_run = bool(fault.difference.subject)
                 return replace(
                     found,
@@ -206,7 +206,7 @@ def _deployed(
     notes += filter(None, (budget.shortened,))
     return Verification(
         "equal",
-        runs.judge.runs,
+        runs.judge.tally.runs,
         (IN_PART if budget.left_out else "") + "; ".join(notes),
         optimizer_faults=tuple(faults),
         outputs=tuple(rows),
@@ -217,7 +217,7 @@ def _deployed(
 
 def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
     """The verdict if no output can be compared; `same` says which values inside are equal."""
-    why = f"on every input that was tried the model decides nothing: {runs.judge.movement}"
+    why = f"on every input that was tried the model decides nothing: {runs.judge.tally.movement}"
     if not same:
         return Verification("impossible", 0, why)
     budget = runs.budget
