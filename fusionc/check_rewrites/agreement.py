@@ -287,7 +287,9 @@ class _Pair:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are the same bit by bit, except for the sign of zero and the bits of NaN."""
+    """Whether two values are the same bit by bit, except for the sign of zero and the bits of
+    NaN.
+    """
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return not compare(a, b)
     if a.dtype != b.dtype or a.shape != b.shape:

@@ -56,7 +56,9 @@ class RewriteChecker:
     def examine(
         self, commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
     ) -> None:
-        """Called by `RewriteLog`. Raises VerificationError that names a wrong rewrite, or Refused."""
+        """Called by `RewriteLog`. Raises VerificationError that names a wrong rewrite, or
+        Refused.
+        """
         fault = self.fault(pass_, match, new, tape)
         if not fault:
             return

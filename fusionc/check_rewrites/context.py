@@ -1,4 +1,6 @@
-"""Nodes before a rewrite that its models include: they compute sizes, or the inputs of the rewrite."""
+"""Nodes before a rewrite that its models include: they compute sizes, or the inputs of the
+rewrite.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, with few and with more nodes before it; none if it cannot be modelled."""
+    """Models of a rewrite, with few and with more nodes before it; none if it cannot be
+    modelled.
+    """
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():
         context = context_of(rewrite, generations)

@@ -1,4 +1,6 @@
-"""Faults that a check has to notice: the model of a replacement with one thing in it that is wrong."""
+"""Faults that a check has to notice: the model of a replacement with one thing in it that is
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class RewriteModels:
 class RewriteOnItsOwn:
     """A match and its replacement, before it takes effect.
 
-    `outputs` are the values that are replaced; `reason` says why there are no models of it, "" if
-    there are.
+    `outputs` are the values that are replaced; `reason` says why it cannot be modelled, "" if it
+    can.
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:

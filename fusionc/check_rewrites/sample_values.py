@@ -1,4 +1,6 @@
-"""Values for the inputs of a rewrite, chosen to show differences: sizes, signs, zeros, edges, NaN."""
+"""Values for the inputs of a rewrite, chosen to show differences: sizes, signs, zeros, edges,
+NaN.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from fusionc.verify.inputs.drawn_values import FloatStyle, draw, draw_floats, fi
 
 DimensionSizes = Mapping[object, int]
 _SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
-_ALL = (3, 8, 40, 1)  # sizes that all unknown dimensions have, where they may have to be the same
+_ALL = (3, 8, 40, 1)  # sizes of all unknown dimensions, if they may have to be the same
 _MOST_ELEMENTS = 1 << 24  # of all inputs
 
 

@@ -25,7 +25,7 @@ def core_numbers() -> Set[int]:
 
 
 def _quotas() -> Iterator[float]:
-    """How many processors each of the groups around this process may keep busy, where that is
+    """How many processors each of the groups around this process may keep busy, if that is
     limited.
     """
     for version, group in groups_around("cpu"):

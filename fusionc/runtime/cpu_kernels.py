@@ -45,8 +45,8 @@ def has_operator(op: str, domain: str, version: int) -> bool:
 
 @cache
 def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
-    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes
-    these elements.
+    """Whether the installed onnxruntime has a CPU kernel of this operator and version for these
+    elements.
 
     `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take
     all of them.
@@ -71,7 +71,7 @@ def way_to_run(
     op: str, domain: str, version: int, elem_types: Sequence[int]
 ) -> Literal["kernel", "parts", "float32", "none"]:
     """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that
-    it is made of, or between Casts to float32; `none` where it does not load a model that has it.
+    define it, or between Casts to float32; "none" if it does not load a model that has it.
 
     `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is
     cast.

@@ -11,7 +11,7 @@ from fusionc.runtime.run_errors import RunError
 
 @contextmanager
 def filled_memory(byte: int) -> Iterator[None]:
-    """For sessions that are opened inside; without effect where the C library cannot do that."""
+    """Fill the memory of sessions that are opened inside, if the C library can."""
     request("fill_memory", byte)
     try:
         yield

@@ -58,8 +58,8 @@ def limit_growth(most: int | None = None) -> int | None:
 
 
 def fill_allocations(byte: int) -> None:
-    """Let all memory that the C library hands out hold this byte at first; 0 leaves it as it is.
-    Without effect where the library cannot do that.
+    """Let all memory that the C library hands out hold this byte at first, if it can; 0 leaves it
+    as it is.
     """
     with suppress(OSError, AttributeError, TypeError):  # Windows, macOS and musl
         ctypes.CDLL(None).mallopt(_PERTURB, byte and byte ^ 0xFF)

@@ -14,7 +14,7 @@ from fusionc.runtime.process import request
 from fusionc.runtime.session_settings import SessionSettings
 
 _SECONDS = 1.0  # of measuring, unless the caller says how long
-_SHORT = 0.05  # the same where one run is short
+_SHORT = 0.05  # the same if one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
 _PATIENCE = 120.0  # seconds for all of it, if the user does not wait for that alone
@@ -47,9 +47,9 @@ def profile(
     most: float | None = _PATIENCE,
 ) -> Profile:
     """Run a model of that many nodes on these inputs for so many seconds, with a library of its own
-    operators; all of it in at most `most` seconds, None being the limit of a step.
+    operators. All of it takes at most `most` seconds; None means the limit of a step.
 
-    Raises RunError where onnxruntime cannot, or it takes too long.
+    Raises RunError if onnxruntime cannot, or if it takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
@@ -68,10 +68,10 @@ def profile(
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
-    """One run of a small model on one thread, nothing else being noted: what many such runs take at
-    least.
+    """The time of one run of a small model on one thread, with nothing else noted: the least of
+    many such runs.
 
-    Raises RunError where onnxruntime cannot, or it takes too long.
+    Raises RunError if onnxruntime cannot, or if it takes too long.
     """
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     seconds: float = request(

@@ -163,10 +163,10 @@ class Runner:
         return insist(run)
 
     def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
-        """What `run` returns for each of several inputs, or None and why it fails. One message
+        """What `run` returns for each of several inputs, or None and why it fails; one message
         instead of many.
 
-        Raises RunError where the process ends or does not come to an end.
+        Raises RunError if the process ends, or takes too long.
         """
         _state.runs += len(several)
         values = [

@@ -28,7 +28,9 @@ class SessionSettings:
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
-        """Put them into an onnxruntime.SessionOptions, without changing what is already set there."""
+        """Put them into an onnxruntime.SessionOptions, without changing what is already set
+        there.
+        """
         if self.threads and not options.intra_op_num_threads:
             options.intra_op_num_threads = self.threads
         if not self.spinning and not _entry(options, SPINNING):
@@ -57,8 +59,8 @@ class SessionSettings:
 
 
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
-    """The settings that plain data holds; a switch that it does not name is as onnxruntime has it.
-    Raises ValueError where it holds something else.
+    """The settings in plain data; a switch that it does not name is as onnxruntime has it. Raises
+    ValueError if it holds something else.
     """
     threads = content.get("threads")
     names = content.get("disabled_optimizers")

@@ -107,7 +107,7 @@ class Sessions:
         raw: Collection[str],
         most: int | None = None,
     ) -> list[tuple[list[Any] | None, str]]:
-        """All outputs for each of several inputs; where onnxruntime fails, None and what it says.
+        """All outputs for each of several inputs; if onnxruntime fails, None and its message.
         `most`: as in run.
         """
         found: list[tuple[list[Any] | None, str]] = []

@@ -53,8 +53,7 @@ _SMALLEST_NORMAL = {
     "float16": 2.0**-14,
 }
 SLICE = 16  # elements of a slice from which on it is judged by itself
-# each slice may be off by this part of what an output may, and so many last places of its largest
-# value
+# the tolerance of each slice: this part of the output's, or so many places of its largest value
 _PART = 50
 _PLACES = 16
 _LIKE = 8  # times as large as the next smaller column one is of another kind
@@ -142,7 +141,7 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
 
 
 def largest_magnitude(value: Any) -> float:
-    """The scale of a value: its largest finite magnitude, 0 where it holds no floats."""
+    """The scale of a value: its largest finite magnitude, 0 if it holds no floats."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -341,7 +340,7 @@ def _compare_floats(
 def _error_and_slack(
     a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """|a - b| where b is finite, else 0; and what of it the relative tolerance allows."""
+    """|a - b| for finite b, else 0; and how much of it the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))

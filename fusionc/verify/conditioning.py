@@ -41,7 +41,7 @@ class Conditioning:
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path = path
         self._reference = reference
-        # by the way in which weights are moved; None where they are not
+        # by the way in which weights are moved; None if they cannot be
         self._moved: dict[int, Runner | None] = {}
         self._is_small = False  # then all ways may have a session at once
 
@@ -148,8 +148,8 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity where the candidate gives what the reference gives only when moved: an input or a
-    weight that lies on a step, such as that of Floor, decides nothing there.
+    """Infinity for elements that the candidate gives as the reference gives them only when moved:
+    an input or a weight on a step, such as that of Floor, decides nothing there.
 
     Elements that the model leaves open (an infinite reach) may have any size, so they do not count
     for the scale of others.

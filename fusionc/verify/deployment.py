@@ -104,7 +104,8 @@ class Deployment:
 
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(
-                f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} are off"
+                f"at level {self.level}: looking for the optimizer at fault, "
+                f"{len(disabled)} are off"
             )
             left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
             return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
@@ -153,7 +154,7 @@ class Deployment:
         return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
-        """What a model gives at this level; why it does not run, where that is the optimizers'
+        """The outputs of a model at this level, or why it does not run, if that is the optimizers'
         fault.
         """
         try:

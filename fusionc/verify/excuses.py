@@ -41,14 +41,17 @@ class Excused:
     def reason(self) -> str:
         """Why this is too much."""
         return (
-            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, by up to "
-            f"{self.farthest:.2g}; it may decide single elements, one in {ONE_IN}, and no region"
+            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
+            f"by up to {self.farthest:.2g}; "
+            f"it may decide single elements, one in {ONE_IN}, and no region"
         )
 
 
 @dataclass
 class Excuses:
-    """What was excused: in total over the samples that needed it, and by output over ordinary ones."""
+    """What was excused: in total over the samples that needed it, and by output over ordinary
+    ones.
+    """
 
     one_in: int = ONE_IN  # of so many elements one may be excused
     one_each: bool = False  # in addition, one on each sample that is not tiny
@@ -84,7 +87,9 @@ class Excuses:
         self._large[name] += self.one_each and excused.size >= SLICE
 
     def has_room(self, name: str, excused: Excused) -> bool:
-        """Whether so many far elements may be excused, in addition to those of the samples before."""
+        """Whether so many far elements may be excused, in addition to those of the samples
+        before.
+        """
         most = 1 + (self._sizes[name] + excused.size) // self.one_in + self._large[name]
         return not excused.far or self._far[name] + excused.far <= most
 
@@ -101,8 +106,8 @@ def size_of(value: Any) -> int:
 def excused_elements(
     ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick
 ) -> Excused:
-    """What is excused of an output on one sample: where it moves within its reach, or all that
-    differs if it has no reach. An infinite reach of `order` means that the model leaves the element
+    """What is excused of an output on one sample: elements that move within its reach, or all that
+    differ if it has no reach. An infinite reach of `order` means that the model leaves the element
     open: it is not far off.
     """
     size = size_of(ours)

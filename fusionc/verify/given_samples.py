@@ -33,7 +33,7 @@ class GivenSamples:
         return self._samples is not None
 
     def samples(self) -> Iterator[Sample]:
-        """The samples in order. Raises UsageError where a file does not fit, or the reference fails
+        """The samples in order. Raises UsageError if a file does not fit, or if the reference fails
         on it.
         """
         self._count = self._recorded = self._left_out = 0

@@ -81,8 +81,8 @@ class GridSteps:
 
     @closes_runners
     def stepped(self, feeds: Feeds, found: Sequence[Any]) -> Stepped | None:
-        """The reference with the steps of the candidate, whose outputs are given; None if there is
-        no grid whose values both models have, or if a grid is off by more than a step.
+        """The reference with the steps of the candidate, whose outputs are given; None unless both
+        models have the values of a grid, and if a grid is off by more than a step.
         """
         try:
             run = self._run(feeds, found)
@@ -98,8 +98,8 @@ class GridSteps:
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
     def _run(self, feeds: Feeds, found: Sequence[Any]) -> _Run | None:
-        """The reference with the values that the candidate has; None if there is no grid to look
-        at. Raises RunError, and OSError or ValueError if data cannot be read.
+        """The reference with the values that the candidate has; None without a grid to look at.
+        Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
         nodes = list(_grids(model))

@@ -22,7 +22,7 @@ class Port:
     `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds
     values of that type under keys of `key_type`. A dim is a size or the name of a symbol: equal
     names mean equal sizes, and a dimension without a name has a symbol of its own. `dims` is None
-    where not even the rank is known.
+    if even the rank is unknown.
     """
 
     name: str

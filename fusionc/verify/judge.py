@@ -391,7 +391,9 @@ def _farther(one: Sequence[Reach | None], other: Iterable[Reach | None]) -> list
 
 
 def _open_where_not_finite(*values: Any) -> Reach | None:
-    """Infinity where one of these is NaN or infinite; None unless they are floats of one shape."""
+    """Infinity for each element that is NaN or infinite in one of these; None unless they are
+    floats of one shape.
+    """
     if not all(isinstance(value, np.ndarray) and value.dtype.kind == "f" for value in values):
         return None
     if len({value.shape for value in values}) > 1:

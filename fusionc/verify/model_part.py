@@ -1,4 +1,4 @@
-"""A model of which any values can be seen, computed by no more nodes than these need."""
+"""A model whose inner values can be seen, computed by no more nodes than these need."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
 
 
 class SeenModel:
-    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder for as long
-    as this is used.
+    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder that is
+    needed as long as this is used.
 
-    Raises RunError where it cannot be read.
+    Raises RunError if it cannot be read.
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
@@ -92,7 +92,7 @@ def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:
         for tensor in tensors:
             if len(tensor.raw_data) < _EXTERNAL:
                 continue
-            # where a page begins, so that it can be mapped
+            # at the beginning of a page, so that it can be mapped
             weights.seek(-weights.tell() % 4096, os.SEEK_CUR)
             onnx.external_data_helper.set_external_data(
                 tensor, file.name, weights.tell(), len(tensor.raw_data)

@@ -1,6 +1,6 @@
-"""Which elements of the outputs the model leaves open: those that depend on the order of a
-reduction or a product, or on what a Cast makes of numbers beyond the integers of its result, which
-ONNX does not define.
+"""Output elements that the model does not determine: they depend on the order of a reduction or a
+product, or on how a Cast treats numbers beyond the integers of its result, which ONNX does not
+define.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, sprea
 from fusionc.verify.seeding import seeded_runner
 
 _FLOATS = (np.float16, np.float32, np.float64)
-_LEAST_OPSET = 9  # Where is an operator from there on
-# What stands for a result that may be anything, times about its size: one of these for all such,
-# then each its own.
+_LEAST_OPSET = 9  # the operator Where exists since then
+# Replacements for results that may be anything, times about their size: first one for all of them,
+# then one for each.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
-_NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
+_NUMBERS = 3  # draws in which all of these are numbers, whose results may be the same by chance
 _SUMS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum")
 _HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
-# onnxruntime's Where has these
+# onnxruntime has Where for these
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-_OTHERS = 6  # integers of a result that stand for one that may be any
-_MOST_KEPT = 8  # samples, each of which is small
+_OTHERS = 6  # integers of a result that replace one that may be any
+_MOST_KEPT = 8  # small samples
 _SMALL = 8 << 20  # bytes of a sample's inputs and reaches
 _LARGER = 4  # times the reach that was seen: other orders go farther than the draws
 Reach = NDArray[np.float64]
@@ -51,7 +51,7 @@ Reach = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Change:
-    """Other values for some elements of what a node gives."""
+    """Other values for some elements of a result."""
 
     name: str
     result: NDArray[Any]
@@ -87,14 +87,13 @@ class OrderDependence:
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=_MOST_KEPT)
 
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
-        """For each output, how far other orders move its elements, infinity where they make NaN, an
-        infinity or another integer of one; None where none moves anything, or the output is not a
-        tensor.
+        """For each output, how far other orders move its elements: infinity if they make NaN, an
+        infinity or another integer; None if nothing moves, or if the output is not a tensor.
 
-        `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan
-        are not looked at: behind such ones, anything may come of inputs that are not finite. Nor
-        are the sums of products: behind those with weights near the largest number, anything may
-        come.
+        `outputs` are what the reference computes on `feeds`. Reductions inside If, Loop and Scan
+        are not looked at: after these, inputs that are not finite may give anything. Sums of
+        products are not looked at either: after those with weights near the largest number,
+        anything may come.
         """
         for known, found in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
@@ -152,8 +151,8 @@ class OrderDependence:
     def _runs(
         self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
     ) -> Iterator[list[Any] | None]:
-        """The outputs where the results of reductions are others; None where the model does not run
-        with these.
+        """The outputs with other results of reductions; None if the model does not run with
+        these.
         """
         changed = {change.name: change for change in changes}
         nodes = list(model.graph.node)
@@ -251,16 +250,14 @@ def _of_cast(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Chang
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values, the elements that are no farther from each other than other orders reach made
-    the same.
-    """
+    """Both values, with elements made the same if other orders move them as far."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (
         getattr(candidate, "dtype", None),
         np.ndim(candidate),
     )
-    # how many elements there are may be decided by what moves, too
+    # the moving values may decide how many elements there are
     if is_alike and np.isinf(reach).all():
         return reference, reference
     ours = np.array(reference)
@@ -275,7 +272,7 @@ def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, A
 
 
 def is_open(reference: Any, reach: Reach | None) -> bool:
-    """Whether of all elements of a value another order may leave nothing."""
+    """Whether another order may change all elements of a value."""
     if reach is None or not reach.size:
         return False
     size = np.abs(reference.astype(np.float64)) if reference.dtype.kind == "f" else np.inf
@@ -299,7 +296,7 @@ def _moved(value: Any, other: Any) -> Reach | None:
 
 
 def farther(one: Reach | None, other: Reach | None) -> Reach | None:
-    """Of each element the farther of two reaches."""
+    """The farther of two reaches for each element."""
     if other is None or not other.any():
         return one
     return other if one is None else np.maximum(one, other)
@@ -321,7 +318,7 @@ def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
 
 
 def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
-    """The factors of each value that is a product of products."""
+    """The factors of each product of products."""
     made = {
         n.output[0]: n.input
         for n in graph.node
@@ -342,8 +339,8 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """Whether a node of a model sums products with weights of which a few overflow; a huge bias
-    alone does nothing.
+    """Whether a node of a model sums products with weights so large that a few products overflow; a
+    huge bias alone does not count.
     """
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
     return lambda n: (
@@ -361,7 +358,7 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
 
 
 def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
-    """The values of the main graph that come of such nodes."""
+    """The values of the main graph that depend on such nodes."""
     found: set[str] = set()
     for node in model.graph.node:
         if decides(node) or not found.isdisjoint(reads_of(node)):

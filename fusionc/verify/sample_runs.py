@@ -33,12 +33,12 @@ _DECIDES_NOTHING = ("unstable", "undecided")
 
 @dataclass
 class SampleRuns:
-    """Runs the candidate on one sample after the other, and compares what it gives with what the
-    reference gives.
+    """Runs the candidate on one sample after the other, and compares its outputs with those of the
+    reference.
 
-    `judge` is the reference's; `table` has the errors of the outputs. Where the reference is
-    unstable no difference counts, and no equality: such a sample is left out, and other values are
-    drawn in place of a seed's.
+    `judge` is the reference's; `table` has the errors of the outputs. If the reference is unstable,
+    neither a difference nor equality counts: such a sample is left out, and other values are drawn
+    in place of a seed's.
     """
 
     path: Path
@@ -62,8 +62,8 @@ class SampleRuns:
         self._budget = self.search.budget.anew()  # samples may all have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
-        """In what the models differ on the first of the given and drawn samples that shows it;
-        nothing if none does.
+        """How the models differ on the first given or drawn sample that shows it; empty if none
+        does.
         """
         self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
@@ -114,9 +114,9 @@ class SampleRuns:
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """What the judge says of those samples of which outputs are off most. Of many, one or the
-        other meets a number that rounding takes over a step in a way that the judge does not see:
-        most of those that it looks at decide.
+        """The judge's differences on the samples whose outputs are off most. Among many samples,
+        some have numbers that rounding takes over a step without the judge seeing it, so most of
+        those that are judged decide.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -134,12 +134,13 @@ class SampleRuns:
         return found[0] if 2 * len(found) > len(worst) else ()
 
     def _at_ties(self, sample: DrawnSample, ours: Outputs, theirs: Outputs) -> list[Difference]:
-        """What differs at ties, where the last bit of an input decides, in a region and not in
-        single elements.
+        """What differs at ties, if the last bit of an input decides, in a region and not in single
+        elements.
 
-        Rounding excuses all of that, as the inputs themselves would move it. But on the way from an
-        input straight into a grid nothing may round in another way, so that where models are the
-        same bit for bit, or nearly, at other inputs, they are here. Kernels may be a step off.
+        Rounding excuses all of that, as moving the inputs would have the same effect. But between
+        an input and a grid that reads it directly nothing may round differently. So models that are
+        the same bit by bit at other inputs, or nearly, are the same here. Kernels may be a step
+        off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -173,7 +174,7 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of them, and others as long as there is room for what comes of them: to judge
+        """The first of them, and others as long as the budget has room for their outputs: judging
         one that differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
@@ -197,7 +198,9 @@ class SampleRuns:
         return replace(self._budget, left_out=left_out)
 
     def _on(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """What a sample shows, or where it decides nothing one that is drawn like it."""
+        """What a sample shows; if it decides nothing, what another one shows that is drawn like
+        it.
+        """
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -219,7 +222,7 @@ class SampleRuns:
         return outcome, differences
 
     def _is_late(self, what: str) -> bool:
-        """Whether there is no room, or no time, for this and what comes behind it."""
+        """Whether budget or time are used up for this and all that follows."""
         has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
@@ -255,21 +258,22 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples of few elements, as it is judged: by the scale of the ordinary ones, and
-    as one in which numbers are met that others do not hold.
+    """One of many samples of few elements, as it is judged: with the scale of the ordinary ones,
+    and as one that may hold unusual numbers.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """That a model does not find the memory which the one that it is compared with has."""
+    """The error that memory does not suffice for a model next to the one that it is compared
+    with.
+    """
     return FusioncError(
         (
             "there is not enough memory to run the model beside the one that it is compared "
             f"with: {error}"
         ),
         where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free "
-        "some memory, or "
-        "leave the verification out: --no-verify",
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; "
+        "free some memory, or leave the verification out: --no-verify",
     )

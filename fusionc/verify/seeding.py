@@ -53,12 +53,12 @@ def seeded_runner(
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
-    """Give every random node without a seed one that a rewrite of the rest of the model does not
-    change.
+    """Give every random node without a seed one that does not change when other parts of the model
+    are rewritten.
 
-    It follows from the node's name where all of them have different names, otherwise from the
-    node's number among those of its operator. onnxruntime by itself takes the node's position,
-    which changes with every removed node.
+    It follows from the node's name if all names are different, otherwise from the node's number
+    among those of its operator. onnxruntime by itself takes the node's position, which changes with
+    every removed node.
     """
     nodes = random_nodes(model)
     names = {node.name for node in nodes}

@@ -177,7 +177,9 @@ def _deployed(
     levels: Collection[str],
     off: Sequence[str],
 ) -> Verification:
-    """The verdict on models that are the same with the optimizers off: how they are at these levels."""
+    """The verdict on models that are the same with the optimizers off: how they are at these
+    levels.
+    """
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
     notes = runs.notes()

@@ -62,7 +62,7 @@ def draw_floats(
 
 
 def fits_numpy(shape: Iterable[int]) -> bool:
-    """Whether numpy can have an array of this shape. It bounds the product of the dimensions that
-    are not 0, also if there are no elements.
+    """Whether numpy can have an array of this shape. It bounds the product of the dimensions other
+    than 0, even for an array without elements.
     """
     return prod(filter(None, shape)) <= _MOST_COUNTED

@@ -28,8 +28,8 @@ _NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
 
 @dataclass
 class GivenSample:
-    """One sample from files: values of inputs, and of outputs where somebody has recorded them, by
-    name.
+    """One sample from files, by name: values of inputs, and recorded ones of outputs, if there are
+    any.
     """
 
     label: str
@@ -38,10 +38,10 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order; what these hold is
-    read when it is needed.
+    """The samples at a path. `places` are their files and folders, in order, which are read when
+    they are needed.
 
-    Raises UsageError where the path leads to none.
+    Raises UsageError if the path leads to none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,11 +58,10 @@ class GivenValues:
             raise _wrong("there are no inputs", path, _HINT)
 
     def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
-        """What reads the samples one after the other, with values as onnxruntime takes them; the
-        model is not kept.
+        """A reader of the samples in order, with values as onnxruntime takes them; it does not keep
+        the model.
 
-        The reader raises UsageError where a file is damaged, or does not fit the inputs of the
-        model.
+        It raises UsageError if a file is damaged, or does not fit the inputs of the model.
         """
         ports = required_inputs(model), overridable_inputs(model), declared_outputs(model)
         return lambda: (self._sample(place, *ports) for place in self.places)
@@ -80,7 +79,8 @@ class GivenValues:
             elif any(name == port.name for port in outputs):
                 sample.recorded[name] = read()
             else:
-                named = f"it takes: {_list(required)}; an .npy file and what an .npz file holds are called as an input"
+                names = "an .npy file and what an .npz file holds are called as an input"
+                named = f"it takes: {_list(required)}; {names}"
                 raise _wrong(f"the model has no input {name}", file, advice(name, inputs, named))
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
         if missing:
@@ -154,7 +154,8 @@ def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
         return reader(file)
     except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            what = "the file cannot be read: it is none of numpy's, or holds Python objects, which may run code"
+            why = "it is none of numpy's, or holds Python objects, which may run code"
+            what = f"the file cannot be read: {why}"
             raise _wrong(what, file, "write it again, text as array.astype(str)") from error
         raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
 
@@ -198,7 +199,7 @@ def _of_optional(file: Path) -> tuple[str, Any]:
 
 
 def _fitting(value: Any, port: Port, file: Path) -> Any:
-    """The value as onnxruntime takes it. Raises UsageError where it is none for this input."""
+    """The value as onnxruntime takes it. Raises UsageError if it does not suit this input."""
     if isinstance(value, list) and port.kind == "sequence":
         return [_fitting_array(np.asarray(item), port, file) for item in value]
     if isinstance(value, np.ndarray) and port.kind == "tensor":

@@ -35,11 +35,11 @@ _NOTHING = np.float64(0)
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Where `factor` · x + `offset` is a whole number of times `step`, and `shift` of a step, x
-    lies on a tie.
+    """A grid over an input x: x lies on a tie if `factor` · x + `offset` is a whole number of times
+    `step`, plus `shift` of a step.
 
-    Factor, offset and step are arrays that x broadcasts with where `is_in_place`; else any of their
-    elements may be meant.
+    Factor, offset and step are arrays that x broadcasts with if `is_in_place`; otherwise any of
+    their elements may be meant.
     """
 
     factor: Any
@@ -51,7 +51,7 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that an input meets directly, or behind moves, limits and scaling by constants
+    """The grids that an input meets directly, or after moves, limits and scaling by constants
     only.
     """
     found = list[Grid]()
@@ -72,7 +72,7 @@ def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid,
 def at_ties(
     grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> _Floats:
-    """Numbers at ties of these grids, and beside them by one unit in the last place."""
+    """Numbers at ties of these grids, and one unit in the last place next to them."""
     which = rng.integers(0, len(grids), shape)
     values = np.zeros(shape)
     for number, grid in enumerate(grids):
@@ -82,7 +82,7 @@ def at_ties(
     if rounded.dtype.kind != "f":  # bfloat16 has no neighbours in numpy
         return rounded.astype(np.float64)
     side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
-    with np.errstate(over="ignore"):  # beside the largest number lies infinity
+    with np.errstate(over="ignore"):  # infinity is next to the largest number
         return np.where(
             np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side))
         )
@@ -134,7 +134,7 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
 
 
 def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
-    """What an operand is behind this node, as a line over the input; None where it is something
+    """What an operand is after this node, as a line over the input; None if it is something
     else.
     """
     node = use.node
@@ -201,9 +201,7 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each two parts combined; of those that do not fit each other one element stands for the
-    second.
-    """
+    """Each two parts combined; if they do not fit each other, one element replaces the second."""
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         try:
@@ -222,7 +220,7 @@ def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
 
 
 def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
-    """The numbers that an operand always has; None where these are not known, or there are none."""
+    """The numbers that an operand always has; None if they are not known, or if there are none."""
     if operand >= len(use.node.input):
         return None
     tensor = flow.constant(use.scope, use.node.input[operand])

@@ -27,13 +27,13 @@ class Style:
     """What the values look like. Uses that allow less than the style asks for always win.
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from
-    1e-3 to 1e3, with signed zeros, denormals and ties of rounding in between; "nonfinite" is normal
+    1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them; "nonfinite" is normal
     with a few NaN and Inf, "nan" with a few NaN; "ties" lies where a Quantize or Round that is near
-    decides by the last bit. integers: "wide" are small ones where no use limits them, "binary" 0
+    decides by the last bit. integers: "wide" are small ones unless a use limits them, "binary" 0
     and 1, "ends" the ends of the range; "batch" are shapes that begin with the first size of
-    another input. What neither a limit nor another operand decides is guessed from names and uses:
-    0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers of both
-    signs.
+    another input. Values that neither a limit nor another operand decides are guessed from names
+    and uses: 0 and 1, a few numbers from 0 on, or numbers above 0; without guesses there are
+    numbers of both signs.
     """
 
     floats: FloatStyle = "normal"
@@ -42,7 +42,7 @@ class Style:
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is no NaN and no infinity among the values."""
+        """Whether the values are without NaN and infinities."""
         return self.floats not in ("nonfinite", "nan")
 
 
@@ -81,10 +81,10 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """So many feeds like these, drawn at once. Values that decide on sizes, or which nodes run,
+    """So many feeds like these, drawn at once. Values that decide on sizes, or on which nodes run,
     stay as they are.
 
-    There are none where all values stay.
+    There are none if all values stay.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
@@ -122,9 +122,7 @@ def _with_batch(
 
 
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Is there an input that decides by itself which nodes run: one that may be left out, or a
-    switch?
-    """
+    """Whether an input decides by itself which nodes run: one that may be left out, or a switch."""
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
@@ -134,7 +132,7 @@ def _is_switch(port: Port, sizes: Sizes) -> bool:
 
 
 def are_guessed(ports: Iterable[Port], ranges: Mapping[str, ValueRange]) -> bool:
-    """Is there an input of which names and uses make guess what it holds?"""
+    """Whether the values of an input are guessed from names and uses."""
     return any(_is_guessed(port, ranges[port.name]) for port in ports if port.kind != "map")
 
 
@@ -154,7 +152,7 @@ def _is_guessed(port: Port, allowed: ValueRange) -> bool:
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
-    """Is there an input on which float edge values make a difference?"""
+    """Whether edge values of floats make a difference on an input."""
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
 
 
@@ -266,7 +264,7 @@ def _pixels(
 def _all_of(
     least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Every number from the least to the most, as far as there is room, in some order."""
+    """All numbers from the least to the most, if they fit, in some order."""
     size = prod(shape)
     whole, rest = divmod(size, most - least + 1)
     numbers = np.arange(least, most + 1)
@@ -276,7 +274,7 @@ def _all_of(
 
 
 def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
-    """Is there an input of which the last bit decides?"""
+    """Whether the last bit of an input decides."""
     return any(allowed.grids for allowed in ranges.values())
 
 
@@ -305,7 +303,9 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
-    """Whether name and use agree: of other numbers than 0 and 1 such models make noise."""
+    """Whether name and use agree on a mask: from numbers other than 0 and 1 such models make
+    noise.
+    """
     return allowed.mask and _is_mask(port)
 
 

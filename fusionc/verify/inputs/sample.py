@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Inputs on which the reference runs, and what it gives.
+    """Inputs on which the reference runs, and its outputs.
 
-    `edge` marks inputs that only look for trouble at the edges; they may be left out where the
+    `edge` marks inputs that only look for trouble at the edges; they may be left out if the
     reference is unstable.
     """
 

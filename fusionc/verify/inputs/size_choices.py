@@ -28,7 +28,7 @@ _MOST_ELEMENTS = 1 << 24  # of one input
 
 
 def rank_symbol(port: Port) -> str:
-    """The symbol that stands for the rank of an input that declares none."""
+    """The symbol for the rank of an input that declares none."""
     return f"rank of {port.name}"
 
 
@@ -44,8 +44,8 @@ class SizeChoices:
 
     `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the
     model. A symbol that is a formula over other symbols, such as "past + seq", follows from them.
-    `refuses` says which sizes of some symbols cannot be: one that has to be as large as a weight,
-    say, gets that size.
+    `refuses` says which sizes of some symbols are impossible: one that has to be as large as a
+    weight, say, gets that size.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class SizeChoices:
         return [symbol for symbol in self._all(0) if not self._is_batch(symbol)]
 
     def _without_choice(self) -> Iterator[tuple[str, int]]:
-        """The symbols of which the usual sizes cannot be, each with the likeliest that can, where
-        there is one.
+        """The symbols that cannot have their usual sizes, each with the likeliest that it can have,
+        if there is one.
         """
         usual = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(usual)
@@ -130,8 +130,8 @@ class SizeChoices:
                     yield symbol, found
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Proposals with the usual size in place of a larger one, where a model may need others to
-        be as large.
+        """Proposals with the usual size in place of a larger one, for models that need others to be
+        as large.
         """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
         for symbol in self._all(0):
@@ -161,8 +161,8 @@ class SizeChoices:
             yield from self._varied(first, batches)
 
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
-        """The likeliest proposal with nothing in the cache of a decoder, as it is in the first
-        step, given sizes that work; none for a model that has no cache.
+        """The likeliest proposal with an empty cache of a decoder, as in the first step, given
+        sizes that work; none for a model without a cache.
         """
         past = {
             symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)
@@ -198,7 +198,7 @@ class SizeChoices:
                 yield from self._complete({**base, total: base[past] + 1})
 
     def _complete(self, sizes: Sizes) -> Iterator[Sizes]:
-        """The sizes with fixed and computed symbols added; nothing where they are negative or too
+        """The sizes with fixed and computed symbols added; nothing if they are negative or too
         large.
         """
         result = {**sizes, **self._fixed}
@@ -249,8 +249,8 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """A symbol called batch, and any symbol of a first dimension that does not say what it
-        is.
+        """Whether a symbol is called batch, or belongs to a first dimension that does not say what
+        it is.
         """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):
@@ -284,13 +284,13 @@ def _symbols(port: Port) -> Iterator[tuple[int, str]]:
 
 
 def _is_trivial(size: int) -> bool:
-    """Whether swapped and repeated elements do not show at such a size."""
+    """Whether swapped and repeated elements cannot be seen at such a size."""
     return size < 2
 
 
 def _is_past(symbol: str) -> bool:
-    """Whether a symbol says that it counts what is past: that of a dimension without a name says
-    whose it is.
+    """Whether a symbol says that it counts past tokens. One for a dimension without a name only
+    says which input has it.
     """
     return bool(_PAST.search(symbol)) and not symbol.endswith("]")
 

@@ -32,23 +32,16 @@ _FLOATS = {
 
 @dataclass
 class ValueRange:
-    """The values that the uses of an input allow.
+    """The values that the uses of an input allow."""
 
-    Every value is below each of `limits` (sizes, or names of symbols) and at least `least`.
-    `whole`: used as an index, a size or a count, whatever its type. `mask`: used as a truth value
-    or cast to float, so that 0 and 1 are what it holds. `positive`: floats above 0. `shape`: the
-    target of a Reshape. `fit`: what values must fit other operands. `grids`: those that decide by
-    the last bit of a float.
-    """
-
-    limits: set[Dim] = field(default_factory=set)
-    least: int = 0
-    whole: bool = False
-    mask: bool = False
-    positive: bool = False
-    shape: bool = False
-    fit: Fit | None = None
-    grids: tuple[Grid, ...] = ()
+    limits: set[Dim] = field(default_factory=set)  # values are below each: sizes or symbols
+    least: int = 0  # values are at least this
+    whole: bool = False  # an index, a size or a count, whatever its type
+    mask: bool = False  # a truth value, or cast to float: 0 and 1
+    positive: bool = False  # floats above 0
+    shape: bool = False  # the target of a Reshape
+    fit: Fit | None = None  # values must fit other operands
+    grids: tuple[Grid, ...] = ()  # those that decide by the last bit of a float
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
         """The smallest limit under these sizes of the symbols."""
@@ -95,7 +88,7 @@ def _grids(flow: Dataflow, port: Port) -> tuple[Grid, ...]:
 
 
 def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[ScopedName]:
-    """Where a value goes on to from a use, without what was seen."""
+    """The values that a use passes a value on to, without those that were seen."""
     is_passed_on = use.operand in PASSED_ON.get(use.node.op_type, ())
     for reached in flow.reached(use, comes_out=is_passed_on):
         if reached not in seen:
@@ -104,7 +97,7 @@ def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[Sco
 
 
 def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
-    """Narrow the range by what a use demands of floats; `is_direct` if it reads the input."""
+    """Narrow the range by the demands of a use on floats; `is_direct` if it reads the input."""
     op = use.node.op_type
     if op in ("Resize", "Upsample") and use.operand in COUNTS.get(op, ()):
         allowed.least = 1
@@ -121,7 +114,7 @@ def _is_whole_after(use: Use, whole: bool) -> bool:
 
 
 def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
-    """Narrows the range by what the use demands of an integer."""
+    """Narrow the range by the demands of a use on integers."""
     node, operand, scope = use
     op = node.op_type
     table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})
