@@ -131,11 +131,11 @@ class _Pair:
         """What the replacement computes differently on the first sample that shows it; empty if it
         does not.
         """
-        for at, (sample, (found, why)) in enumerate(zip(samples, ran, strict=False)):
-            if found is None and not sample.edge:  # an edge may be a negative index, say
+        for at, (sample, (outputs, why)) in enumerate(zip(samples, ran, strict=False)):
+            if outputs is None and not sample.edge:  # an edge may be a negative index, say
                 return f"{sample.label}: {_FAILS}: {why}"
-            if found is not None and self._differ(sample.outputs, found):
-                reason = self._judged(before, samples[: at + 1], found)
+            if outputs is not None and self._differ(sample.outputs, outputs):
+                reason = self._judged(before, samples[: at + 1], outputs)
                 if reason:
                     return reason
         return ""
@@ -148,23 +148,23 @@ class _Pair:
         ran: Sequence[_Ran],
     ) -> str:
         """The same for many samples that are drawn alike and compared together, with one scale."""
-        for sample, (found, why) in zip(more, ran, strict=True):
-            if found is None:
+        for sample, (outputs, why) in zip(more, ran, strict=True):
+            if outputs is None:
                 return f"{sample.label}: {_FAILS}: {why}"
-        several = _that_ran(more, ran)
+        several = _ran_samples(more, ran)
         if not self._differ_anywhere(several):
             return ""
         ordinary = [sample for sample in (*samples, *more) if not sample.edge]
         scales = _largest(ordinary)
         different = [one for one in several if self._differ(one[0].outputs, one[1])]
-        for sample, found in different[:_MOST_JUDGED]:
-            reason = self._judged(before, [*scales, replace(sample, edge=True)], found)
+        for sample, outputs in different[:_MOST_JUDGED]:
+            reason = self._judged(before, [*scales, replace(sample, edge=True)], outputs)
             if reason:
                 return reason
         return ""
 
     def _differ_anywhere(self, several: Sequence[tuple[Sample, list[Any]]]) -> bool:
-        pairs = stacked((sample.outputs, found) for sample, found in several)
+        pairs = stacked((sample.outputs, outputs) for sample, outputs in several)
         return any(self._differ(ours, theirs) for ours, theirs in pairs)
 
     def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
@@ -178,7 +178,7 @@ class _Pair:
                 self._runners.pop().close()
             except RunError:
                 continue
-            several = _that_ran(samples, ran)
+            several = _ran_samples(samples, ran)
             have_run |= bool(several)
             if self._differ_anywhere(several):
                 return True
@@ -195,14 +195,14 @@ class _Pair:
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []
-        found = self._ran(
+        samples = self._ran(
             before,
             [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)],
         )
-        if not found or found[0].edge:
-            found = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
-            found += self._ran(before, [(style, sizes) for style in edges if found])
-        return found
+        if not samples or samples[0].edge:
+            samples = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
+            samples += self._ran(before, [(style, sizes) for style in edges if samples])
+        return samples
 
     def _more(self, before: Runner, samples: Sequence[_Drawn]) -> list[_Drawn]:
         """Samples like the ordinary ones, until enough elements of each output are compared; a few
@@ -266,7 +266,7 @@ class _Pair:
             return not all(_near(a, b) for a, b in pairs)
         return any(compare(a, b) for a, b in pairs)
 
-    def _judged(self, before: Runner, seen: Sequence[Sample], found: Sequence[Any]) -> str:
+    def _judged(self, before: Runner, seen: Sequence[Sample], outputs: Sequence[Any]) -> str:
         """The verdict of verification on outputs that differ; empty if it accepts them."""
         with TemporaryDirectory(prefix="fusionc-") as folder:
             path = Path(folder, "before.onnx")
@@ -274,7 +274,7 @@ class _Pair:
             judge = Judge(path, before)
             for sample in seen[:-1]:
                 judge.outcome(sample, sample.outputs)  # for the scale of the outputs
-            outcome, differences = judge.outcome(seen[-1], found)
+            outcome, differences = judge.outcome(seen[-1], outputs)
         if outcome == "different":
             return str(differences[0])
         if outcome != "same":
@@ -312,23 +312,23 @@ def _near(a: Any, b: Any) -> bool:
 def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
     """The samples on which a model runs, with its outputs."""
     ran = model.run_each([sample.feeds for sample in tried]) if tried else []
-    return [replace(sample, outputs=found) for sample, found in _that_ran(tried, ran)]
+    return [replace(sample, outputs=outputs) for sample, outputs in _ran_samples(tried, ran)]
 
 
 def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
     """For each output, the sample in which it is largest: these give the scales of the outputs."""
-    found = dict[str, _Drawn]()
+    by_label = dict[str, _Drawn]()
     for at in range(len(samples[0].outputs) if samples else 0):
         magnitudes = [largest_magnitude(sample.outputs[at]) for sample in samples]
         largest = samples[magnitudes.index(max(magnitudes))]
-        found[largest.label] = largest
-    return list(found.values())
+        by_label[largest.label] = largest
+    return list(by_label.values())
 
 
-def _that_ran(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
+def _ran_samples(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
     """The samples on which a model runs, each with its outputs."""
     pairs = zip(samples, ran, strict=True)
-    return [(sample, found) for sample, (found, _) in pairs if found is not None]
+    return [(sample, outputs) for sample, (outputs, _) in pairs if outputs is not None]
 
 
 def _spoiled(value: Any) -> Any:

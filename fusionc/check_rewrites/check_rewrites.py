@@ -85,11 +85,11 @@ class RewriteChecker:
         reason = alone.reason
         library = None if self._kernels is None else self._kernels.file
         for models in isolated(alone):
-            found = agreement(models, pass_.numerics, pass_.is_for_finite, library)
-            if found.agrees:
+            result = agreement(models, pass_.numerics, pass_.is_for_finite, library)
+            if result.agrees:
                 self.checked += 1
                 return ""
-            fault, reason = ("", found.reason) if found.agrees is None else (found.reason, "")
+            fault, reason = ("", result.reason) if result.agrees is None else (result.reason, "")
         if not fault:
             self.unchecked[reason] += 1
         return fault

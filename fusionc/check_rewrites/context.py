@@ -35,25 +35,25 @@ def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
     relate the inputs of the replacement to its own, and those that compute its inputs in so many
     steps.
     """
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     own = set(rewrite.inputs()) - set(rewrite.only_after())
     for _ in range(_ONLY_AFTER):
-        _add(rewrite, found, lambda value: value not in own)
+        _add(rewrite, nodes, lambda value: value not in own)
     for _ in range(generations):
-        _add(rewrite, found, lambda value: True)
-    while _add(rewrite, found, lambda value: _is_size(value) or _is_fixed(value)):
+        _add(rewrite, nodes, lambda value: True)
+    while _add(rewrite, nodes, lambda value: _is_size(value) or _is_fixed(value)):
         pass
-    return found
+    return nodes
 
 
-def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bool]) -> bool:
+def _add(rewrite: RewriteOnItsOwn, nodes: set[Node], wanted: Callable[[Edge], bool]) -> bool:
     """Add the makers of the inputs that are wanted; whether there were any."""
-    values = [value for value in rewrite.inputs(found) if wanted(value)]
+    values = [value for value in rewrite.inputs(nodes) if wanted(value)]
     makers = {value.producer for value in values if value.producer is not None}
     new = {node for node in makers if rewrite.may_be_context(node)}
-    if not new or len(found) + len(new) > _MOST_NODES:
+    if not new or len(nodes) + len(new) > _MOST_NODES:
         return False
-    found |= new
+    nodes |= new
     return True
 
 

@@ -23,14 +23,14 @@ def mutants(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     if model.ByteSize() > _LARGEST:
         return
     for at in reversed(range(len(model.graph.node))):
-        yield from _without(model, at)
+        yield from _node_left_out(model, at)
     for at in range(len(model.graph.initializer)):
         yield from _with_another_constant(model, at)
     for at in reversed(range(len(model.graph.node))):
         yield from _swapped(model, at)
 
 
-def _without(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
+def _node_left_out(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
     """A node passes its first operand on. An Identity does so anyway."""
     node = model.graph.node[at]
     if node.op_type == "Identity" or not node.input or not node.input[0] or not node.output[0]:

@@ -52,7 +52,7 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
     all of them.
     """
     kernels, known = _tables()
-    versions = [found for found in known.get((domain, op), ()) if found[0] <= version]
+    versions = [entry for entry in known.get((domain, op), ()) if entry[0] <= version]
     if not versions:
         return False
     since, parameters = versions[-1]
@@ -89,13 +89,13 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
     """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at
     that opset.
     """
-    found: Any = schema(op, domain, version)
-    if not is_composite(op, domain, version) or found.has_context_dependent_function:
+    operator: Any = schema(op, domain, version)
+    if not is_composite(op, domain, version) or operator.has_context_dependent_function:
         return is_composite(op, domain, version)
-    versions = [known for known in found.function_opset_versions if known <= version]
+    versions = [known for known in operator.function_opset_versions if known <= version]
     if not versions:
         return False
-    body = FunctionProto.FromString(found.get_function_with_opset_version(max(versions)))
+    body = FunctionProto.FromString(operator.get_function_with_opset_version(max(versions)))
     return fits(body, {"": version})
 
 

@@ -124,21 +124,21 @@ class _OneByOne:
         return self._found
 
     def _run(self, node: Node) -> None:
-        found = self._found
-        if len(found.costly) >= _PATIENCE:
-            found.reasons[node] = (
+        results = self._found
+        if len(results.costly) >= _PATIENCE:
+            results.reasons[node] = (
                 "folding was given up here: too many others end or block onnxruntime"
             )
             return
         try:
             outputs = insist(partial(_run, [node], _used(node), self._known))
         except RunError as error:
-            found.reasons[node] = _reason(error)
-            found.costly += [node] if isinstance(error, _COSTLY) else []
+            results.reasons[node] = _reason(error)
+            results.costly += [node] if isinstance(error, _COSTLY) else []
             return
         self._known.update(outputs)
         if node in self._wanted:
-            found.arrays[node] = outputs
+            results.arrays[node] = outputs
 
     def _forget_after(self, node: Node) -> None:
         for value in _reads(node):

@@ -31,7 +31,7 @@ def available() -> int | None:
     """Bytes that are still free on this machine and in the control groups of this process; None if
     the system does not say.
     """
-    known = [*_of_machine(), *_of_groups()]
+    known = [*_machine_memory(), *_group_memory()]
     return int(max(min(known), 0) * (1 - _KEPT_FREE)) if known else None
 
 
@@ -73,13 +73,13 @@ def _recently_available() -> int | None:
     return _last[1]
 
 
-def _of_machine() -> Iterator[int]:
+def _machine_memory() -> Iterator[int]:
     for line in lines(Path("/proc/meminfo")):
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
 
 
-def _of_groups() -> Iterator[int]:
+def _group_memory() -> Iterator[int]:
     """What is left of the limit of each control group around this process."""
     for version, group in groups_around("memory"):
         yield from _left(group, *_FILES[version])

@@ -59,11 +59,11 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
     body = pickle.dumps(message, protocol=5, buffer_callback=stays_inside)
     lengths = [len(body), *(buffer.nbytes for buffer in buffers)]
     head = _COUNT.pack(len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
-    for left in (memoryview(head), memoryview(body), *buffers):
-        while left:
+    for rest in (memoryview(head), memoryview(body), *buffers):
+        while rest:
             _wait(descriptor, select.POLLOUT, deadline)
             try:
-                left = left[os.write(descriptor, left) :]
+                rest = rest[os.write(descriptor, rest) :]
             except BlockingIOError:  # less room than poll counts as some
                 continue
 
@@ -83,21 +83,21 @@ def _read(descriptor: int, length: int, deadline: float | None) -> Any:
     import numpy as np  # neither `fusionc --help` nor the start of the other process waits for it
 
     buffer = np.empty(length, np.uint8)  # unlike a bytearray, not filled with zeros first
-    left = buffer.data
-    while left:
+    rest = buffer.data
+    while rest:
         _wait(descriptor, select.POLLIN, deadline)
-        count = os.readv(descriptor, [left])
+        count = os.readv(descriptor, [rest])
         if not count:
             raise EOFError
-        left = left[count:]
+        rest = rest[count:]
     return buffer
 
 
 def _wait(descriptor: int, event: int, deadline: float | None) -> None:
-    left = None if deadline is None else 1000 * (deadline - monotonic())
-    if left is not None and left <= 0:
+    milliseconds = None if deadline is None else 1000 * (deadline - monotonic())
+    if milliseconds is not None and milliseconds <= 0:
         raise TimeoutError
     ready = select.poll()
     ready.register(descriptor, event)
-    if not ready.poll(left if left is None else min(left, _LONGEST)):
+    if not ready.poll(milliseconds if milliseconds is None else min(milliseconds, _LONGEST)):
         raise TimeoutError

@@ -237,8 +237,10 @@ def _compare_maps(
     values = list(reference.values())
     # maps hold float32, as Python floats
     if values and all(isinstance(value, float) for value in values):
-        found = list(candidate.values())
-        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), yardstick)
+        theirs = list(candidate.values())
+        return _compare_arrays(
+            np.array(values, np.float32), np.array(theirs, np.float32), yardstick
+        )
     return _compare_sequences(values, list(candidate.values()), yardstick)
 
 
@@ -249,8 +251,8 @@ def _compare_sequences(
         return Mismatch("is not a sequence, the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
-    found = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
-    different = [(index, mismatch) for index, mismatch in enumerate(found) if mismatch]
+    mismatches = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
+    different = [(index, mismatch) for index, mismatch in enumerate(mismatches) if mismatch]
     if not different:
         return None
     errors = [mismatch.error for _, mismatch in different if mismatch.error is not None]
@@ -375,23 +377,23 @@ def _limit(
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
     if not scale.ndim:
-        limit = np.minimum(limit, tolerance.widest * _of_few_rows(magnitudes))
+        limit = np.minimum(limit, tolerance.widest * _largest_in_few_rows(magnitudes))
     return np.asarray(np.maximum(limit, least))
 
 
-def _of_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
     """For each element, the largest one in columns of similar size along the last two axes, if
     these are short.
     """
-    found = np.full((1,) * magnitudes.ndim, np.inf)
+    largest = np.full((1,) * magnitudes.ndim, np.inf)
     for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
         count = magnitudes.shape[axis]
         if count > 1 and 1 < magnitudes.size // count < SLICE:
-            found = np.minimum(found, _of_like_columns(magnitudes, axis))
-    return found
+            largest = np.minimum(largest, _largest_in_like_columns(magnitudes, axis))
+    return largest
 
 
-def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+def _largest_in_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
     """For the columns of an axis, the largest value of those that are about as large; infinity for
     the largest ones, and if there are too few to judge.
     """
@@ -404,9 +406,9 @@ def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.f
     for group in np.split(np.arange(ranked.size), begins)[:-1]:
         if group.size * (magnitudes.size // ranked.size) >= _FEW:
             largest[group] = ranked[group[-1]]
-    found = np.empty_like(largest)
-    found[order] = largest
-    return found.reshape(sizes.shape)
+    by_column = np.empty_like(largest)
+    by_column[order] = largest
+    return by_column.reshape(sizes.shape)
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -54,23 +54,23 @@ class Deployment:
 
         The models are the same on the samples with all optimizers off.
         """
-        found: OptimizerFault | None = None
+        fault: OptimizerFault | None = None
         try:
             for sample in samples:
                 self.progress(f"at level {self.level}: {sample.label}")
-                outputs = self._outputs(self.candidate, found.optimizers if found else (), sample)
+                outputs = self._outputs(self.candidate, fault.optimizers if fault else (), sample)
                 difference = self._difference(sample, outputs)
-                if found is None and not isinstance(outputs, str):
+                if fault is None and not isinstance(outputs, str):
                     self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
                 if difference is not None:
-                    found = self._explained(difference, sample, outputs, found)
-                    if found is not None and not found.optimizers:
+                    fault = self._explained(difference, sample, outputs, fault)
+                    if fault is not None and not fault.optimizers:
                         break
         except (OutOfMemory, Overdue) as error:
             self.notes.append(f"not run at level {self.level}: {error}")
         finally:
             self._close()
-        return found
+        return fault
 
     def exceptions(self) -> list[str]:
         """What was excused on samples that show no fault."""
@@ -107,8 +107,10 @@ class Deployment:
                 f"at level {self.level}: looking for the optimizer at fault, "
                 f"{len(disabled)} are off"
             )
-            left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
-            return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
+            remaining = self._errors(sample, self._outputs(self.candidate, disabled, sample))
+            return all(
+                error * _CLEARLY < errors.get(name, 0.0) for name, error in remaining.items()
+            )
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
 
@@ -176,10 +178,10 @@ class Deployment:
         """How far each output that differs is off; infinity if that is not a number."""
         if isinstance(outputs, str):
             return {"": np.inf}
-        found = self.judge.mismatches(sample, sample.outputs, outputs)
+        errors = self.judge.mismatches(sample, sample.outputs, outputs)
         return {
             name: np.inf if mismatch.error is None else mismatch.error
-            for name, mismatch in found.items()
+            for name, mismatch in errors.items()
         }
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:

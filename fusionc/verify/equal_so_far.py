@@ -29,7 +29,7 @@ def equal_so_far(
     says nothing then, what comes before it does.
     """
     try:
-        found = locate(
+        located = locate(
             reference,
             candidate,
             input_shape=input_shape,
@@ -39,12 +39,12 @@ def equal_so_far(
         )
     except FusioncError:  # the models run, but not in parts
         return ""
-    if not found.compared:
+    if not located.compared:
         return ""
-    if not found.name:
-        return f"all {found.compared} values inside that both models have are equal"
-    operator = found.reference.split()[0]
+    if not located.name:
+        return f"all {located.compared} values inside that both models have are equal"
+    operator = located.reference.split()[0]
     if operator not in _JUMPS:
         return ""
-    which = f"the {found.compared} values inside that both models have"
-    return f"{which} in front of {operator} ({found.name}) are equal"
+    which = f"the {located.compared} values inside that both models have"
+    return f"{which} in front of {operator} ({located.name}) are equal"

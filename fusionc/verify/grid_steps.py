@@ -80,12 +80,12 @@ class GridSteps:
         return replace(self, level=level)
 
     @closes_runners
-    def stepped(self, feeds: Feeds, found: Sequence[Any]) -> Stepped | None:
+    def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
         """The reference with the steps of the candidate, whose outputs are given; None unless both
         models have the values of a grid, and if a grid is off by more than a step.
         """
         try:
-            run = self._run(feeds, found)
+            run = self._run(feeds, outputs)
         except (RunError, OSError, ValueError):
             return None
         if run is None or any(
@@ -97,7 +97,7 @@ class GridSteps:
         is_moved = any(not same_bits(run.computed[name], value) for name, value in run.held.items())
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
-    def _run(self, feeds: Feeds, found: Sequence[Any]) -> _Run | None:
+    def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
         """The reference with the values that the candidate has; None without a grid to look at.
         Raises RunError, and OSError or ValueError if data cannot be read.
         """
@@ -105,7 +105,7 @@ class GridSteps:
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
-        theirs = self._values(_around(model, nodes), feeds, found)
+        theirs = self._values(_values_around(model, nodes), feeds, candidate_outputs)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
@@ -115,12 +115,12 @@ class GridSteps:
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
         return _Run(shown, grids, read, held, computed)
 
-    def _values(self, names: Sequence[str], feeds: Feeds, found: Sequence[Any]) -> dict[str, Any]:
+    def _values(self, names: Sequence[str], feeds: Feeds, theirs: Sequence[Any]) -> dict[str, Any]:
         """The values of the candidate with these names, if it has them. Raises RunError."""
         model, folder = light_model(self.candidate.path)
-        made = {name for node in model.graph.node for name in node.output}
+        results = {name for node in model.graph.node for name in node.output}
         outputs = [value.name for value in model.graph.output]
-        shown = [name for name in names if name in made]
+        shown = [name for name in names if name in results]
         model.graph.output.extend(
             onnx.ValueInfoProto(name=name) for name in shown if name not in outputs
         )
@@ -128,7 +128,8 @@ class GridSteps:
         runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
         is_same = all(
-            compare(value, values[name]) is None for name, value in zip(outputs, found, strict=True)
+            compare(value, values[name]) is None
+            for name, value in zip(outputs, theirs, strict=True)
         )
         return {name: values[name] for name in shown} if is_same else {}
 
@@ -146,12 +147,12 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
             yield node
 
 
-def _around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
+def _values_around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
     """The results of nodes, and their first inputs if other nodes compute these."""
-    made = {name for node in model.graph.node for name in node.output}
+    results = {name for node in model.graph.node for name in node.output}
     return list(
         dict.fromkeys(
-            name for node in nodes for name in (*node.output, node.input[0]) if name in made
+            name for node in nodes for name in (*node.output, node.input[0]) if name in results
         )
     )
 

@@ -104,12 +104,12 @@ def locate(
                 (scratch / name).mkdir()
             ours = SeenModel(reference, scratch / "reference")
             theirs = SeenModel(candidate, scratch / "candidate")
-            found = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
-            if found.name or next(edges(), None) is None:
-                return found
+            located = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
+            if located.name or next(edges(), None) is None:
+                return located
             # more than rounding grows there
             beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
-            return beyond if beyond.name else found
+            return beyond if beyond.name else located
         except RunError as error:
             hint = "compare them without --locate, which says which of them does not run"
             raise FusioncError(
@@ -193,8 +193,8 @@ class _Search:
                         name,
                         sample,
                         reason,
-                        _told(self.ours.makers[name]),
-                        _told(self.theirs.makers[name]),
+                        _described(self.ours.makers[name]),
+                        _described(self.theirs.makers[name]),
                         tuple(skipped),
                         excused,
                         self._has_same_outputs(),
@@ -274,7 +274,7 @@ class _Search:
         return values
 
 
-def _told(node: onnx.NodeProto) -> str:
+def _described(node: onnx.NodeProto) -> str:
     """A node in words: its operator and name, and its origin if a pass has made it."""
     label = " ".join(filter(None, (node.op_type, node.name)))
     origin = origin_of(node)

@@ -79,12 +79,12 @@ class SeenModel:
 
     def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
         wanted = set(names)
-        found = list[onnx.NodeProto]()
+        nodes = list[onnx.NodeProto]()
         for node in reversed(self._model.graph.node):
             if not wanted.isdisjoint(node.output):
-                found.append(node)
+                nodes.append(node)
                 wanted |= reads_of(node)
-        return found[::-1]
+        return nodes[::-1]
 
 
 def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:

@@ -95,18 +95,18 @@ class OrderDependence:
         products are not looked at either: after those with weights near the largest number,
         anything may come.
         """
-        for known, found in self._last:
+        for known, reaches in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
             if known is feeds:
-                return found
-        found = self._reaches(feeds, outputs)
-        kept = [value for value in (*feeds.values(), *found) if value is not None]
+                return reaches
+        reaches = self._reaches(feeds, outputs)
+        kept = [value for value in (*feeds.values(), *reaches) if value is not None]
         if (
             all(isinstance(value, np.ndarray) for value in kept)
             and sum(value.nbytes for value in kept) <= _SMALL
         ):
-            self._last.append((feeds, found))
-        return found
+            self._last.append((feeds, reaches))
+        return reaches
 
     @closes_runners
     def _reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
@@ -209,14 +209,14 @@ def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change
         return []
     values = inner_values(model, folder, wanted, feeds)
     changes = [
-        *map(partial(_of_reduction, values), reductions),
-        *map(partial(_of_product, values), products, products.values()),
-        *map(partial(_of_cast, values), casts),
+        *map(partial(_reduction_changes, values), reductions),
+        *map(partial(_product_changes, values), products, products.values()),
+        *map(partial(_cast_changes, values), casts),
     ]
     return list(chain.from_iterable(changes))
 
 
-def _of_reduction(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
+def _reduction_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
     named = node.output[: [*node.output, ""].index("")]  # those after an omitted one do not count
     results = [values[name] for name in named]
     if any(value.dtype not in _FLOATS for value in (values[node.input[0]], *results)):
@@ -229,7 +229,9 @@ def _of_reduction(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_
             yield _Change(name, value, spread)
 
 
-def _of_product(values: Mapping[str, Any], name: str, factors: Sequence[str]) -> Iterator[_Change]:
+def _product_changes(
+    values: Mapping[str, Any], name: str, factors: Sequence[str]
+) -> Iterator[_Change]:
     if values[name].dtype in _FLOATS:
         with np.errstate(all="ignore"):
             spread = spread_of_product([values[factor] for factor in factors])
@@ -237,7 +239,7 @@ def _of_product(values: Mapping[str, Any], name: str, factors: Sequence[str]) ->
             yield _Change(name, values[name], spread)
 
 
-def _of_cast(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
+def _cast_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
     x = values[node.input[0]]
     result = values[node.output[0]]
     if x.dtype not in _FLOATS:
@@ -319,23 +321,23 @@ def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
 
 def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
     """The factors of each product of products."""
-    made = {
+    factors_of = {
         n.output[0]: n.input
         for n in graph.node
         if n.op_type == "Mul" and not canonical_domain(n.domain)
     }
-    found = {}
-    for name, (one, other) in made.items():
+    products = {}
+    for name, (one, other) in factors_of.items():
         factors = [one, other]
         while (
             len(factors) < _MOST_FACTORS
-            and (inner := next((f for f in factors if f in made), None)) is not None
+            and (inner := next((f for f in factors if f in factors_of), None)) is not None
         ):
             at = factors.index(inner)
-            factors[at : at + 1] = made[inner]
+            factors[at : at + 1] = factors_of[inner]
         if len(factors) > 2:
-            found[name] = factors
-    return found
+            products[name] = factors
+    return products
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
@@ -359,11 +361,11 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
 
 def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
     """The values of the main graph that depend on such nodes."""
-    found: set[str] = set()
+    results: set[str] = set()
     for node in model.graph.node:
-        if decides(node) or not found.isdisjoint(reads_of(node)):
-            found.update(filter(None, node.output))
-    return found
+        if decides(node) or not results.isdisjoint(reads_of(node)):
+            results.update(filter(None, node.output))
+    return results
 
 
 def _has_reductions(node: onnx.NodeProto) -> bool:

@@ -41,9 +41,9 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     except Exception:  # a model that onnx cannot infer is judged in one piece
         return {}
     ways = _Ways(graph)
-    found = {value.name: ways.cuts(value.name) for value in graph.output}
+    joints = {value.name: ways.cuts(value.name) for value in graph.output}
     return {
-        name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts
+        name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in joints.items() if cuts
     }
 
 

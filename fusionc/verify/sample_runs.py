@@ -69,12 +69,12 @@ class SampleRuns:
         for sample in chain(self.given.samples(), drawn):
             if isinstance(sample, DrawnSample) and self._is_late(sample.label):
                 break
-            outcome, differences = self._on(sample)
+            outcome, differences = self._shown_by(sample)
             if outcome == "different":
                 return differences
-        return self._on_many()
+        return self._differences_on_many()
 
-    def _on_many(self) -> Sequence[Difference]:
+    def _differences_on_many(self) -> Sequence[Difference]:
         """The same on many samples that were drawn alike, compared together; those that differ most
         are judged.
         """
@@ -88,27 +88,33 @@ class SampleRuns:
             raise too_large(self.path, error) from error
         except RunError as error:
             return [Difference("", many[0].label, f"{_FAILS}: {error}")]
-        for sample, (found, why) in zip(many, ran, strict=True):
-            if found is None:
+        for sample, (outputs, why) in zip(many, ran, strict=True):
+            if outputs is None:
                 return [Difference("", sample.label, f"{_FAILS}: {why}")]
         pairs = [
-            (sample.outputs, found or []) for sample, (found, _) in zip(many, ran, strict=True)
+            (sample.outputs, outputs or []) for sample, (outputs, _) in zip(many, ran, strict=True)
         ]
         number = len(self.search.more)
         self._budget.compared += sum(fewest_elements(sample.outputs) for sample in many[:number])
-        return self._on_more(pairs[:number]) or self._on_ties(pairs[number:])
+        return self._differences_on_more(pairs[:number]) or self._differences_on_ties(
+            pairs[number:]
+        )
 
-    def _on_more(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+    def _differences_on_more(
+        self, pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> Sequence[Difference]:
         more = self.search.more
         if not any(self.judge.mismatches(more[0], *values) for values in stacked(pairs)):
             return ()
         self._is_alike = False
         return self._most_different([_as_edge(sample) for sample in more], pairs)
 
-    def _on_ties(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+    def _differences_on_ties(
+        self, pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> Sequence[Difference]:
         for values in stacked(pairs):
-            if found := self._at_ties(self.search.ties[0], *values):
-                return found
+            if differences := self._tie_differences(self.search.ties[0], *values):
+                return differences
         return ()
 
     def _most_different(
@@ -124,16 +130,18 @@ class SampleRuns:
                 errors[at] = max(
                     inf if one.error is None else one.error for one in mismatches.values()
                 )
-        found = list[Sequence[Difference]]()
+        different = list[Sequence[Difference]]()
         worst = sorted(errors, key=lambda at: -errors[at])[:_MOST_JUDGED]
         for at in worst:
             runs = runs_so_far()
             outcome, differences = self.judge.outcome(samples[at], pairs[at][1])
             self._budget.spend(samples[at].work, runs_so_far() - runs)
-            found += [differences] if outcome == "different" else []
-        return found[0] if 2 * len(found) > len(worst) else ()
+            different += [differences] if outcome == "different" else []
+        return different[0] if 2 * len(different) > len(worst) else ()
 
-    def _at_ties(self, sample: DrawnSample, ours: Outputs, theirs: Outputs) -> list[Difference]:
+    def _tie_differences(
+        self, sample: DrawnSample, ours: Outputs, theirs: Outputs
+    ) -> list[Difference]:
         """What differs at ties, if the last bit of an input decides, in a region and not in single
         elements.
 
@@ -197,7 +205,7 @@ class SampleRuns:
         left_out = [*self._cut_short, *self.search.budget.left_out]
         return replace(self._budget, left_out=left_out)
 
-    def _on(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
+    def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
         """What a sample shows; if it decides nothing, what another one shows that is drawn like
         it.
         """
@@ -248,8 +256,8 @@ class SampleRuns:
         if isinstance(sample, DrawnSample):
             self._budget.spend(sample.work, runs_so_far() - runs)
             if outcome != "different" and self.search.has_ties:
-                found = self._at_ties(sample, sample.outputs, outputs)
-                outcome, differences = ("different", found) if found else (outcome, differences)
+                at_ties = self._tie_differences(sample, sample.outputs, outputs)
+                outcome, differences = ("different", at_ties) if at_ties else (outcome, differences)
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":

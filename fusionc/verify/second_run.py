@@ -56,17 +56,17 @@ class SecondRun:
 
     @closes_runners
     def _again(self, feeds: Feeds) -> list[list[Any]]:
-        found = list[list[Any]]()
+        runs = list[list[Any]]()
         with suppress(RunError):
-            found.append(self._runner.run(feeds))
+            runs.append(self._runner.run(feeds))
             # one session of the model at a time is in memory; it opens again when it is needed
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
                     runner = ModelFile(self._path).runner()
-                    found.append(runner.run(feeds))
+                    runs.append(runner.run(feeds))
                     runner.close()
-        return found
+        return runs
 
 
 @dataclass
@@ -99,7 +99,7 @@ class Unsteady:
 
 
 def held_fast(
-    outputs: Sequence[Any], found: Sequence[Any], reaches: Sequence[Reach | None]
+    outputs: Sequence[Any], candidate: Sequence[Any], reaches: Sequence[Reach | None]
 ) -> list[Any]:
     """The candidate's outputs, with the reference's elements in place of those that it does not
     judge.
@@ -108,7 +108,7 @@ def held_fast(
         other
         if reach is None or np.shape(other) != reach.shape
         else np.where(np.isinf(reach), one, other)
-        for one, other, reach in zip(outputs, found, reaches, strict=True)
+        for one, other, reach in zip(outputs, candidate, reaches, strict=True)
     ]
 
 

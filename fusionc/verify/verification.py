@@ -192,10 +192,10 @@ def _deployed(
             faults.append(fault)
             if not fault.is_in_reference:
                 what = f"different: {fault}"
-                found = _different(runs.judge.tally.runs, fault.difference)
+                different = _different(runs.judge.tally.runs, fault.difference)
                 does_run = bool(fault.difference.subject)
                 return replace(
-                    found,
+                    different,
                     summary=what,
                     optimizer_faults=(fault,),
                     outputs=tuple(rows),

@@ -140,8 +140,8 @@ def _numbered_value(
         what = f"the model has {len(ports)} {numbered[1]}s"
         raise _wrong(what, file, "they are numbered from 0")
     port = ports[number]
-    reader = _of_sequence if port.kind == "sequence" else _of_tensor
-    name, value = _read(file, _of_optional if port.optional else reader)
+    reader = _sequence_value if port.kind == "sequence" else _tensor_value
+    name, value = _read(file, _optional_value if port.optional else reader)
     # Test sets need not have names in their values.
     is_known = any(name == other.name for other in ports)
     return name if is_known else port.name, partial(_itself, value), file
@@ -183,17 +183,17 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _of_tensor(file: Path) -> tuple[str, Any]:
+def _tensor_value(file: Path) -> tuple[str, Any]:
     tensor = onnx.TensorProto.FromString(file.read_bytes())
     return tensor.name, onnx.numpy_helper.to_array(tensor, str(file.parent))
 
 
-def _of_sequence(file: Path) -> tuple[str, Any]:
+def _sequence_value(file: Path) -> tuple[str, Any]:
     sequence = onnx.SequenceProto.FromString(file.read_bytes())
     return sequence.name, onnx.numpy_helper.to_list(sequence)
 
 
-def _of_optional(file: Path) -> tuple[str, Any]:
+def _optional_value(file: Path) -> tuple[str, Any]:
     optional = onnx.OptionalProto.FromString(file.read_bytes())
     return optional.name, onnx.numpy_helper.to_optional(optional)
 

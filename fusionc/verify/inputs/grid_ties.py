@@ -54,19 +54,19 @@ def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid,
     """The grids that an input meets directly, or after moves, limits and scaling by constants
     only.
     """
-    found = list[Grid]()
+    grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
     seen = {start}
-    while queue and len(found) < _MOST_GRIDS and len(seen) < _MOST_VALUES:
+    while queue and len(grids) < _MOST_GRIDS and len(seen) < _MOST_VALUES:
         value, line = queue.popleft()
         for use in flow.uses(value):
-            found += _met(flow, use, line, rank)
-            onward = _behind(flow, use, line)
+            grids += _met(flow, use, line, rank)
+            onward = _line_after(flow, use, line)
             for reached in flow.reached(use, comes_out=True) if onward is not None else ():
                 if onward is not None and reached not in seen:
                     seen.add(reached)
                     queue.append((reached, onward))
-    return tuple(found[:_MOST_GRIDS])
+    return tuple(grids[:_MOST_GRIDS])
 
 
 def at_ties(
@@ -133,7 +133,7 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
         yield _Line(line).on(step=_NOTHING, is_constant=True)
 
 
-def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
+def _line_after(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
     """What an operand is after this node, as a line over the input; None if it is something
     else.
     """

@@ -233,9 +233,11 @@ class InputSearch:
             self._failed(error, {}, None)
             return []
         return [
-            replace(sample, label=f"{sample.label}, seed {seed}/{at}", feeds=values, outputs=found)
-            for at, (values, (found, _)) in enumerate(zip(feeds, ran, strict=True))
-            if found is not None
+            replace(
+                sample, label=f"{sample.label}, seed {seed}/{at}", feeds=values, outputs=outputs
+            )
+            for at, (values, (outputs, _)) in enumerate(zip(feeds, ran, strict=True))
+            if outputs is not None
         ]
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
@@ -421,8 +423,8 @@ class InputSearch:
         """What a run with these outputs has cost: if they are larger than their shapes say, all
         values are taken to be.
         """
-        made = sum(value.size for value in outputs if isinstance(value, np.ndarray))
-        return self._sized.work(sizes).with_outputs(made)
+        elements = sum(value.size for value in outputs if isinstance(value, np.ndarray))
+        return self._sized.work(sizes).with_outputs(elements)
 
 
 def _without_outputs(sample: DrawnSample) -> _Counted:

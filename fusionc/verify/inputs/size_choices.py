@@ -125,9 +125,9 @@ class SizeChoices:
             )
             if self._refuses({symbol: size}) and self._refuses({symbol: size + 1}):
                 possible = (other for other in others if not self._refuses({symbol: other}))
-                found = next(possible, None)
-                if found is not None:
-                    yield symbol, found
+                likeliest = next(possible, None)
+                if likeliest is not None:
+                    yield symbol, likeliest
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
         """Proposals with the usual size in place of a larger one, for models that need others to be
