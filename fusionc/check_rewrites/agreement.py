@@ -147,7 +147,9 @@ class _Pair:
         more: Sequence[_Drawn],
         ran: Sequence[_Ran],
     ) -> str:
-        """The same for many samples that are drawn alike and compared together, with one scale."""
+        """How the replacement differs on many samples that are drawn alike and compared together,
+        with one scale; empty if it does not.
+        """
         for sample, (outputs, why) in zip(more, ran, strict=True):
             if outputs is None:
                 return f"{sample.label}: {_FAILS}: {why}"

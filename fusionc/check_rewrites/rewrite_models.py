@@ -147,7 +147,7 @@ def _named(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
 
 
 def _read(node: Node) -> list[Edge]:
-    """What a node reads, its subgraphs included."""
+    """The values that a node reads, its subgraphs included."""
     return _present((*node.inputs, *node.captures()))
 
 
@@ -157,7 +157,9 @@ def _present(values: Iterable[Edge | None]) -> list[Edge]:
 
 
 def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
-    """What gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a Cast."""
+    """A node that gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a
+    Cast.
+    """
     kind = value.known_type.elem_type
     if kind in _SUB_BYTE:
         return onnx.helper.make_node("Cast", [name], [value.name], to=kind)
@@ -165,7 +167,7 @@ def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
 
 
 def _declared(value: Edge) -> onnx.ValueInfoProto:
-    """With the type that is known now: to infer more would change what passes see."""
+    """The value with the type that is known now: inferring more would change what passes see."""
     return onnx.ValueInfoProto(name=value.name, type=value.known_type.proto)
 
 

@@ -76,7 +76,7 @@ def draw_several(
     is_positive: bool,
     number: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """So many times values for all inputs, drawn at once; None is once. None are yielded if
+    """Values for all inputs, so many times, drawn at once; None means once. Nothing is yielded if
     draw_feeds gives None.
     """
     if is_positive:

@@ -1,4 +1,4 @@
-"""What the installed onnxruntime can run on a CPU: asked once, never assumed."""
+"""The kernels of the installed onnxruntime for a CPU: asked once, never assumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _tables() -> tuple[
     dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
     dict[_Key, list[tuple[int, tuple[str, ...]]]],
 ]:
-    """Of each operator its kernels (the first and last version, and which types each type parameter
+    """The kernels of each operator (the first and last version, and which types each type parameter
     may be), and since which version its inputs have which type parameters.
     """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}

@@ -66,7 +66,9 @@ def fill_allocations(byte: int) -> None:
 
 
 def _recently_available() -> int | None:
-    """What was available within the last second: many steps are much shorter than the question."""
+    """The memory that was available within the last second: many steps are much shorter than the
+    question.
+    """
     global _last
     if monotonic() - _last[0] >= _AGAIN:
         _last = monotonic(), available()
@@ -80,7 +82,7 @@ def _machine_memory() -> Iterator[int]:
 
 
 def _group_memory() -> Iterator[int]:
-    """What is left of the limit of each control group around this process."""
+    """The rest of the limit of each control group around this process."""
     for version, group in groups_around("memory"):
         yield from _left(group, *_FILES[version])
 

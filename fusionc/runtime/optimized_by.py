@@ -1,5 +1,5 @@
-"""What onnxruntime's optimizers make of a model, and which of them changed something: it says that
-in its log alone.
+"""The model as onnxruntime's optimizers leave it, and which of them changed something: only its log
+says that.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def optimized_by(
 
 @contextmanager
 def _errors_to(descriptor: int) -> Iterator[None]:
-    """What the process prints as errors goes to this file meanwhile."""
+    """Send what the process prints as errors to this file."""
     before = os.dup(2)
     os.dup2(descriptor, 2)
     try:

@@ -150,7 +150,7 @@ class Process:
         return self._child.is_alive
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
-        """What `request` does."""
+        """The answer to a request, as in `request`."""
         try:
             if not self.begins():
                 raise _unstartable(

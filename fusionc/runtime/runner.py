@@ -54,7 +54,7 @@ _state = _State()
 
 
 def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Whatever runners the function makes are closed when it returns."""
+    """Close all runners that the function makes when it returns."""
 
     @wraps(function)
     def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:

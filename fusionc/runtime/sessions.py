@@ -1,4 +1,4 @@
-"""What the other process does with onnxruntime. Whatever it gives back is plain data and arrays."""
+"""The work of the other process with onnxruntime. Its answers are plain data and arrays."""
 
 from __future__ import annotations
 

@@ -51,17 +51,17 @@ class Conditioning:
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with inputs moved farther and farther: numbers computed from an input and its
+        """The outputs with inputs moved farther and farther: numbers computed from an input and its
         neighbours may round to the same side of a step, but a rewrite to the other one.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with the weights moved in other ways: if a model amplifies rounding, each shows
-        something else.
+        """The outputs with the weights moved in other ways: if a model amplifies rounding, each
+        shows something else.
 
-        Of a large model only one way at a time is in memory.
+        Only one way of a large model at a time is in memory.
         """
         try:
             for way in range(1, 1 + _OTHER_WEIGHTS):
@@ -78,7 +78,9 @@ class Conditioning:
             yield (self._way(0) or self._reference).run(feeds)
 
     def _way(self, way: int) -> Runner | None:
-        """What runs the reference with weights moved in this way; None if they cannot be."""
+        """A runner of the reference with weights moved in this way; None if they cannot be
+        moved.
+        """
         self._make_room(way)
         if way not in self._moved:
             try:

@@ -36,8 +36,8 @@ def first_sample_of(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> Sample:
-    """The same for a model in memory, whose weights lie in `folder`, and what runs it, which is
-    closed then.
+    """The first sample for a model in memory, whose weights lie in `folder`, and a closed runner of
+    the model.
     """
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)

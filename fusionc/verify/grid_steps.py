@@ -76,7 +76,7 @@ class GridSteps:
     level: str = "disabled"
 
     def at(self, level: str) -> GridSteps:
-        """The same at another level."""
+        """The same pair with the candidate at another level."""
         return replace(self, level=level)
 
     @closes_runners

@@ -1,5 +1,5 @@
-"""How much of the reference's outputs depends on the last place of the functions that it computes
-in between.
+"""How far the reference's outputs depend on the last place of the functions that it computes on the
+way.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ class _Rewrite:
     moves: dict[str, _Move] = field(default_factory=dict)
 
     def nodes_after(self, node: NodeProto, kinds: Mapping[str, int]) -> Iterator[NodeProto]:
-        """What moves the floats that a function gives; `node` then gives them other names."""
+        """The nodes that move the floats of a function's results; `node` then gives them other
+        names.
+        """
         function = _function_of(node)
         for index, name in enumerate(node.output if function else ()):
             kind = kinds.get(name) or kinds.get(node.input[0], 0)
@@ -124,8 +126,8 @@ class _Rewrite:
             yield from self._scaled(value, name, kind)
 
     def _scaled(self, value: str, name: str, kind: int) -> Iterator[NodeProto]:
-        """What multiplies each element by one of two factors. NaN and infinities are not chosen:
-        their sines are NaN.
+        """The nodes that multiply each element by one of two factors. NaN and infinities are not
+        chosen: their sines are NaN.
         """
         factor = self._input("factor", kind)
         if self.has_where:

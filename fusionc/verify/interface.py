@@ -55,13 +55,13 @@ def overridable(model: onnx.ModelProto) -> list[str]:
 
 
 def overridable_inputs(model: onnx.ModelProto) -> list[Port]:
-    """The same as inputs."""
+    """The overridable initializers as inputs."""
     names = set(overridable(model))
     return [_port(value) for value in model.graph.input if value.name in names]
 
 
 def declared_outputs(model: onnx.ModelProto) -> list[Port]:
-    """What a caller gets."""
+    """The outputs that a caller gets."""
     return [_port(value) for value in model.graph.output]
 
 

@@ -423,7 +423,7 @@ def _model(reference: Path) -> onnx.ModelProto:
 
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:
-    """By how much outputs are off; None if one of them has other trouble too."""
+    """How far outputs are off; None if one of them has other trouble too."""
     errors = {
         name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None
     }

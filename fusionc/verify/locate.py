@@ -123,8 +123,8 @@ def _samples(
     inputs: Path | None,
     seeds: Sequence[int],
 ) -> tuple[_Samples, _Samples]:
-    """What gives the samples, as often as they are needed, without keeping their values: the
-    ordinary ones, and those of mixed magnitudes.
+    """Two functions that give the samples, as often as they are needed, without keeping their
+    values: the ordinary ones, and those of mixed magnitudes.
     """
     file = ModelFile(reference)
     model = file.proto()

@@ -65,10 +65,8 @@ class ModelFile:
     def runner(
         self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False
     ) -> Runner:
-        """What runs it, at a level of onnxruntime's optimizers, without those that are disabled;
-        lean is slower.
-
-        Raises RunError.
+        """A runner of it at a level of onnxruntime's optimizers, without those that are disabled; a
+        lean one is slower. Raises RunError.
         """
         entries = ({DISABLED: ";".join(disabled)} if disabled else {}) | (LEAN if is_lean else {})
         model = None if self._runs_as_file else self.proto()

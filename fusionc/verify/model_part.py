@@ -46,7 +46,7 @@ class SeenModel:
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
 
     def runner(self, names: Sequence[str]) -> Runner:
-        """What computes these values, in this order. Raises RunError."""
+        """A runner that computes these values, in this order. Raises RunError."""
         part = copied(self._model)
         nodes = self._needed(names)
         del (

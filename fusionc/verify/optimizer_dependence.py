@@ -32,8 +32,8 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """The reaches of the outputs, infinity for elements of which only one of both ways gives
-        NaN, or the same infinity.
+        """The reaches of the outputs, with infinity for elements that are NaN or infinite in one of
+        both ways and something else in the other one.
         """
         reference = ModelFile(self._path)
         try:

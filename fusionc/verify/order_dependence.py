@@ -197,8 +197,8 @@ def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[
 
 
 def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
-    """What another order makes of each reduction and product of the main graph, and what another
-    processor makes of each Cast, given what they read here. Raises RunError.
+    """The results that another order changes, of each reduction and product of the main graph, and
+    that another processor changes, of each Cast, with these inputs. Raises RunError.
     """
     reductions = list(filter(_is_reduction, model.graph.node))
     products = _products(model.graph)

@@ -283,8 +283,8 @@ def _softmax(
 
 
 def _largest(x: Array, attributes: Attributes) -> Array:
-    """Of the rows of a softmax. Rows are those of all versions of the operator: up to opset 12, all
-    axes from the one that is named made a row.
+    """The spread of the rows of a softmax, in all versions of the operator: up to opset 12, all
+    axes from the named one on make a row.
     """
     axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
     return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))

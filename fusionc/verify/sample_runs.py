@@ -24,9 +24,9 @@ from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
-_PATIENCE = 300.0  # seconds of loops and the like, whose work no size says; then one run is enough
+_PATIENCE = 300.0  # seconds: the work of loops, say, is not known; then one run is enough
 _FAILS = "the reference runs, the candidate does not"
-_FEW_OFF = 1 / 50  # the share of an output
+_FEW_OFF = 1 / 50  # the share of an output that may be off at ties
 _MOST_JUDGED = 4  # of many samples: the worst ones
 _DECIDES_NOTHING = ("unstable", "undecided")
 
@@ -52,7 +52,8 @@ class SampleRuns:
     # ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
-    _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
+    # samples on which the models are the same
+    _same: list[Sample] = field(init=False, default_factory=list)
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
     _deadline: float = field(init=False, default=inf)
     _budget: Budget = field(init=False)
@@ -75,8 +76,8 @@ class SampleRuns:
         return self._differences_on_many()
 
     def _differences_on_many(self) -> Sequence[Difference]:
-        """The same on many samples that were drawn alike, compared together; those that differ most
-        are judged.
+        """How the models differ on many samples that were drawn alike and are compared together;
+        those that differ most are judged.
         """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):

@@ -95,7 +95,7 @@ def share_off(one: Any, other: Any) -> float:
 
 
 def fewest_elements(outputs: Outputs) -> int:
-    """Those of the smallest output."""
+    """The elements of the smallest output."""
     return min(map(elements, outputs), default=0)
 
 

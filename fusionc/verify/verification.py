@@ -1,5 +1,5 @@
-"""The story: open both models, compare their interfaces, run them on the same inputs, compare every
-output.
+"""The story of a verification: open both models, compare their interfaces, run them on the same
+inputs, compare every output.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
 def _opened(
     candidate: ModelFile, reference: onnx.ModelProto
 ) -> tuple[Runner, tuple[Difference, ...]]:
-    """What runs the candidate, and how its interface differs. Raises RunError."""
+    """A runner of the candidate, and how its interface differs. Raises RunError."""
     try:
         model = candidate.proto()
         runner = candidate.runner()

@@ -201,8 +201,8 @@ def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
 
 
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """What shape inference finds for the values of the main graph, whose open dimensions all have
-    names then.
+    """The dimensions that shape inference finds for the values of the main graph; open ones then
+    have names.
     """
     light = without_large_weights(model)
     for value in light.graph.input:

@@ -117,7 +117,7 @@ def _of_a_grid(place: _Place) -> list[int] | None:
 
 
 def _unpooled(place: _Place) -> list[int] | None:
-    """What the pooling that is undone was given."""
+    """The attributes of the pooling that is undone."""
     spatial = place.data[2:]
     kernel = place.attribute("kernel_shape", [1] * len(spatial))
     strides = place.attribute("strides", [1] * len(spatial))

@@ -1,7 +1,5 @@
-"""Inputs that lie on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
-comparisons.
-
-x / s and x * (1 / s) differ in the last bit, which decides there and nowhere else; normal numbers
+"""Inputs on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
+comparisons. x / s and x * (1 / s) differ in the last bit, which only decides there; normal numbers
 do not meet it.
 """
 
@@ -134,9 +132,7 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
 
 
 def _line_after(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
-    """What an operand is after this node, as a line over the input; None if it is something
-    else.
-    """
+    """The result of this node as a line over the input; None if it is something else."""
     node = use.node
     operand = use.operand
     op = node.op_type

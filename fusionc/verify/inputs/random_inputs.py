@@ -235,7 +235,7 @@ def _free_integers(
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any]:
-    """Integers that nothing limits: what names and uses let guess, else small ones."""
+    """Integers without limits: guessed from names and uses, else small ones."""
     if not style.guesses and _is_guessed(port, allowed):
         return rng.integers(-9, 10, shape)
     if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):

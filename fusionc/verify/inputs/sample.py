@@ -1,4 +1,4 @@
-"""Inputs on which the reference runs, whoever chose them."""
+"""Inputs on which the reference runs, given by the caller or drawn."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class SizedModel:
         self._refused: dict[tuple[tuple[str, int], ...], bool] = {}
 
     def work(self, sizes: Sizes) -> Work:
-        """What one run costs at these sizes."""
+        """The cost of one run at these sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._known:
             nodes = len(self._given.graph.node)
