@@ -103,7 +103,7 @@ def end_processes(run: str) -> None:
         process.begin_to_end()
     deadline = monotonic() + GRACE + 1
     for process in ending:
-        process.wait_for_end(deadline)
+        process.kill_at(deadline)
 
 
 class _EndedError(Exception):
@@ -127,7 +127,7 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
         if run in _over:
             raise _EndedError("the run is over")
         # the system may have ended one in between
-        living = [process for process in _idle if process.child.is_running]
+        living = [process for process in _idle if process.is_running]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
         _busy[process] = run
@@ -147,7 +147,7 @@ def _new_process() -> _ConvertingProcess:
     return process
 
 
-class _ConvertingProcess:
+class _ConvertingProcess(ChildProcess):
     cores: Set[int] | None = None  # to which it is pinned
 
     def __init__(self) -> None:
@@ -157,35 +157,31 @@ class _ConvertingProcess:
         paths = map(os.path.abspath, filter(None, sys.path))
         command = [sys.executable, "-P", "-c", _START, *paths]
         # it removes what is half written when its requests end
-        self.child = ChildProcess(command, environment, is_killed=False)
+        super().__init__(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
         """The answer. Raises _EndedError if the process ends instead."""
         try:
-            self.child.send((name, argument))
-            return dict(self.child.receive())
+            self.send((name, argument))
+            return dict(self.receive())
         except (EOFError, OSError, ValueError) as error:  # it ends, or another thread ends it
             self.begin_to_end()
-            self.wait_for_end(monotonic() + GRACE + 1)
+            self.kill_at(monotonic() + GRACE + 1)
             raise _EndedError(self._how_it_ended()) from error
 
     def pin(self, cores: Set[int]) -> None:
         """Have it use these cores only, and what it starts."""
         self.cores = cores
-        pin(self.child.id, cores)
+        pin(self.id, cores)
 
     def begin_to_end(self) -> None:
         """Tell it that there are no more requests."""
         with _lock:
             _busy.pop(self, None)
-        self.child.end_requests()
-
-    def wait_for_end(self, deadline: float) -> None:
-        """Until it has ended; at the deadline (time.monotonic) it is killed."""
-        self.child.kill_at(deadline)
+        self.end_requests()
 
     def _how_it_ended(self) -> str:
-        code = self.child.exit_code()
+        code = self.exit_code()
         if code == -signal.SIGKILL:
             return (
                 "something has killed it, as systems do that have no memory left "
@@ -194,5 +190,5 @@ class _ConvertingProcess:
         how = (
             f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
         )
-        words = self.child.last_words
+        words = self.last_words
         return f"{how}: {words}" if words else how

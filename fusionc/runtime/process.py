@@ -121,7 +121,7 @@ def insist(attempt: Callable[[], _Result]) -> _Result:
     return attempt()
 
 
-class Process:
+class Process(ChildProcess):
     """One such process."""
 
     def __init__(self) -> None:
@@ -134,20 +134,10 @@ class Process:
         environment = dict((ONE_THREAD, *os.environ.items()))
         environment.pop("PYTHONPATH", None)
         try:
-            self._child = ChildProcess(command, environment, folder=os.sep)
+            super().__init__(command, environment, folder=os.sep)
         except (OSError, ValueError) as error:
             raise _unstartable(str(error)) from error
         _all.add(self)
-
-    @property
-    def id(self) -> int:
-        """The system's number of it."""
-        return self._child.id
-
-    @property
-    def is_alive(self) -> bool:
-        """False once the caller has ended it; it may have ended by itself."""
-        return self._child.is_alive
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
         """The answer to a request, as in `request`."""
@@ -157,8 +147,8 @@ class Process:
                     "something kills it, as a system does that has run out of memory"
                 )
             deadline = None if seconds is None else monotonic() + seconds
-            self._child.send((name, arguments), deadline)
-            kind, value = self._child.receive(deadline)
+            self.send((name, arguments), deadline)
+            kind, value = self.receive(deadline)
         except TimeoutError as error:
             self.end()
             raise Overdue(
@@ -186,10 +176,10 @@ class Process:
         if self._is_ready:
             return True
         try:
-            kind, value = self._child.receive(monotonic() + _START_SECONDS)
+            kind, value = self.receive(monotonic() + _START_SECONDS)
         except (EOFError, TimeoutError) as error:
-            said = self._child.last_words or "it says nothing"
-            was_killed = isinstance(error, EOFError) and self._child.exit_code() < 0
+            said = self.last_words or "it says nothing"
+            was_killed = isinstance(error, EOFError) and self.exit_code() < 0
             self.end()
             if was_killed:
                 return False
@@ -200,23 +190,15 @@ class Process:
         self._is_ready = True
         return True
 
-    def kill(self) -> None:
-        """Let the thread that waits for an answer see that there is none."""
-        self._child.kill()
-
     def end(self) -> None:
         """End it, whatever it does; the next request of this thread starts another one."""
         if _state.process is self:
             _state.process = None
-        self._child.close()
-
-    def leave(self) -> None:
-        """Forget it in a process that was forked from the caller, whose process it is."""
-        self._child.leave()
+        self.close()
 
     def _what_ended_it(self) -> RunError:
-        code = self._child.exit_code()
-        said = self._child.last_words
+        code = self.exit_code()
+        said = self.last_words
         self.end()
         if "bad_alloc" in said:
             return OutOfMemory(said)

@@ -23,17 +23,12 @@ _DEFAULTS = SessionSettings()
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one run, on average of `runs`: `operators` have how many nodes ran, and their seconds
-    without what ran inside.
-
-    `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the
-    operators is equal.
-    """
+    """One run, on average of several."""
 
     runs: int
-    seconds: float
-    between: float
-    operators: dict[str, tuple[float, float]]
+    seconds: float  # the whole run: those of the operators and `between`
+    between: float  # what onnxruntime itself takes
+    operators: dict[str, tuple[float, float]]  # nodes that ran, and seconds without inner nodes
 
 
 def profile(

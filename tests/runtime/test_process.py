@@ -271,7 +271,7 @@ def test_who_closes_a_runner_whose_process_has_ended_starts_none() -> None:
     assert current() is None
     ended = runner(PLAIN)
     process_of_it = start()
-    process_of_it._child.close()  # as another thread ends it
+    process_of_it._end()  # as another thread ends it
     ended.close()
     assert current() is None and not process_of_it.is_alive
 
