@@ -24,7 +24,10 @@ from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_fil
 from fusionc.runtime.child_process import ChildProcess
 from fusionc.runtime.cores import core_numbers
 
-_START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
+_START = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from fusionc.batch.converting_program import main; main()"
+)
 _TOGETHER = {  # variables that would bring the logs and results of all models to one place
     f"{owner}_{name}"
     for owner in ("FUSIONC", "ASCEND")

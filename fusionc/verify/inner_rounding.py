@@ -160,10 +160,8 @@ def _function_of(node: NodeProto) -> str:
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
     """Move the results of functions by new scalar inputs; returns these, by their names."""
     rewrite = _Rewrite(has_where=opsets_of(model).get("", 0) >= _WHERE_SINCE)
-    graphs = zip(graphs_in(model.graph), _element_types(model), strict=True)
-    for graph, kinds in reversed(
-        list(graphs)
-    ):  # inner ones first: their nodes are copied with them
+    graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
+    for graph, kinds in reversed(graphs):  # inner ones first: they are copied with outer nodes
         nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]
         kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
         del graph.node[:]
