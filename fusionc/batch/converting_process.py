@@ -6,16 +6,11 @@ which stays for the next call.
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import threading
-import weakref
 from collections.abc import Mapping, Set
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -25,8 +20,8 @@ from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
 from fusionc.batch.pinned_processes import cores_of_jobs, pin
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_file
+from fusionc.runtime.child_process import ChildProcess
 from fusionc.runtime.cores import core_numbers
-from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
@@ -110,7 +105,7 @@ def end_processes(run: str) -> None:
         process.begin_to_end()
     deadline = monotonic() + GRACE + 1
     for process in ending:
-        process.wait_for_end(deadline)
+        process.kill_at(deadline)
 
 
 class _EndedError(Exception):
@@ -134,7 +129,7 @@ def _answer(name: str, argument: Any, run: str) -> dict[str, Any]:
         if run in _over:
             raise _EndedError("the run is over")
         # the system may have ended one meanwhile
-        living = [process for process in _idle if process.is_alive()]
+        living = [process for process in _idle if process.is_running]
         _idle[:] = living
         process = _idle.pop() if _idle else _new_process()
         _busy[process] = run
@@ -154,68 +149,43 @@ def _new_process() -> _ConvertingProcess:
     return process
 
 
-class _ConvertingProcess:
+class _ConvertingProcess(ChildProcess):
     cores: Set[int] | None = None  # that it is pinned to
 
     def __init__(self) -> None:
-        self._printed = printed_file()
-        weakref.finalize(self, os.close, self._printed)
         environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
         if VARIABLE in environment:
             environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
-        self._child = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *paths],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._printed,
-            env=environment,
-        )
+        command = [sys.executable, "-P", "-c", _START, *paths]
+        # it removes what is half written when its requests end
+        super().__init__(command, environment, is_killed=False)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
         """Ask the process, and wait for its answer. Raises _EndedError if the process ends
         instead.
         """
-        assert self._child.stdin is not None and self._child.stdout is not None
-        forget(self._printed)
-        line = b""
-        # the other end of the pipe is closed, or another thread closed it
-        with suppress(OSError, ValueError):
-            pickle.dump((name, argument), self._child.stdin)
-            self._child.stdin.flush()
-            line = self._child.stdout.readline()
-        if line.endswith(b"\n"):
-            return dict(json.loads(line))
-        self.begin_to_end()
-        self.wait_for_end(monotonic() + GRACE + 1)
-        raise _EndedError(self._ending())
+        try:
+            self.send((name, argument))
+            return dict(self.receive())
+        except (EOFError, OSError, ValueError) as error:  # it ends, or another thread ends it
+            self.begin_to_end()
+            self.kill_at(monotonic() + GRACE + 1)
+            raise _EndedError(self._ending()) from error
 
     def pin(self, cores: Set[int]) -> None:
         """Let the process, and everything that it starts, use only these cores."""
         self.cores = cores
-        pin(self._child.pid, cores)
-
-    def is_alive(self) -> bool:
-        return self._child.poll() is None
+        pin(self.id, cores)
 
     def begin_to_end(self) -> None:
         """Tell the process that no task follows."""
         with _lock:
             _busy.pop(self, None)
-        assert self._child.stdin is not None
-        with suppress(OSError):
-            self._child.stdin.close()
-
-    def wait_for_end(self, deadline: float) -> None:
-        """Wait until the process has ended; at the deadline (time.monotonic) it is killed."""
-        try:
-            self._child.wait(max(0.0, deadline - monotonic()))
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+        self.end_requests()
 
     def _ending(self) -> str:
-        code = self._child.returncode
+        code = self.exit_code()
         if code == -signal.SIGKILL:
             return (
                 "something has killed it, as systems do that have no memory left (fewer --jobs "
@@ -224,5 +194,5 @@ class _ConvertingProcess:
         how = (
             f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
         )
-        words = last_words(self._printed)
+        words = self.last_words
         return f"{how}: {words}" if words else how

@@ -1,24 +1,22 @@
 """The program of a converting process: it converts one model after another, until its input ends.
 
-A request is a pickle on its standard input, the answer a line of JSON on its standard output. The
-output of the conversions goes to its standard error, which is a file.
+The output of the conversions goes to its standard error, which is a file.
 """
 
 from __future__ import annotations
 
 import atexit
-import json
 import os
-import pickle
 import signal
 import threading
-from contextlib import suppress
 from queue import SimpleQueue
 from time import sleep
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import Any
 
 from fusionc.errors import FusioncError, Terminated
+from fusionc.runtime import wire
+from fusionc.runtime.child_program import take_pipes
 
 CHECK = "check"
 CONVERT = "convert"
@@ -27,16 +25,7 @@ GRACE = 5.0  # seconds to remove half-written files after the request to end
 
 def main() -> None:
     """Run it."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches both processes; the caller decides
-    requests = os.fdopen(os.dup(0), "rb")
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    _write_no_core()
+    requests, answers = take_pipes()
     from fusionc.runtime.process import start
 
     start()  # another process imports onnxruntime, while this one imports the rest
@@ -59,14 +48,14 @@ def main() -> None:
             answer = convert_one(argument) if name == CONVERT else {"notices": check(argument)}
         except FusioncError as error:
             answer = {"error": {"text": str(error), "exit_code": error.exit_code}}
-        print(json.dumps(answer), file=answers, flush=True)
+        wire.send(answers, answer)
 
 
-def _read(requests: BinaryIO, asked: SimpleQueue[tuple[str, Any]]) -> None:
+def _read(requests: int, asked: SimpleQueue[tuple[str, Any]]) -> None:
     """Pass on the requests; when the caller ends, they end, and this ends the process."""
     try:
         while True:
-            asked.put(pickle.load(requests))
+            asked.put(wire.receive(requests))
     finally:
         os.kill(os.getpid(), signal.SIGTERM)
         sleep(GRACE)
@@ -76,10 +65,3 @@ def _read(requests: BinaryIO, asked: SimpleQueue[tuple[str, Any]]) -> None:
 def _terminate(number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
     raise Terminated(128 + number)
-
-
-def _write_no_core() -> None:
-    with suppress(ImportError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

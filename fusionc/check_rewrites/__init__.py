@@ -1,3 +1,3 @@
-"""One rewrite on its own: what it replaces and what takes the place as two small models, and
-whether they agree.
+"""Checks of single rewrites: the original nodes and their replacement as two small models, and
+whether these agree.
 """

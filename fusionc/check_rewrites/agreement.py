@@ -1,5 +1,5 @@
-"""Do the two models of a rewrite compute the same? Both run on a few inputs, and what differs is
-judged.
+"""Whether the two models of a rewrite compute the same: both run on a few inputs, and differences
+are judged.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ _APPROXIMATE = 0.01
 # onnxruntime computes them in float32, and rounds between nodes as it likes
 _HALF = ("float16", "bfloat16")
 _FIRST_MORE = 1000  # the seed of the first of them
-_MOST_MUTANTS = 12  # of which one has to be seen
-# samples that differ, of those that are drawn alike: rounding that is told of so many is that of
-# all
+_MOST_MUTANTS = 12  # at least one of them has to be noticed
+# judged samples among those that are drawn alike; the others are taken to differ like them
 _MOST_JUDGED = 32
 _FAILS = "what it replaces runs, the replacement does not"
 _NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
@@ -55,8 +54,8 @@ _UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Whether two models agree, None where neither ran on anything; `reason` says in what they do
-    not, or why.
+    """Whether two models agree; None if neither ran on any input. `reason` says how they differ, or
+    why they did not run.
     """
 
     agrees: bool | None
@@ -66,10 +65,10 @@ class Agreement:
 def agreement(
     models: RewriteModels, numerics: Numerics, is_for_finite: bool, kernels: Path | None = None
 ) -> Agreement:
-    """Run both models, which agree as far as `numerics` says; `is_for_finite`: on finite numbers
-    alone.
+    """Whether both models give the same, as far as `numerics` promises; `is_for_finite`: on finite
+    numbers only.
 
-    `kernels` is a library for operators of the second.
+    `kernels` is a library for operators of the second model.
     """
     if models.before.ByteSize() + models.after.ByteSize() > _LARGEST:
         return Agreement(None, "its constants are too large")
@@ -132,12 +131,14 @@ class _Pair:
         return Agreement(True) if self._sees_a_fault(decisive) else Agreement(None, _UNDECIDED)
 
     def _fault(self, before: Runner, samples: Sequence[_Drawn], ran: Sequence[_Ran]) -> str:
-        """What the first sample shows that the replacement computes otherwise; else empty."""
-        for at, (sample, (found, why)) in enumerate(zip(samples, ran, strict=False)):
-            if found is None and not sample.edge:  # an edge may be a negative index, say
+        """What the replacement computes differently on the first sample that shows it; empty if it
+        does not.
+        """
+        for at, (sample, (outputs, why)) in enumerate(zip(samples, ran, strict=False)):
+            if outputs is None and not sample.edge:  # an edge may be a negative index, say
                 return f"{sample.label}: {_FAILS}: {why}"
-            if found is not None and self._differ(sample.outputs, found):
-                reason = self._judged(before, samples[: at + 1], found)
+            if outputs is not None and self._differ(sample.outputs, outputs):
+                reason = self._judged(before, samples[: at + 1], outputs)
                 if reason:
                     return reason
         return ""
@@ -149,29 +150,32 @@ class _Pair:
         more: Sequence[_Drawn],
         ran: Sequence[_Ran],
     ) -> str:
-        """The same of many samples that are drawn alike and compared together, with one scale."""
-        for sample, (found, why) in zip(more, ran, strict=True):
-            if found is None:
+        """How the replacement differs on many samples that are drawn alike and compared together,
+        with one scale; empty if it does not.
+        """
+        for sample, (outputs, why) in zip(more, ran, strict=True):
+            if outputs is None:
                 return f"{sample.label}: {_FAILS}: {why}"
-        several = _that_ran(more, ran)
+        several = _ran_samples(more, ran)
         if not self._differ_anywhere(several):
             return ""
         ordinary = [sample for sample in (*samples, *more) if not sample.edge]
         scales = _largest(ordinary)
         different = [one for one in several if self._differ(one[0].outputs, one[1])]
-        for sample, found in different[:_MOST_JUDGED]:
-            reason = self._judged(before, [*scales, replace(sample, edge=True)], found)
+        for sample, outputs in different[:_MOST_JUDGED]:
+            reason = self._judged(before, [*scales, replace(sample, edge=True)], outputs)
             if reason:
                 return reason
         return ""
 
     def _differ_anywhere(self, several: Sequence[tuple[Sample, list[Any]]]) -> bool:
-        pairs = stacked((sample.outputs, found) for sample, found in several)
+        pairs = stacked((sample.outputs, outputs) for sample, outputs in several)
         return any(self._differ(ours, theirs) for ours, theirs in pairs)
 
     def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
         """Whether a wrong replacement would differ on these samples: one with a small change, or,
-        where onnxruntime runs none of these, outputs of other elements."""
+        if onnxruntime runs none of these, outputs of other elements.
+        """
         have_run = False
         for mutant in islice(mutants(self._models.after), _MOST_MUTANTS):
             try:
@@ -179,7 +183,7 @@ class _Pair:
                 self._runners.pop().close()
             except RunError:
                 continue
-            several = _that_ran(samples, ran)
+            several = _ran_samples(samples, ran)
             have_run |= bool(several)
             if self._differ_anywhere(several):
                 return True
@@ -196,18 +200,19 @@ class _Pair:
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []
-        found = self._ran(
+        samples = self._ran(
             before,
             [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)],
         )
-        if not found or found[0].edge:
-            found = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
-            found += self._ran(before, [(style, sizes) for style in edges if found])
-        return found
+        if not samples or samples[0].edge:
+            samples = self._ran(before, [(style, sizes) for style in (ORDINARY, *NARROWER)])[:2]
+            samples += self._ran(before, [(style, sizes) for style in edges if samples])
+        return samples
 
     def _more(self, before: Runner, samples: Sequence[_Drawn]) -> list[_Drawn]:
         """Samples like the ordinary ones, until enough elements of each output are compared; a few
-        where all outputs stay the same, whatever the inputs hold."""
+        if all outputs stay the same, whatever the inputs hold.
+        """
         ordinary = [sample for sample in samples if not sample.edge]
         if not ordinary or not self._models.inputs:
             return []
@@ -266,15 +271,15 @@ class _Pair:
             return not all(_near(a, b) for a, b in pairs)
         return any(compare(a, b) for a, b in pairs)
 
-    def _judged(self, before: Runner, seen: Sequence[Sample], found: Sequence[Any]) -> str:
-        """What verification says of outputs that differ; empty where it is no difference."""
+    def _judged(self, before: Runner, seen: Sequence[Sample], outputs: Sequence[Any]) -> str:
+        """The verdict of verification on outputs that differ; empty if it accepts them."""
         with TemporaryDirectory(prefix="fusionc-") as folder:
             path = Path(folder, "before.onnx")
             onnx.save(self._models.before, path)
             judge = Judge(path, before)
             for sample in seen[:-1]:
                 judge.outcome(sample, sample.outputs)  # for the scale of the outputs
-            outcome, differences = judge.outcome(seen[-1], found)
+            outcome, differences = judge.outcome(seen[-1], outputs)
         if outcome == "different":
             return str(differences[0])
         if outcome != "same":
@@ -287,7 +292,9 @@ class _Pair:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two values are the same bit by bit, but for the sign of zero and the bits of NaN."""
+    """Whether two values are the same bit by bit, except for the sign of zero and the bits of
+    NaN.
+    """
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         return not compare(a, b)
     if a.dtype != b.dtype or a.shape != b.shape:
@@ -308,25 +315,25 @@ def _near(a: Any, b: Any) -> bool:
 
 
 def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
-    """The samples on which a model runs, with what it gives."""
+    """The samples on which a model runs, with its outputs."""
     ran = model.run_each([sample.feeds for sample in tried]) if tried else []
-    return [replace(sample, outputs=found) for sample, found in _that_ran(tried, ran)]
+    return [replace(sample, outputs=outputs) for sample, outputs in _ran_samples(tried, ran)]
 
 
 def _largest(samples: Sequence[_Drawn]) -> list[_Drawn]:
-    """Of each output the sample in which it is largest: these give the scales of the outputs."""
-    found = dict[str, _Drawn]()
+    """For each output, the sample in which it is largest: these give the scales of the outputs."""
+    by_label = dict[str, _Drawn]()
     for at in range(len(samples[0].outputs) if samples else 0):
         magnitudes = [largest_magnitude(sample.outputs[at]) for sample in samples]
         largest = samples[magnitudes.index(max(magnitudes))]
-        found[largest.label] = largest
-    return list(found.values())
+        by_label[largest.label] = largest
+    return list(by_label.values())
 
 
-def _that_ran(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
-    """The samples on which a model runs, each with what it gives."""
+def _ran_samples(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
+    """The samples on which a model runs, each with its outputs."""
     pairs = zip(samples, ran, strict=True)
-    return [(sample, found) for sample, (found, _) in pairs if found is not None]
+    return [(sample, outputs) for sample, (outputs, _) in pairs if outputs is not None]
 
 
 def _spoiled(value: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Every rewrite is checked where it happens: what it replaces runs beside what takes the place,
-before it does.
+"""Each rewrite is checked before it takes effect: the original nodes and their replacement run side
+by side.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ REFUSED = "what takes the place computes something else"
 
 
 class RewriteChecker:
-    """Checks the rewrites of a conversion: `checked` counts those that were found right,
-    `unchecked` those of which nobody can tell, by the reasons.
+    """Checks the rewrites of a conversion: `checked` counts the right ones, `unchecked` those that
+    cannot be judged, by reason.
 
-    A rewrite that is wrong ends the conversion, or with `on_mismatch` "rollback" is refused and
-    added to `left_out`. `kernels` are those of the result.
+    A wrong rewrite ends the conversion; with `on_mismatch` "rollback" it is refused and added to
+    `left_out`. `kernels` are those of the result.
     """
 
     def __init__(
@@ -45,9 +45,7 @@ class RewriteChecker:
         return self
 
     def notices(self) -> list[str]:
-        """What the user should know of the rewrites that were checked, and of those that were
-        not.
-        """
+        """What the user should know of the rewrites that were checked, and of the others."""
         number = self.unchecked.total()
         why = "; ".join(f"{times} not: {reason}" for reason, times in self.unchecked.items())
         return [
@@ -58,7 +56,7 @@ class RewriteChecker:
     def examine(
         self, commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape
     ) -> None:
-        """What `RewriteLog` calls. Raises VerificationError that names a rewrite that is wrong, or
+        """Called by `RewriteLog`. Raises VerificationError that names a wrong rewrite, or
         Refused.
         """
         fault = self.fault(pass_, match, new, tape)
@@ -67,16 +65,17 @@ class RewriteChecker:
         if self._is_refusing:
             self._left_out[commit] = REFUSED
             refuse(REFUSED)
-        hint = f'nothing was written; convert with --on_mismatch rollback, or --optimization_switch "{pass_.name}:off"'
+        switch = f'--optimization_switch "{pass_.name}:off"'
+        hint = f"nothing was written; convert with --on_mismatch rollback, or {switch}"
         what = f"a rewrite does not compute what it replaces: {fault}"
         raise VerificationError(what, where=where_of(commit, pass_.place), hint=hint, code="E13028")
 
     def fault(self, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> str:
-        """In what a rewrite differs from what it replaces; empty where it does not, or nobody can
-        tell.
+        """How a rewrite differs from what it replaces; empty if it does not, or if that cannot be
+        judged.
 
-        What a pass knows of the values before it counts: a difference has to be there with those as
-        well.
+        A pass may rely on the values before the rewrite, so a difference must also show with the
+        nodes that compute these.
         """
         alone = RewriteOnItsOwn(match, new, tape)
         if not alone.outputs:
@@ -86,11 +85,11 @@ class RewriteChecker:
         reason = alone.reason
         library = None if self._kernels is None else self._kernels.file
         for models in isolated(alone):
-            found = agreement(models, pass_.numerics, pass_.is_for_finite, library)
-            if found.agrees:
+            result = agreement(models, pass_.numerics, pass_.is_for_finite, library)
+            if result.agrees:
                 self.checked += 1
                 return ""
-            fault, reason = ("", found.reason) if found.agrees is None else (found.reason, "")
+            fault, reason = ("", result.reason) if result.agrees is None else (result.reason, "")
         if not fault:
             self.unchecked[reason] += 1
         return fault

@@ -1,5 +1,5 @@
-"""What comes before a rewrite and belongs to models of it: computed sizes, and what its inputs are
-made of.
+"""Nodes before a rewrite that its models include: they compute sizes, or the inputs of the
+rewrite.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
 def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
-    """Models of a rewrite, with less and more of what comes before it; none where there can be
-    none.
+    """Models of a rewrite, with few and with more nodes before it; none if it cannot be
+    modelled.
     """
     sizes = -1
     for generations in GENERATIONS if not rewrite.reason else ():
@@ -31,28 +31,29 @@ def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
 
 
 def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
-    """The nodes before a rewrite that its models have: what computes its sizes, what relates the
-    inputs of its replacement to its own, and what its inputs are made of in so many steps.
+    """The nodes before a rewrite that its models include: those that compute its sizes, those that
+    relate the inputs of the replacement to its own, and those that compute its inputs in so many
+    steps.
     """
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     own = set(rewrite.inputs()) - set(rewrite.only_after())
     for _ in range(_ONLY_AFTER):
-        _add(rewrite, found, lambda value: value not in own)
+        _add(rewrite, nodes, lambda value: value not in own)
     for _ in range(generations):
-        _add(rewrite, found, lambda value: True)
-    while _add(rewrite, found, lambda value: _is_size(value) or _is_fixed(value)):
+        _add(rewrite, nodes, lambda value: True)
+    while _add(rewrite, nodes, lambda value: _is_size(value) or _is_fixed(value)):
         pass
-    return found
+    return nodes
 
 
-def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bool]) -> bool:
-    """Take in what makes the inputs that are wanted; whether that was anything."""
-    values = [value for value in rewrite.inputs(found) if wanted(value)]
+def _add(rewrite: RewriteOnItsOwn, nodes: set[Node], wanted: Callable[[Edge], bool]) -> bool:
+    """Add the makers of the inputs that are wanted; whether there were any."""
+    values = [value for value in rewrite.inputs(nodes) if wanted(value)]
     makers = {value.producer for value in values if value.producer is not None}
     new = {node for node in makers if rewrite.may_be_context(node)}
-    if not new or len(found) + len(new) > _MOST_NODES:
+    if not new or len(nodes) + len(new) > _MOST_NODES:
         return False
-    found |= new
+    nodes |= new
     return True
 
 

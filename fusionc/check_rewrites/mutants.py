@@ -1,4 +1,6 @@
-"""What a check has to see: the model of a replacement with one thing in it that is wrong."""
+"""Faults that a check has to notice: the model of a replacement with one thing in it that is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,24 @@ from fusionc.model.tensors import Array, to_array, to_proto
 from fusionc.operators.facts import Trait, names_with
 from fusionc.protos import copied, reads_of
 
-_LARGEST = 1 << 24  # bytes of a model of which there are mutants: each is loaded
+_LARGEST = 1 << 24  # bytes of a model that gets mutants: each is loaded
 
 
 def mutants(model: onnx.ModelProto) -> Iterator[onnx.ModelProto]:
     """The model without one of its nodes, with another constant, or with the operands of a node
-    swapped; some of these onnxruntime cannot run. None of a model that is large."""
+    swapped; onnxruntime cannot run some of these. None of a large model.
+    """
     if model.ByteSize() > _LARGEST:
         return
     for at in reversed(range(len(model.graph.node))):
-        yield from _without(model, at)
+        yield from _node_left_out(model, at)
     for at in range(len(model.graph.initializer)):
         yield from _with_another_constant(model, at)
     for at in reversed(range(len(model.graph.node))):
         yield from _swapped(model, at)
 
 
-def _without(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
+def _node_left_out(model: onnx.ModelProto, at: int) -> Iterator[onnx.ModelProto]:
     """A node passes its first operand on. An Identity does so anyway."""
     node = model.graph.node[at]
     if node.op_type == "Identity" or not node.input or not node.input[0] or not node.output[0]:

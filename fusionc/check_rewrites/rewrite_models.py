@@ -1,10 +1,10 @@
-"""A rewrite as two small models with the same inputs and outputs: with the nodes that it replaces,
-and with the new.
+"""A rewrite as two models of the same inputs and outputs: with the original nodes, and with the new
+ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -13,13 +13,13 @@ from onnx import TensorProto
 from fusionc.model.graph import Constant, Edge, Node
 from fusionc.model.operators import MICROSOFT, is_pure
 from fusionc.model.tensors import to_proto
+from fusionc.protos import IR_VERSION, part_model
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite.tape import Tape
 from fusionc.shapes.onnx_inference import graphs_called
 
 _SUB_BYTE = (TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4)
-_IR_VERSION = 10  # of the small models, where the model has an older one
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class RewriteModels:
 
 
 class RewriteOnItsOwn:
-    """A match and its replacement, at the moment before it takes effect.
+    """A match and its replacement, before it takes effect.
 
-    `outputs` are the values that are replaced; `reason` says why there can be no models of it, ""
-    where there can.
+    `outputs` are the values that are replaced; `reason` says why it cannot be modelled, "" if it
+    can.
     """
 
     def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
@@ -55,18 +55,18 @@ class RewriteOnItsOwn:
             self.reason = "it moves or holds subgraphs that have been rewritten"
 
     def inputs(self, context: Collection[Node] = ()) -> list[Edge]:
-        """What the models would read that none of their nodes makes; those of the replacement alone
-        come last.
+        """The values that the models read and none of their nodes makes; those of the replacement
+        alone come last.
         """
         inside = {*self._match.nodes, *context}
         read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
         read += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
         read += [new for _, new in self._new.pairs]
-        given = (v for v in dict.fromkeys(read) if v not in self._new.made and not v.is_constant)
-        return [v for v in given if v.producer not in inside]
+        outside = (v for v in dict.fromkeys(read) if v not in self._new.made and not v.is_constant)
+        return [v for v in outside if v.producer not in inside]
 
     def only_after(self) -> list[Edge]:
-        """The inputs that the replacement reads and what it replaces does not."""
+        """The inputs that the replacement reads and the original nodes do not."""
         before = {v for node in self._match.nodes for v in _read(node)}
         return [v for v in self.inputs() if v not in before]
 
@@ -79,80 +79,96 @@ class RewriteOnItsOwn:
         """The two models. `context` are nodes before the rewrite that both have, too."""
         shared = sorted(context, key=lambda node: node.position)
         inputs = tuple(self.inputs(context))
+        return RewriteModels(self._before(inputs, shared), self._after(inputs, shared), inputs)
+
+    def _before(self, inputs: Sequence[Edge], shared: Sequence[Node]) -> onnx.ModelProto:
         old = sorted({*shared, *self._match.nodes}, key=lambda node: node.position)
-        before = self._model(inputs, ((n, _read(n)) for n in old), {})
+        model = self._model(inputs, {node: _read(node) for node in old}, {})
         for value in self.outputs:
             if value.producer is None:  # one of two equal constants
-                _constants(before, [value])
-        nodes = set(self._new.nodes)
+                _add_constants(model, [value])
+        return model
+
+    def _after(self, inputs: Sequence[Edge], shared: Sequence[Node]) -> onnx.ModelProto:
+        nodes = self._new.nodes
         renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in nodes}
-        made = [(n, [v for v in self._tape.reads(n) if v is not None]) for n in self._new.nodes]
-        after = self._model(inputs, [*((n, _read(n)) for n in shared), *made], renamed)
-        for old_value, value in self._new.pairs:
-            if old_value.is_used and renamed.get(value) != old_value.name:
-                _constants(after, [value])
-                after.graph.node.append(_passed_on(renamed.get(value, value.name), old_value))
-        known = {
-            (function.domain, function.name, function.overload) for function in after.functions
-        }
-        made_now = (f for f in self._tape.functions if (f.domain, f.name, f.overload) not in known)
-        after.functions.extend(made_now)  # two areas that are alike have one
-        domains = {node.domain for node in after.graph.node} - {
-            entry.domain for entry in after.opset_import
-        }
-        for domain in sorted(domains - {"ai.onnx"}):
-            after.opset_import.add(domain=domain, version=1)
-        return RewriteModels(before, after, inputs)
+        reads = {node: _read(node) for node in shared}
+        reads |= {node: _present(self._tape.reads(node)) for node in nodes}
+        model = self._model(inputs, reads, renamed)
+        for old, new in self._new.pairs:
+            if old.is_used and renamed.get(new) != old.name:
+                _add_constants(model, [new])
+                model.graph.node.append(_passed_on(renamed.get(new, new.name), old))
+        known = set(map(_function_key, model.functions))  # two areas that are alike have one
+        model.functions.extend(f for f in self._tape.functions if _function_key(f) not in known)
+        _add_opsets(model)
+        return model
 
     def _model(
         self,
         inputs: Sequence[Edge],
-        nodes: Iterable[tuple[Node, Sequence[Edge]]],
-        names: dict[Edge, str],
+        reads: Mapping[Node, Sequence[Edge]],
+        names: Mapping[Edge, str],
     ) -> onnx.ModelProto:
+        """The model of these nodes, each with its inputs; `names` are new names of values."""
         graph = self._match.graph
-        model = onnx.ModelProto(
-            ir_version=max(graph.model.ir_version, _IR_VERSION), producer_name="fusionc"
+        model = part_model(
+            "rewrite",
+            (_named(node, names) for node in reads),
+            {MICROSOFT: 1, **graph.opsets},
+            map(_declared, inputs),
+            map(_declared, self.outputs),
+            functions=_called(reads),
+            ir_version=max(graph.model.ir_version, IR_VERSION),
         )
-        for domain, version in {MICROSOFT: 1, **graph.opsets}.items():
-            model.opset_import.add(domain=domain, version=version)
-        listed = list(nodes)
-        model.functions.extend(_called(node for node, _ in listed))
-        model.graph.name = "rewrite"
-        for value in inputs:
-            _declare(model.graph.input.add(name=value.name), value)
-        for value in self.outputs:
-            _declare(model.graph.output.add(name=value.name), value)
-        inside = {node for node, _ in listed}
-        _constants(
-            model, [value for _, read in listed for value in read if value.producer not in inside]
-        )
-        for node, _ in listed:
-            copy = model.graph.node.add()
-            copy.CopyFrom(node.proto)
-            copy.input[:] = ["" if v is None else names.get(v, v.name) for v in node.inputs]
-            copy.output[:] = ["" if v is None else names.get(v, v.name) for v in node.outputs]
+        read = (value for values in reads.values() for value in values)
+        _add_constants(model, (value for value in read if value.producer not in reads))
         return model
 
 
+def _add_opsets(model: onnx.ModelProto) -> None:
+    """Import the domains that only new nodes use."""
+    declared = {"ai.onnx", *(entry.domain for entry in model.opset_import)}
+    for domain in sorted({node.domain for node in model.graph.node} - declared):
+        model.opset_import.add(domain=domain, version=1)
+
+
+def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
+    return function.domain, function.name, function.overload
+
+
+def _named(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
+    """The node with the names that its values have now, or get."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node.proto)
+    copy.input[:] = ["" if v is None else names.get(v, v.name) for v in node.inputs]
+    copy.output[:] = ["" if v is None else names.get(v, v.name) for v in node.outputs]
+    return copy
+
+
 def _read(node: Node) -> list[Edge]:
-    """What a node reads, its subgraphs included."""
-    return [v for v in (*node.inputs, *node.captures()) if v is not None]
+    """The values that a node reads, its subgraphs included."""
+    return _present((*node.inputs, *node.captures()))
+
+
+def _present(values: Iterable[Edge | None]) -> list[Edge]:
+    """The values without omitted ones."""
+    return [value for value in values if value is not None]
 
 
 def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
-    """What gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a Cast."""
+    """A node that gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a
+    Cast.
+    """
     kind = value.known_type.elem_type
     if kind in _SUB_BYTE:
         return onnx.helper.make_node("Cast", [name], [value.name], to=kind)
     return onnx.helper.make_node("Identity", [name], [value.name])
 
 
-def _declare(info: onnx.ValueInfoProto, value: Edge) -> None:
-    """The type as it is known now: to ask for more would have it inferred anew, and change what
-    passes see.
-    """
-    info.type.CopyFrom(value.known_type.proto)
+def _declared(value: Edge) -> onnx.ValueInfoProto:
+    """The value with the type that is known now: inferring more would change what passes see."""
+    return onnx.ValueInfoProto(name=value.name, type=value.known_type.proto)
 
 
 def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
@@ -166,8 +182,8 @@ def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
     return [graph.proto for graph in called if isinstance(graph.proto, onnx.FunctionProto)]
 
 
-def _constants(model: onnx.ModelProto, values: Iterable[Edge]) -> None:
-    """Give a model the constants of these that it has not."""
+def _add_constants(model: onnx.ModelProto, values: Iterable[Edge]) -> None:
+    """Add those of the values that are constants, unless the model has them already."""
     known = {tensor.name for tensor in model.graph.initializer}
     for value in values:
         array = value.constant() if value.is_constant and value.name not in known else None

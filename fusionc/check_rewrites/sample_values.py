@@ -1,5 +1,5 @@
-"""Values for the inputs of a rewrite, chosen to tell apart what is not the same: sizes, signs,
-zeros, edges, NaN.
+"""Values for the inputs of a rewrite, chosen to show differences: sizes, signs, zeros, edges,
+NaN.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import numpy_type
 from fusionc.shapes.expressions import atoms, polynomial_of
-from fusionc.verify.inputs.random_inputs import fits_numpy
-from fusionc.verify.inputs.special_floats import NOT_FINITE as FLOATS_NOT_FINITE
-from fusionc.verify.inputs.special_floats import mixed_magnitudes, sprinkled
+from fusionc.verify.inputs.drawn_values import FloatStyle, draw, draw_floats, fits_numpy
 
 DimensionSizes = Mapping[object, int]
 _SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
-_ALL = (3, 8, 40, 1)  # sizes that all unknown dimensions have, where they may have to be the same
+_ALL = (3, 8, 40, 1)  # sizes of all unknown dimensions, if they may have to be the same
 _MOST_ELEMENTS = 1 << 24  # of all inputs
-_WORDS = ("a", "bc", "Zürich", "")
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,18 @@ ORDINARY = ValueStyle("ordinary", 0, 2)
 MIXED = ValueStyle("mixed magnitudes", -3, 10)
 ZEROS = ValueStyle("zeros", 0, 2)
 NOT_FINITE = ValueStyle("NaN and Inf", 0, 2)
-# whole numbers where the others fail
+_FLOATS: dict[str, FloatStyle] = {
+    ORDINARY.floats: "normal",
+    MIXED.floats: "mixed",
+    ZEROS.floats: "zeros",
+    NOT_FINITE.floats: "nonfinite",
+}
+# whole numbers if the others fail
 NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))
 
 
 def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
-    """DimensionSizes for the symbols and unknown dimensions of inputs, likely ones first."""
+    """Sizes for the symbols and unknown dimensions of inputs, likely ones first."""
     unknown = dict.fromkeys(
         atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim)
     )
@@ -56,10 +60,10 @@ def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
 def draw_feeds(
     inputs: Sequence[Edge], sizes: DimensionSizes, style: ValueStyle, seed: int, is_positive: bool
 ) -> dict[str, Any] | None:
-    """Values for all inputs; None where a type or rank is unknown, or there would be too many
+    """Values for all inputs; None if a type or rank is unknown, or if there would be too many
     elements.
 
-    `is_positive`: whole numbers are from 1 on.
+    `is_positive`: whole numbers are at least 1.
     """
     return next(draw_several(inputs, sizes, style, seed, is_positive, None), None)
 
@@ -72,8 +76,9 @@ def draw_several(
     is_positive: bool,
     number: int | None,
 ) -> Iterator[dict[str, Any]]:
-    """So many times values for all inputs, drawn at once; None is once. Nothing where draw_feeds
-    has none."""
+    """Values for all inputs, so many times, drawn at once; None means once. Nothing is yielded if
+    draw_feeds gives None.
+    """
     if is_positive:
         style = ValueStyle(style.floats, 1, max(style.high, 3))
     several = () if number is None else (number,)
@@ -120,41 +125,24 @@ def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
 
 def _tensor(
     elem_type: int, shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
-) -> Any:
+) -> NDArray[Any]:
     dtype = numpy_type(elem_type)
     assert dtype is not None
-    if dtype.kind in "OUS":
-        return rng.choice(np.array(_WORDS, object), shape)
-    if dtype.kind == "b":
-        return np.asarray(rng.random(shape) < 0.5)
-    if dtype.kind in "iu" or "int" in dtype.name:
-        return _whole(dtype, shape, style, rng)
-    if dtype.kind == "c":
-        return (_floats(dtype, shape, style, rng) + 1j * _floats(dtype, shape, style, rng)).astype(
-            dtype
-        )
-    with np.errstate(all="ignore"):
-        return _floats(dtype, shape, style, rng).astype(dtype)
+    return draw(
+        dtype,
+        shape,
+        rng,
+        lambda: draw_floats(_FLOATS[style.floats], dtype, shape, rng),
+        lambda: _whole(dtype, shape, style, rng),
+        lambda: np.asarray(rng.random(shape) < 0.5),
+    )
 
 
 def _whole(
     dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
-) -> Any:
+) -> NDArray[Any]:
     if dtype.itemsize <= 2 and dtype.kind in "iu" and style.low < 1:  # pixels and quantized values
         info = np.iinfo(dtype)
-        return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+        return rng.integers(info.min, info.max + 1, shape)
     low = max(style.low, 0) if "uint" in dtype.name else style.low
-    return rng.integers(low, max(low + 1, style.high), shape).astype(dtype)
-
-
-def _floats(
-    dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator
-) -> Any:
-    normal = np.asarray(rng.standard_normal(shape))
-    if style.floats == ZEROS.floats:
-        return np.zeros(shape)
-    if style.floats == NOT_FINITE.floats:
-        return sprinkled(normal, FLOATS_NOT_FINITE, rng)
-    if style.floats == MIXED.floats:
-        return mixed_magnitudes(normal, dtype, rng)
-    return normal
+    return rng.integers(low, max(low + 1, style.high), shape)

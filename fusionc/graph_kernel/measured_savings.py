@@ -18,6 +18,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.time_estimate import seconds_saved, with_sizes
 from fusionc.model.operators import KERNELS, MICROSOFT
+from fusionc.protos import part_model
 from fusionc.runtime.profile import seconds_of_run
 from fusionc.runtime.run_errors import RunError
 
@@ -119,10 +120,6 @@ def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     )
     call = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
-    graph = helper.make_graph([call], "area", inputs, outputs, tensors)
-    imports = [
-        helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))
-    ]
-    return helper.make_model(
-        graph, opset_imports=imports, functions=[function_of(area)], ir_version=10
-    )
+    opsets = {"": area.opset, MICROSOFT: 1, KERNELS: 1}
+    functions = [function_of(area)]
+    return part_model("area", [call], opsets, inputs, outputs, tensors, functions=functions)

@@ -13,13 +13,13 @@ from onnx import TensorProto, helper
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array, to_proto
+from fusionc.protos import part_model
 from fusionc.runtime.process import request
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.session_settings import SessionSettings
 
 Way = Literal["kernel", "parts", "float32", "none"]
 _SMALL = 64  # elements of what may have to be a constant: axes, sizes, limits
-_IR_VERSION = 10
 _MOST = 100  # operators that are asked about
 
 
@@ -61,27 +61,27 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
 def _alone(node: Node) -> onnx.ModelProto:
     """The node as a model: sizes do not matter, ranks may, and small constants stay such."""
     one = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
-    graph = onnx.GraphProto(name="one")
+    inputs = list[onnx.ValueInfoProto]()
+    outputs = list[onnx.ValueInfoProto]()
+    constants = list[TensorProto]()
     for at, value in enumerate(node.inputs):
         one.input.append("" if value is None else f"i{at}")
         array = _small_constant(value)
         if value is None:
             continue
         if array is not None:
-            graph.initializer.append(to_proto(array, f"i{at}"))
+            constants.append(to_proto(array, f"i{at}"))
             continue
         shape = None if value.rank is None else [None] * value.rank
-        graph.input.append(helper.make_tensor_value_info(f"i{at}", value.elem_type, shape))
+        inputs.append(helper.make_tensor_value_info(f"i{at}", value.elem_type, shape))
     for at, value in enumerate(node.outputs):
         one.output.append("" if value is None else f"o{at}")
         if value is not None:
-            graph.output.add(name=f"o{at}")
-    graph.node.append(one)
-    version = node.graph.opset_of(node.domain) or 1
-    opsets = [helper.make_opsetid("", node.graph.opset)]
+            outputs.append(onnx.ValueInfoProto(name=f"o{at}"))
+    opsets = {"": node.graph.opset}
     if node.domain:
-        opsets.append(helper.make_opsetid(node.domain, version))
-    return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+        opsets[node.domain] = node.graph.opset_of(node.domain) or 1
+    return part_model("one", [one], opsets, inputs, outputs, constants)
 
 
 def _small_constant(value: Edge | None) -> Array | None:

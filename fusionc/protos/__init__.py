@@ -24,7 +24,7 @@ from onnx import (
 from onnx.defs import OpSchema
 
 _LONG = 1 << 20  # elements
-_IR_VERSION = 10  # of models that onnx is asked about: their initializers need not be inputs
+IR_VERSION = 10  # of models that are parts of others: initializers need not be inputs there
 # a key of external data: the elements lie inside the model's own file
 MAPPED = "fusionc.mapped"
 NAMELESS = ("", "?", "None", "-1")  # what exporters call every unknown dimension
@@ -219,6 +219,31 @@ def light_copy(model: ModelProto, *, keeps_external: bool = False) -> ModelProto
     return light
 
 
+def part_model(
+    name: str,
+    nodes: Iterable[NodeProto],
+    opsets: Mapping[str, int],
+    inputs: Iterable[ValueInfoProto],
+    outputs: Iterable[ValueInfoProto],
+    constants: Iterable[TensorProto] = (),
+    *,
+    functions: Iterable[FunctionProto] = (),
+    ir_version: int = IR_VERSION,
+) -> ModelProto:
+    """A model of these nodes alone, which are copied; `opsets` are versions by domain."""
+    model = ModelProto(ir_version=ir_version)
+    for domain, version in opsets.items():
+        model.opset_import.add(domain=domain, version=version)
+    model.functions.extend(functions)
+    graph = model.graph
+    graph.name = name
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+    graph.output.extend(outputs)
+    graph.initializer.extend(constants)
+    return model
+
+
 def output_types(
     node: NodeProto,
     schema: OpSchema | None,
@@ -240,14 +265,14 @@ def output_types(
             *(() if is_new else (checker.ValidationError, shape_inference.InferenceError))
         ):
             inferred: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
-                schema, node, dict(types), dict(known), None, imports, _IR_VERSION
+                schema, node, dict(types), dict(known), None, imports, IR_VERSION
             )
             return inferred
     # A model's inference does not compare types with those of the operator.
-    model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
-    model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))
-    model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
-    model.graph.output.extend(ValueInfoProto(name=name) for name in node.output if name)
+    inputs = (ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
+    outputs = (ValueInfoProto(name=name) for name in node.output if name)
+    constants = known.values()
+    model = part_model("call", [node], opsets, inputs, outputs, constants, functions=functions)
     return {info.name: info.type for info in infer_types(model).graph.output}
 
 

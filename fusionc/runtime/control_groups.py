@@ -33,7 +33,7 @@ def groups_around(controller: str) -> Iterator[tuple[int, Path]]:
 
 
 def lines(file: Path) -> Iterator[str]:
-    """Those of a file; none where it cannot be read."""
+    """The groups in a file; none if it cannot be read."""
     try:
         yield from file.read_text().splitlines()
     except (OSError, ValueError):

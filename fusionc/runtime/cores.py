@@ -25,7 +25,7 @@ def core_numbers() -> Set[int]:
 
 
 def _quotas() -> Iterator[float]:
-    """How many processors each of the groups around this process may keep busy, where that is
+    """How many processors each of the groups around this process may keep busy, if that is
     limited.
     """
     for version, group in groups_around("cpu"):
@@ -35,6 +35,6 @@ def _quotas() -> Iterator[float]:
             words = [
                 next(lines(group / name), "") for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")
             ]
-        # "max" and -1 are no limit
+        # "max" and -1 mean no limit
         if len(words) == 2 and all(map(str.isdigit, words)) and int(words[1]):
             yield int(words[0]) / int(words[1])

@@ -1,4 +1,4 @@
-"""What the installed onnxruntime can run on a CPU: asked once, never assumed."""
+"""The kernels of the installed onnxruntime for a CPU: asked once, never assumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _tables() -> tuple[
     dict[_Key, list[tuple[int, int, dict[str, list[str]]]]],
     dict[_Key, list[tuple[int, tuple[str, ...]]]],
 ]:
-    """Of each operator its kernels (the first and last version, and which types each type parameter
+    """The kernels of each operator (the first and last version, and which types each type parameter
     may be), and since which version its inputs have which type parameters.
     """
     kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
@@ -45,14 +45,14 @@ def has_operator(op: str, domain: str, version: int) -> bool:
 
 @cache
 def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
-    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes
-    these elements.
+    """Whether the installed onnxruntime has a CPU kernel of this operator and version for these
+    elements.
 
     `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take
     all of them.
     """
     kernels, known = _tables()
-    versions = [found for found in known.get((domain, op), ()) if found[0] <= version]
+    versions = [entry for entry in known.get((domain, op), ()) if entry[0] <= version]
     if not versions:
         return False
     since, parameters = versions[-1]
@@ -71,7 +71,7 @@ def way_to_run(
     op: str, domain: str, version: int, elem_types: Sequence[int]
 ) -> Literal["kernel", "parts", "float32", "none"]:
     """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that
-    it is made of, or between Casts to float32; `none` where it does not load a model that has it.
+    define it, or between Casts to float32; "none" if it does not load a model that has it.
 
     `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is
     cast.
@@ -89,35 +89,47 @@ def _runs_as_parts(op: str, domain: str, version: int) -> bool:
     """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at
     that opset.
     """
-    found: Any = schema(op, domain, version)
-    if not is_composite(op, domain, version) or found.has_context_dependent_function:
+    operator: Any = schema(op, domain, version)
+    if not is_composite(op, domain, version) or operator.has_context_dependent_function:
         return is_composite(op, domain, version)
-    versions = [known for known in found.function_opset_versions if known <= version]
+    versions = [known for known in operator.function_opset_versions if known <= version]
     if not versions:
         return False
-    body = FunctionProto.FromString(found.get_function_with_opset_version(max(versions)))
+    body = FunctionProto.FromString(operator.get_function_with_opset_version(max(versions)))
     return fits(body, {"": version})
 
 
 def lack_of_kernel(
     op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool
 ) -> str:
-    """What keeps onnxruntime from running an operator that a pass makes; empty where nothing does.
+    """What keeps onnxruntime from running an operator that a pass makes; "" if nothing does.
 
-    `elem_types` are those of the inputs, None for one that is left out, 0 where it is unknown.
-    `is_new` says that the operator stands for others: where it stood before, a kernel is not the
-    pass's concern.
+    `elem_types` are those of the inputs, None for one that is left out, 0 for one that is unknown.
+    `is_new` if the operator takes the place of others: if it was there before, the pass need not
+    care for its kernel.
     """
-    given = [type_ for type_ in elem_types if type_ is not None]
-    is_known = bool(given) and all(given)
-    # Of a composite operator the parts are there already: without a kernel for the whole there is
-    # nothing to gain. Of others, onnxruntime computes float16 between two Casts where it has no
-    # kernel.
-    is_strict = domain == "" and is_known and TensorProto.FLOAT16 not in given
-    if domain != MICROSOFT and not (is_new and (is_strict or is_composite(op, domain, version))):
+    present = [type_ for type_ in elem_types if type_ is not None]
+    is_known = bool(present) and all(present)
+    known = present if is_known else []
+    if domain != MICROSOFT and not (is_new and _needs_kernel(op, domain, version, known)):
         return ""
     if not is_known:
         return "the element type is unknown"
-    if has_cpu_kernel(op, domain, version or 1, *(type_ or 0 for type_ in elem_types)):
+    return _lack_of_known(op, domain, version or 1, [type_ or 0 for type_ in elem_types])
+
+
+def _lack_of_known(op: str, domain: str, version: int, elem_types: Sequence[int]) -> str:
+    if has_cpu_kernel(op, domain, version, *elem_types):
         return ""
-    return f"no CPU kernel for {op} of {', '.join(dict.fromkeys(map(type_name, given)))}"
+    names = dict.fromkeys(map(type_name, filter(None, elem_types)))
+    return f"no CPU kernel for {op} of {', '.join(names)}"
+
+
+def _needs_kernel(op: str, domain: str, version: int, elem_types: Sequence[int]) -> bool:
+    """Whether an operator of no other domain is useless without a kernel; `elem_types` if known.
+
+    A composite operator is: its parts are in the model already. For other operators onnxruntime
+    computes float16 between two Casts.
+    """
+    is_strict = domain == "" and bool(elem_types) and TensorProto.FLOAT16 not in elem_types
+    return is_strict or is_composite(op, domain, version)

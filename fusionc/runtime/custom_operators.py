@@ -39,7 +39,7 @@ def libraries_in_use() -> tuple[str, ...]:
 
 
 def require_loadable(libraries: Sequence[Path]) -> None:
-    """Raise UsageError where one of these is not there, or onnxruntime cannot load it."""
+    """Raise UsageError if one of these does not exist, or if onnxruntime cannot load it."""
     for library in libraries:
         if not library.is_file():
             problem = "is not a file" if library.exists() else "does not exist"

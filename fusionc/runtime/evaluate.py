@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,21 +14,21 @@ from fusionc.model.graph import Edge, Node, Value
 from fusionc.model.operators import MICROSOFT, QUANTIZATION, is_pure
 from fusionc.model.tensors import to_proto
 from fusionc.operators.facts import Trait, names_with
+from fusionc.protos import part_model
 from fusionc.runtime.process import insist, request
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes
-# of processor time for one run: what is folded must not depend on what else the machine does
+# of processor time for one run: what is folded must not depend on the load of the machine
 _SECONDS = 10.0
-_MOST_MEMORY = 2 << 30  # bytes that a run may take, and what the constants need beside it
+_MOST_MEMORY = 2 << 30  # bytes that a run may take in addition to its constants
+_COSTLY = (Crashed, Overdue, OutOfMemory)
 _PATIENCE = 4  # nodes that may crash or block onnxruntime before the others are left as they are
 
 
 def can_evaluate(node: Node) -> bool:
-    """Whether computing this node ahead is sound and onnxruntime could do it: a pure standard
-    operator.
-    """
+    """Whether computing this node ahead is sound and onnxruntime may be able to do it."""
     return (
         node.domain == ""
         and node.op not in QUANTIZATION
@@ -59,7 +59,7 @@ def _divides_safely(node: Node) -> bool:
 
 
 def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
-    """The inputs whose elements a node reads. Of what CastLike casts to, only the type matters,
+    """The inputs whose elements a node reads. CastLike needs only the type of its second input,
     which is known.
     """
     return node.inputs[:1] if node.op == "CastLike" else node.inputs
@@ -67,74 +67,84 @@ def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
 
 @dataclass
 class Evaluated:
-    """The used outputs of nodes, and of the others why onnxruntime cannot compute them. It is
-    `costly` to try those again that end or block it.
-    """
+    """What onnxruntime has computed, and why it cannot compute the rest."""
 
-    arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)
-    reasons: dict[Node, str] = field(default_factory=dict)
-    costly: list[Node] = field(default_factory=list)
+    arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)  # used outputs
+    reasons: dict[Node, str] = field(default_factory=dict)  # of nodes that fail
+    costly: list[Node] = field(default_factory=list)  # those that end or block onnxruntime
 
 
 def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
     """Compute the wanted nodes; `available` are the nodes that may be computed for that, in order.
 
-    All in one run. Where that fails, one node after the other: then it is known which of them
-    fails, and the reason is given for that one. Wanted nodes that depend on it are missing in both
-    tables.
+    All run at once. If that fails, each runs by itself: this shows which of them fail, and gives a
+    reason for each of these. Wanted nodes that depend on one that fails are in neither table.
     """
-    needed = set(wanted)
-    for node in reversed(available):
-        if node in needed:
-            needed.update(
-                v.producer for v in needed_inputs(node) if v is not None and v.producer is not None
-            )
-    nodes = [node for node in available if node in needed]
+    nodes = _needed(wanted, available)
     if not nodes:
         return Evaluated()
     try:
-        known = _run(nodes, {o: None for node in wanted for o in _used(node)}, {})
+        known = _run(nodes, list(dict.fromkeys(o for node in wanted for o in _used(node))), {})
     except RunError:
-        return _one_by_one(set(wanted), nodes)
+        return _OneByOne(set(wanted), nodes).evaluated()
     return Evaluated({node: {o: known[o] for o in _used(node)} for node in wanted})
+
+
+def _needed(wanted: Sequence[Node], available: Sequence[Node]) -> list[Node]:
+    """The available nodes that the wanted ones depend on, and these, in order."""
+    needed = set(wanted)
+    for node in reversed(available):
+        if node in needed:
+            needed.update(v.producer for v in _reads(node) if v.producer is not None)
+    return [node for node in available if node in needed]
+
+
+def _reads(node: Node) -> list[Edge]:
+    return [value for value in needed_inputs(node) if value is not None]
 
 
 def _used(node: Node) -> list[Value]:
     return [o for o in node.outputs if o is not None and o.is_used]
 
 
-def _one_by_one(wanted: Collection[Node], nodes: Sequence[Node]) -> Evaluated:
-    """The same, in as many runs as there are nodes."""
-    found = Evaluated()
-    known: dict[Edge, Array] = {}
-    last_use = {
-        v: node
-        for node in nodes
-        for v in needed_inputs(node)
-        if v is not None and v.producer is not None
-    }
-    for node in nodes:
-        inputs = [v for v in needed_inputs(node) if v is not None]
-        if all(v.is_constant or v in known for v in inputs):
-            if len(found.costly) >= _PATIENCE:
-                found.reasons[node] = (
-                    "folding was given up here: too many others end or block onnxruntime"
-                )
-                continue
-            try:
-                outputs = insist(partial(_run, [node], dict.fromkeys(_used(node)), known))
-            except RunError as error:
-                found.reasons[node] = _reason(error)
-                if isinstance(error, Crashed | Overdue | OutOfMemory):
-                    found.costly.append(node)
-                continue
-            known.update(outputs)
-            if node in wanted:
-                found.arrays[node] = outputs
-        for value in inputs:
-            if last_use.get(value) is node and value.producer not in wanted:
-                known.pop(value, None)
-    return found
+class _OneByOne:
+    """Runs each node by itself."""
+
+    def __init__(self, wanted: Collection[Node], nodes: Sequence[Node]) -> None:
+        self._wanted = wanted
+        self._nodes = nodes
+        self._found = Evaluated()
+        self._known: dict[Edge, Array] = {}  # what nodes have given that others still read
+        self._last_use = {v: node for node in nodes for v in _reads(node)}
+
+    def evaluated(self) -> Evaluated:
+        for node in self._nodes:
+            if all(v.is_constant or v in self._known for v in _reads(node)):
+                self._run(node)
+            self._forget_after(node)
+        return self._found
+
+    def _run(self, node: Node) -> None:
+        results = self._found
+        if len(results.costly) >= _PATIENCE:
+            results.reasons[node] = (
+                "folding was given up here: too many others end or block onnxruntime"
+            )
+            return
+        try:
+            outputs = insist(partial(_run, [node], _used(node), self._known))
+        except RunError as error:
+            results.reasons[node] = _reason(error)
+            results.costly += [node] if isinstance(error, _COSTLY) else []
+            return
+        self._known.update(outputs)
+        if node in self._wanted:
+            results.arrays[node] = outputs
+
+    def _forget_after(self, node: Node) -> None:
+        for value in _reads(node):
+            if self._last_use[value] is node and value.producer not in self._wanted:
+                self._known.pop(value, None)
 
 
 def _reason(error: RunError) -> str:
@@ -148,7 +158,7 @@ def _reason(error: RunError) -> str:
 
 
 def _run(
-    nodes: Sequence[Node], targets: Mapping[Value, None], known: Mapping[Edge, Array]
+    nodes: Sequence[Node], targets: Sequence[Value], known: Mapping[Edge, Array]
 ) -> dict[Value, Array]:
     """These values, by one run of exactly these nodes. Raises RunError."""
     try:
@@ -156,9 +166,7 @@ def _run(
         data = model.SerializeToString()
     except MemoryError as error:
         raise OutOfMemory(str(error)) from error
-    except (
-        Exception
-    ) as error:  # what protobuf cannot hold, such as 2 GB of elements that numpy has not
+    except Exception as error:  # protobuf cannot hold 2 GB of elements that numpy lacks, say
         raise RunError(str(error)) from error
     most = _MOST_MEMORY + 3 * sum(array.nbytes for array in feeds.values())
     names = [value.name for value in targets]
@@ -167,47 +175,43 @@ def _run(
 
 
 def _model(
-    nodes: Sequence[Node], targets: Iterable[Value], known: Mapping[Edge, Array]
+    nodes: Sequence[Node], targets: Sequence[Value], known: Mapping[Edge, Array]
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
-    """A model of these nodes, and the large constants, which are handed over without writing them
-    into it.
+    """A model of these nodes, and its inputs: the large constants, which are not written into it.
 
     What is `known` is a constant, too.
     """
-    graph = nodes[0].graph
-    model = onnx.ModelProto(ir_version=10)
-    for domain, version in graph.opsets.items():
-        if domain in ("", MICROSOFT):
-            model.opset_import.add(domain=domain, version=version)
-    model.graph.name = "constants"
-    inputs = dict.fromkeys(v for node in nodes for v in needed_inputs(node) if v is not None)
+    opsets = {d: v for d, v in nodes[0].graph.opsets.items() if d in ("", MICROSOFT)}
+    inputs = list[Edge]()
+    constants = list[onnx.TensorProto]()
     feeds: dict[str, Array] = {}
-    for constant in inputs:
-        array = known[constant] if constant in known else constant.constant()
-        if array is None:  # one of the nodes makes it
-            continue
-        if (
-            array.nbytes > _LARGE
-            and array.dtype.type.__module__ == "numpy"
-            and array.dtype.kind in "biuf"
-        ):
-            model.graph.input.add(
-                name=constant.name
-            ).type.tensor_type.elem_type = constant.elem_type
-            feeds[constant.name] = np.ascontiguousarray(array)
-        else:
-            model.graph.initializer.append(to_proto(array, constant.name))
-    for node in nodes:
-        copy = model.graph.node.add(op_type=node.op, attribute=node.proto.attribute)
-        if node.op == "CastLike":
-            copy.op_type = "Cast"
-            copy.attribute.append(
-                onnx.helper.make_attribute(
-                    "to", node.outputs[0].elem_type if node.outputs[0] else 0
-                )
-            )
-        copy.input.extend("" if v is None else v.name for v in needed_inputs(node))
-        copy.output.extend("" if v is None else v.name for v in node.outputs)
-    for value in targets:
-        model.graph.output.add(name=value.name).type.tensor_type.elem_type = value.elem_type
-    return model, feeds
+    for value in dict.fromkeys(v for node in nodes for v in _reads(node)):
+        array = known[value] if value in known else value.constant()
+        if array is not None and _is_fed(array):
+            inputs.append(value)
+            feeds[value.name] = np.ascontiguousarray(array)
+        elif array is not None:  # otherwise one of the nodes makes it
+            constants.append(to_proto(array, value.name))
+    ends = map(_declared, inputs), map(_declared, targets)
+    return part_model("constants", map(_alone, nodes), opsets, *ends, constants), feeds
+
+
+def _is_fed(array: Array) -> bool:
+    is_numpys = array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf"
+    return array.nbytes > _LARGE and is_numpys
+
+
+def _declared(value: Edge) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(value.name, value.elem_type, None)
+
+
+def _alone(node: Node) -> onnx.NodeProto:
+    """The node; for CastLike a Cast, which does not read the value whose type it takes."""
+    copy = onnx.NodeProto(op_type=node.op, attribute=node.proto.attribute)
+    if node.op == "CastLike":
+        copy.op_type = "Cast"
+        target = node.outputs[0].elem_type if node.outputs[0] else 0
+        copy.attribute.append(onnx.helper.make_attribute("to", target))
+    copy.input.extend("" if v is None else v.name for v in needed_inputs(node))
+    copy.output.extend("" if v is None else v.name for v in node.outputs)
+    return copy

@@ -24,7 +24,7 @@ def unlimited_files() -> Iterator[None]:
 
 
 def _set(most: int | None) -> None:
-    """Without effect on systems that have no such limit."""
+    """Set the limit, if the system has one."""
     try:
         import resource
     except ImportError:

@@ -1,6 +1,4 @@
-"""Sessions that find a byte in memory which nobody has written: what they hand out of it is known
-by that.
-"""
+"""Sessions whose unwritten memory holds a known byte, so that outputs made of it can be told."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from fusionc.runtime.run_errors import RunError
 
 @contextmanager
 def filled_memory(byte: int) -> Iterator[None]:
-    """For sessions that are opened inside; without effect where the C library cannot do that."""
+    """Fill the memory of sessions that are opened inside, if the C library can."""
     request("fill_memory", byte)
     try:
         yield

@@ -17,7 +17,7 @@ from fusionc.runtime.session_settings import settings_of
 # Threads that wait for the next run by spinning would take the processor from the model whose turn
 # it is: the same model differed by a quarter from process to process, instead of by a twentieth.
 _STOP_SPINNING = "session.force_spinning_stop"
-_SHORT = 0.2  # of the time of some runs: where one takes less, one goes first that does not count
+_SHORT = 0.2  # of the time of some runs; if one takes less, a first one does not count
 
 
 def deployed_options(
@@ -84,7 +84,7 @@ class MeasuredSession:
 def peak_memory() -> int:
     """The most bytes that this process has held at a time.
 
-    On Linux of itself alone: `ru_maxrss` begins with the peak of the process that has started it.
+    On Linux `ru_maxrss` would begin with the peak of the parent process.
     """
     try:
         status = Path("/proc/self/status").read_text()

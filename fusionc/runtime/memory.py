@@ -13,7 +13,7 @@ from time import monotonic
 
 from fusionc.runtime.control_groups import groups_around, lines
 
-_KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
+_KEPT_FREE = 1 / 16  # of the available memory: for the process that waits, and for others
 _PERTURB = -6  # M_PERTURB of glibc's mallopt, which fills with the complement of a byte
 _FILES = {  # of a control group: its limit, what it uses, and what of that are files that may go
     1: (
@@ -28,10 +28,10 @@ _last: tuple[float, int | None] = (-_AGAIN, None)
 
 
 def available() -> int | None:
-    """Bytes that this machine, and the control groups of this process, still have; None where
-    nobody says.
+    """Bytes that are still free on this machine and in the control groups of this process; None if
+    the system does not say.
     """
-    known = [*_of_machine(), *_of_groups()]
+    known = [*_machine_memory(), *_group_memory()]
     return int(max(min(known), 0) * (1 - _KEPT_FREE)) if known else None
 
 
@@ -58,29 +58,31 @@ def limit_growth(most: int | None = None) -> int | None:
 
 
 def fill_allocations(byte: int) -> None:
-    """Let all memory that the C library hands out hold this byte at first; 0 leaves it as it is.
-    Without effect where the library cannot do that.
+    """Let all memory that the C library hands out hold this byte at first, if it can; 0 leaves it
+    as it is.
     """
     with suppress(OSError, AttributeError, TypeError):  # Windows, macOS and musl
         ctypes.CDLL(None).mallopt(_PERTURB, byte and byte ^ 0xFF)
 
 
 def _recently_available() -> int | None:
-    """What was available within the last second: many steps are much shorter than the question."""
+    """The memory that was available within the last second: many steps are much shorter than the
+    question.
+    """
     global _last
     if monotonic() - _last[0] >= _AGAIN:
         _last = monotonic(), available()
     return _last[1]
 
 
-def _of_machine() -> Iterator[int]:
+def _machine_memory() -> Iterator[int]:
     for line in lines(Path("/proc/meminfo")):
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) * 1024
 
 
-def _of_groups() -> Iterator[int]:
-    """What is left of the limit of each control group around this process."""
+def _group_memory() -> Iterator[int]:
+    """The rest of the limit of each control group around this process."""
     for version, group in groups_around("memory"):
         yield from _left(group, *_FILES[version])
 

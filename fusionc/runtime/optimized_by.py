@@ -1,5 +1,5 @@
-"""What onnxruntime's optimizers make of a model, and which of them changed something: it says that
-in its log alone.
+"""The model as onnxruntime's optimizers leave it, and which of them changed something: only its log
+says that.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def optimized_by(
     is_optimized: bool,
     target: str,
 ) -> list[str]:
-    """Write the optimized model to `target`, its weights in a file beside it; the optimizers that
-    changed it.
+    """Write the optimized model to `target`, and its weights to a file next to it; returns the
+    optimizers that changed it.
     """
     options = deployed_options(libraries, settings, is_optimized)
     options.log_severity_level = _INFORMATION
@@ -47,7 +47,7 @@ def optimized_by(
 
 @contextmanager
 def _errors_to(descriptor: int) -> Iterator[None]:
-    """What the process prints as errors goes to this file meanwhile."""
+    """Send what the process prints as errors to this file."""
     before = os.dup(2)
     os.dup2(descriptor, 2)
     try:

@@ -1,5 +1,5 @@
-"""A file without a name for what a process prints, of which only the end is wanted, and only where
-it crashes.
+"""A file without a name for the output of a process. Only its end is needed, and only after a
+crash.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def printed_file() -> int:
 
 
 def last_words(printed: int) -> str:
-    """The end of what was printed, in one line."""
+    """The end of the output, in one line."""
     size = os.fstat(printed).st_size
     text = os.pread(printed, 2000, max(0, size - 2000)).decode(errors="replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -27,6 +27,6 @@ def last_words(printed: int) -> str:
 
 
 def forget(printed: int) -> None:
-    """Free the room of what was printed, where it is much."""
+    """Drop the output so far, if it is long."""
     if os.fstat(printed).st_size > _LARGEST:
         os.ftruncate(printed, 0)

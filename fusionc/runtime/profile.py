@@ -13,27 +13,22 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
 from fusionc.runtime.session_settings import SessionSettings
 
-_SECONDS = 1.0  # of measuring, where nobody says how long
-_SHORT = 0.05  # the same where one run is short
+_SECONDS = 1.0  # of measuring, unless the caller says how long
+_SHORT = 0.05  # the same if one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
-_PATIENCE = 120.0  # seconds for all of it, where nobody waits for that alone
+_PATIENCE = 120.0  # seconds for all of it, if the user does not wait for that alone
 _DEFAULTS = SessionSettings()
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one run, on average of `runs`: `operators` have how many nodes ran, and their seconds
-    without what ran inside.
-
-    `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the
-    operators is equal.
-    """
+    """One run, on average of several."""
 
     runs: int
-    seconds: float
-    between: float
-    operators: dict[str, tuple[float, float]]
+    seconds: float  # the whole run: those of the operators and `between`
+    between: float  # what onnxruntime itself takes
+    operators: dict[str, tuple[float, float]]  # nodes that ran, and seconds without inner nodes
 
 
 def profile(
@@ -47,9 +42,9 @@ def profile(
     most: float | None = _PATIENCE,
 ) -> Profile:
     """Run a model of that many nodes on these inputs for so many seconds, with a library of its own
-    operators; all of it in at most `most` seconds, None being the limit of a step.
+    operators. All of it takes at most `most` seconds; None means the limit of a step.
 
-    Raises RunError where onnxruntime cannot, or it takes too long.
+    Raises RunError if onnxruntime cannot, or if it takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
@@ -68,10 +63,10 @@ def profile(
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
-    """One run of a small model on one thread, nothing else being noted: what many such runs take at
-    least.
+    """The time of one run of a small model on one thread, with nothing else noted: the least of
+    many such runs.
 
-    Raises RunError where onnxruntime cannot, or it takes too long.
+    Raises RunError if onnxruntime cannot, or if it takes too long.
     """
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     seconds: float = request(

@@ -1,4 +1,4 @@
-"""What onnxruntime writes of a profile, summed by operator."""
+"""The events of onnxruntime's profile, summed by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong in the process that runs onnxruntime."""
+"""Errors of the process that runs onnxruntime."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _state = _State()
 
 
 def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Whatever runners the function makes are closed when it returns."""
+    """Close all runners that the function makes when it returns."""
 
     @wraps(function)
     def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
@@ -77,8 +77,8 @@ def runs_so_far() -> int:
 
 @contextmanager
 def run_memory(most: int | None) -> Iterator[None]:
-    """Let each run inside take at most as many bytes besides those that its process holds; more is
-    OutOfMemory.
+    """Limit the bytes that each run inside takes, in addition to those that its process holds; more
+    is OutOfMemory.
     """
     before = _state.most
     _state.most = most
@@ -91,7 +91,7 @@ def run_memory(most: int | None) -> Iterator[None]:
 def fault_of_loading(
     path: Path, level: str = "disabled", kernels: Path | None = None
 ) -> str | None:
-    """Why onnxruntime cannot load a model; None where it can, or has not had the time to say."""
+    """Why onnxruntime cannot load a model; None if it can, or was too slow to tell."""
     try:
         Runner(path, level=level, kernels=kernels).close()
     except RunError as error:
@@ -105,12 +105,12 @@ class Runner:
     `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes
     together with the `folder` of its external data. With `fresh`, every run gets a new session:
     operators that draw random numbers then draw the same ones in every run. `kernels` is a library
-    with operators of the model's own, beside those that `custom_operators` has put in use. At a
+    with operators of the model, in addition to those that `custom_operators` has put in use. At a
     `level` above "disabled", onnxruntime's own optimizers are on. `entries` are those of the
     session's configuration.
 
-    A crash counts only where it happens again in a new process that has nothing but this model; so
-    does a lack of memory. Other runners that were open in the old process open again by themselves.
+    A crash, or a lack of memory, counts only if it happens again in a new process that holds just
+    this model. Other runners that were open in the old process open again by themselves.
     """
 
     def __init__(
@@ -163,10 +163,10 @@ class Runner:
         return insist(run)
 
     def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
-        """What `run` returns for each of several inputs, or None and why it fails. One message
+        """What `run` returns for each of several inputs, or None and why it fails; one message
         instead of many.
 
-        Raises RunError where the process ends or does not come to an end.
+        Raises RunError if the process ends, or takes too long.
         """
         _state.runs += len(several)
         values = [
@@ -189,9 +189,7 @@ class Runner:
         return {kind for kind in self.types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
-        """Free the session; the next run would make another one. Nobody but its owner holds the
-        model any more.
-        """
+        """Free the session, and with it the model; the next run would make another one."""
         if self._home is not None and self._home is current():
             with suppress(Crashed):  # another thread has ended the process, and the session with it
                 request("close", self._number, only=self._home)

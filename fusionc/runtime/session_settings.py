@@ -14,10 +14,11 @@ _SWITCHES = ("spinning", "arena", "planned_memory")
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Those that differ from onnxruntime's defaults: `threads` within an operator, 0 as many as it
-    likes; whether they spin while they wait, whether freed memory is kept in an arena, which
-    optimizers do not run, and whether it is planned ahead which value takes the memory of which
-    other one: without that plan each takes what was freed last, which is more often in a cache.
+    """Settings that differ from onnxruntime's defaults: `threads` within an operator (0: as many as
+    it likes), whether threads spin while they wait, whether freed memory is kept in an arena, which
+    optimizers do not run, and whether onnxruntime plans in advance which values share memory.
+    Without that plan each value takes the memory that was freed last, which is more often in a
+    cache.
     """
 
     threads: int = 0
@@ -27,8 +28,8 @@ class SessionSettings:
     planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
-        """Put them into an onnxruntime.SessionOptions, but for what somebody has set there
-        already.
+        """Put them into an onnxruntime.SessionOptions, without changing what is already set
+        there.
         """
         if self.threads and not options.intra_op_num_threads:
             options.intra_op_num_threads = self.threads
@@ -58,8 +59,8 @@ class SessionSettings:
 
 
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
-    """The settings that plain data holds; a switch that it does not name is as onnxruntime has it.
-    Raises ValueError where it holds something else.
+    """The settings in plain data; a switch that it does not name is as onnxruntime has it. Raises
+    ValueError if it holds something else.
     """
     threads = content.get("threads")
     names = content.get("disabled_optimizers")
@@ -77,5 +78,5 @@ def settings_of(content: Mapping[str, Any]) -> SessionSettings:
 def _entry(options: Any, key: str) -> str:
     try:
         return str(options.get_session_config_entry(key))
-    except RuntimeError:  # nobody has set it
+    except RuntimeError:  # it is not set
         return ""

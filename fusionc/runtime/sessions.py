@@ -1,4 +1,4 @@
-"""What the other process does with onnxruntime. Whatever it gives back is plain data and arrays."""
+"""The work of the other process with onnxruntime. Its answers are plain data and arrays."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class Sessions:
         is_fresh: bool,
         most: int | None = None,
     ) -> list[Any]:
-        """All outputs. `raw`: the types among those of the ports that numpy has not. `is_fresh`: in
-        a new session. `most`: bytes that it may take beyond those that are held.
+        """All outputs. `raw`: the types of ports that numpy does not know. `is_fresh`: in a new
+        session. `most`: bytes that it may take in addition to those that are held.
         """
         limit_growth(most)
         opened = self._opened[number]
@@ -107,7 +107,7 @@ class Sessions:
         raw: Collection[str],
         most: int | None = None,
     ) -> list[tuple[list[Any] | None, str]]:
-        """All outputs for each of several inputs; where onnxruntime fails, None and what it says.
+        """All outputs for each of several inputs; if onnxruntime fails, None and its message.
         `most`: as in run.
         """
         found: list[tuple[list[Any] | None, str]] = []
@@ -145,8 +145,8 @@ class Sessions:
         return list(results)
 
     def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:
-        """Write what the optimizers make of a model at their highest level, its weights and what
-        kernels make of them in a file `data` beside it.
+        """Write the model as the optimizers leave it at their highest level, with its weights and
+        what kernels make of them in a file `data` next to it.
         """
         limit_growth()
         options = _options()
@@ -174,8 +174,8 @@ class Sessions:
         is_optimized: bool,
         feeds: Mapping[str, Any],
     ) -> tuple[float, int, int]:
-        """Load a model to be measured: the seconds that it takes, the most bytes before and behind
-        it.
+        """Load a model to be measured; returns the seconds that it takes, and the most bytes before
+        and after it.
         """
         self._measured = MeasuredSession(model, libraries, settings, is_optimized, feeds)
         return self._measured.load_seconds, self._measured.before, self._measured.loaded
@@ -210,7 +210,7 @@ class Sessions:
         seconds: float,
         folder: str,
     ) -> Summary:
-        """The times of a model as a user has it, in some runs behind a first one that does not
+        """The times of a model as a user has it, in some runs after a first one that does not
         count; its profile is written into a folder.
         """
         limit_growth()
@@ -244,8 +244,8 @@ class Sessions:
         return shortest
 
     def fill_memory(self, byte: int) -> None:
-        """What sessions that are opened from now on find in memory that nobody has written, where
-        that can be.
+        """Fill the unwritten memory of sessions that are opened from now on with this byte, if the
+        system can.
 
         They have no arena, in which they would find what other values have left; 0 gives them one
         again.

@@ -1,5 +1,5 @@
-"""Limits of the system that a message is about, and what to do about them: it is not onnxruntime
-that is at fault.
+"""Limits of the system that an error message names, and what to do about them. Such an error is not
+onnxruntime's fault.
 """
 
 from __future__ import annotations
@@ -8,8 +8,12 @@ import errno
 import os
 
 _OF_FILES = {  # in this order, as the text of the first one begins with that of the second
-    errno.ENFILE: "too many files are open in the whole system: end other programs, or raise fs.file-max",
-    errno.EMFILE: "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say",
+    errno.ENFILE: (
+        "too many files are open in the whole system: end other programs, or raise fs.file-max"
+    ),
+    errno.EMFILE: (
+        "this process may have {limit} files open at once: allow more, with ulimit -n 1024, say"
+    ),
 }
 OF_MEMORY = (
     "free some memory: end other programs, raise ulimit -v or the limit of the container, or use "
@@ -23,14 +27,14 @@ _HUNGER = (
     "out of memory",
     "Memory allocation",
 )
-# with nothing behind it; or why else a library has no place
+# with nothing after it; or another reason why a library cannot be loaded
 _UNMAPPED = "failed to map segment from shared object"
 _OF_PROCESSES = "this user may have no more processes: end others, or allow more with ulimit -u"
 
 
 def hint_for_limit(said: str, *, is_start: bool = False) -> str:
-    """What to do about an error with this text, which may be one of starting a process; "" where no
-    limit is meant.
+    """What to do about an error with this text; "" if it does not name a limit. `is_start`: the
+    error was one of starting a process.
     """
     for number, hint in _OF_FILES.items():
         if os.strerror(number) in said:

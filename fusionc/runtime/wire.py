@@ -21,7 +21,7 @@ _LONGEST = 2**31 - 1  # milliseconds that a system waits
 
 
 class Raw(NamedTuple):
-    """A tensor of elements that numpy has not: their type, by ONNX's number or onnxruntime's name,
+    """A tensor of elements that numpy lacks: their type, by ONNX's number or onnxruntime's name,
     and their bytes.
     """
 
@@ -36,7 +36,7 @@ def widen(*descriptors: int) -> None:
     pipes of 64 KiB, 1.7 s through these.
     """
     for descriptor in descriptors:
-        # no Linux, or too many pipes of this user
+        # not on Linux, or if this user has too many pipes
         with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE)
 
@@ -45,7 +45,7 @@ Loads = Callable[[bytes, Sequence[Any]], Any]
 
 
 def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
-    """Write a message. Raises TimeoutError where the other side has not read it at `deadline`
+    """Write a message. Raises TimeoutError if the other side does not read it before `deadline`
     (time.monotonic).
     """
     buffers: list[memoryview] = []
@@ -59,19 +59,19 @@ def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
     body = pickle.dumps(message, protocol=5, buffer_callback=stays_inside)
     lengths = [len(body), *(buffer.nbytes for buffer in buffers)]
     head = _COUNT.pack(len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
-    for left in (memoryview(head), memoryview(body), *buffers):
-        while left:
+    for rest in (memoryview(head), memoryview(body), *buffers):
+        while rest:
             _wait(descriptor, select.POLLOUT, deadline)
             try:
-                left = left[os.write(descriptor, left) :]
+                rest = rest[os.write(descriptor, rest) :]
             except BlockingIOError:  # less room than poll counts as some
                 continue
 
 
 def receive(descriptor: int, deadline: float | None = None, loads: Loads | None = None) -> Any:
-    """The next message. Raises EOFError where the other side has gone, TimeoutError at `deadline`.
+    """The next message. Raises EOFError if the other side is gone, TimeoutError at `deadline`.
 
-    `loads` makes it of the pickle and its buffers, by default pickle itself.
+    `loads` makes it from the pickle and its buffers, by default pickle itself.
     """
     (count,) = _COUNT.unpack(_read(descriptor, _COUNT.size, deadline))
     lengths = struct.unpack(f"<{count}Q", _read(descriptor, 8 * count, deadline))
@@ -83,21 +83,21 @@ def _read(descriptor: int, length: int, deadline: float | None) -> Any:
     import numpy as np  # neither `fusionc --help` nor the start of the other process waits for it
 
     buffer = np.empty(length, np.uint8)  # unlike a bytearray, not filled with zeros first
-    left = buffer.data
-    while left:
+    rest = buffer.data
+    while rest:
         _wait(descriptor, select.POLLIN, deadline)
-        count = os.readv(descriptor, [left])
+        count = os.readv(descriptor, [rest])
         if not count:
             raise EOFError
-        left = left[count:]
+        rest = rest[count:]
     return buffer
 
 
 def _wait(descriptor: int, event: int, deadline: float | None) -> None:
-    left = None if deadline is None else 1000 * (deadline - monotonic())
-    if left is not None and left <= 0:
+    milliseconds = None if deadline is None else 1000 * (deadline - monotonic())
+    if milliseconds is not None and milliseconds <= 0:
         raise TimeoutError
     ready = select.poll()
     ready.register(descriptor, event)
-    if not ready.poll(left if left is None else min(left, _LONGEST)):
+    if not ready.poll(milliseconds if milliseconds is None else min(milliseconds, _LONGEST)):
         raise TimeoutError

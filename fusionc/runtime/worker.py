@@ -1,8 +1,8 @@
-"""The program of the other process: it answers one request after the other until nobody can ask any
-more.
+"""The program of the process that runs onnxruntime: it answers one request after the other until
+its caller ends.
 
-Started as a file, with the caller's sys.path as arguments, so that it finds the same onnxruntime
-and no module that only happens to lie in the current folder.
+It is started as a file, with the caller's sys.path as arguments, so that it finds the same
+onnxruntime, and no module that only happens to lie in the current folder.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 import threading
 from typing import Any
@@ -51,8 +50,8 @@ def _main(requests: int, answers: int) -> None:
 
 
 def _end_with_the_caller(requests: int) -> None:
-    """The other end of the pipe closes when the caller ends, however it ends; nobody wants an
-    answer then.
+    """End this process when the caller ends, however that happens: then the other end of the pipe
+    closes.
     """
     gone = select.poll()
     gone.register(requests, 0)
@@ -61,28 +60,17 @@ def _end_with_the_caller(requests: int) -> None:
 
 
 def _start() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
-    requests = os.dup(0)
-    answers = os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
     standard = [path for path in sys.path if path]
     sys.path[:] = [*standard, *(path for path in sys.argv[1:] if path not in standard)]
-    try:
-        import resource
-    except ImportError:
-        pass
-    else:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    from fusionc.runtime.child_program import take_pipes
     from fusionc.runtime.file_limit import limit_files
 
+    requests, answers = take_pipes()
     limit_files()
     threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         _main(requests, answers)
-    os._exit(0)  # nothing to clean up, and nobody to wait for it
+    os._exit(0)  # there is nothing to clean up, and no thread to wait for
 
 
 if __name__ == "__main__":

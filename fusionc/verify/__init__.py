@@ -1,8 +1,9 @@
-"""Does the result compute what the original computes? Run both in onnxruntime and compare.
+"""Whether the result computes what the original computes: both run in onnxruntime, and are
+compared.
 
-Nothing here uses what makes the result: neither the graph in memory nor fusionc's inference of
-shapes nor the engine. Where a value goes, and which sizes it has, is read from the protos again, so
-that no defect of those picks the inputs that hide it.
+Nothing here uses what makes the result: neither the graph in memory nor fusionc's shape inference
+nor the engine. Uses and sizes of values are read from the protos again, so that no defect in those
+chooses inputs that hide it.
 """
 
 from typing import TYPE_CHECKING, Any

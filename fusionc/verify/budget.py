@@ -1,8 +1,7 @@
-"""What a verification may cost: elements that are computed and bytes that are needed, the same on
-every machine.
+"""What a verification may cost: elements to compute and bytes to hold, the same on every machine.
 
-Twenty to thirty seconds, or three conversions of a model of many nodes; four times the weights, and
-a gigabyte.
+This takes twenty to thirty seconds, or three conversions of a model of many nodes, and four times
+the weights plus a gigabyte.
 """
 
 from __future__ import annotations
@@ -18,34 +17,31 @@ from fusionc.protos import tensors_of
 BILLION = 1_000_000_000
 ELEMENTS = 30 * BILLION  # that all runs of all models compute together, as node_work counts them
 _A_NODE = 2_000_000  # of a model with so many that a conversion takes long
-# of the values of one run, beside as many as the weights have: other copies of these have the rest
+# of the values of one run, in addition to the weights; the rest is for copies of the weights
 BYTES = 512 << 20
-# that run on each sample: the reference, the candidate, and that once more as it is deployed
+# run on each sample: the reference, the candidate, and the candidate again as it is deployed
 _MODELS = 3
 _NAMED = 3
-_HELD_OUTPUT = 48  # bytes of an element where outputs are compared
-# so many times the work of a sample should fit: there are others, and some are judged by more runs
+_HELD_OUTPUT = 48  # bytes of an element while outputs are compared
+# times the work of a sample that should fit: there are others, and some need more runs
 _RUNS = 30
 
 
 class Work(NamedTuple):
-    """What a run costs: elements that are computed, as node_work counts them, and bytes that are
-    needed at once; `outputs` counts elements of the outputs, `guessed` what is computed of values
-    whose sizes depend on others.
-    """
+    """What a run costs."""
 
-    elements: int
-    bytes: int
-    outputs: int = 0
-    guessed: int = 0
+    elements: int  # to compute, as node_work counts them
+    bytes: int  # to hold at once
+    outputs: int = 0  # elements of the outputs
+    guessed: int = 0  # elements of values whose sizes depend on other values
 
     def scaled(self, more: int, less: int) -> Work:
-        """The same of a run that is so many times as large."""
+        """The work of a run that is so many times as large."""
         return Work(*(number * more // max(less, 1) for number in self))
 
     def with_outputs(self, made: int) -> Work:
-        """The same of a run whose outputs have as many elements: with more of them, what is guessed
-        grows, too.
+        """The work of a run whose outputs have so many elements. If these are more, the guessed
+        part grows too.
         """
         more = made - self.outputs
         if more <= 0:
@@ -58,25 +54,25 @@ class Work(NamedTuple):
 
 @dataclass
 class Budget:
-    """How much a verification may compute and hold, and what its samples have taken of that."""
+    """How much a verification may compute and hold, and how much its samples have taken."""
 
     elements: int
     bytes: int
     spent: int = 0
-    most_bytes: int = 0  # that a sample has needed
+    most_bytes: int = 0  # needed by a sample
     compared: int = 0  # elements of the smallest output, in all samples of ordinary values
     left_out: list[str] = field(default_factory=list)  # what there was no room for
 
     def is_modest(self, work: Work) -> bool:
-        """Is it so little that it leaves room for all that a verification does?"""
+        """Whether it leaves room for all that a verification does."""
         return _RUNS * work.elements <= self.elements and 2 * work.bytes <= self.bytes
 
     def has_room(self, work: Work) -> bool:
-        """Is there room for one more sample?"""
+        """Whether there is room for one more sample."""
         return self.spent + _MODELS * work.elements <= self.elements and work.bytes <= self.bytes
 
     def spend(self, work: Work, more_runs: int = 0) -> None:
-        """Note a sample, and runs besides those that each takes."""
+        """Note a sample, and runs in addition to those that each takes."""
         self.most_bytes = max(self.most_bytes, work.bytes)
         self.spend_runs(work, _MODELS + more_runs)
 
@@ -86,20 +82,21 @@ class Budget:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is nothing left of it."""
+        """Whether all of it is spent."""
         return self.spent >= self.elements
 
     def anew(self) -> Budget:
-        """The same of which nothing is spent."""
+        """The same budget with nothing spent."""
         return Budget(self.elements, self.bytes)
 
     @property
     def shortened(self) -> str:
-        """What was left out, and what it would have taken; "" where nothing was."""
+        """What was left out, and what it would have taken; "" if nothing was."""
         if not self.left_out:
             return ""
         others = f" and {len(self.left_out) - _NAMED} others" if len(self.left_out) > _NAMED else ""
-        return f"left out for want of budget: {', '.join(self.left_out[:_NAMED])}{others} ({self}; --verify_budget)"
+        named = ", ".join(self.left_out[:_NAMED])
+        return f"left out for want of budget: {named}{others} ({self}; --verify_budget)"
 
     def __str__(self) -> str:
         used = f"{self.spent / BILLION:.3g} of {self.elements / BILLION:.3g} billion elements"
@@ -109,14 +106,12 @@ class Budget:
 
 
 def elements_of(billions: float | None) -> int | None:
-    """The elements that somebody allows with --verify_budget: at least one, or 0 where there is no
-    limit.
-    """
+    """The elements that --verify_budget allows: at least one, or 0 for no limit."""
     return None if billions is None else 0 if billions == 0 else max(1, round(billions * BILLION))
 
 
 def budget_for(model: onnx.ModelProto, elements: int | None = None) -> Budget:
-    """The budget to verify a model, or as many elements as somebody wants; 0 is no limit of
+    """The budget to verify a model, by default or with so many elements; 0 means no limit, of bytes
     either.
     """
     if elements == 0:

@@ -1,4 +1,4 @@
-"""Is one output value the same as another, up to rounding?"""
+"""Whether one output value is the same as another, up to rounding."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Numerics = Literal["bitwise", "rounding", "approximate"]
 @dataclass(frozen=True)
 class Tolerance:
     """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the
-    largest finite |b|; of a slice with small values less, as `_limit` has it.
+    largest finite |b|; slices with small values have less, as in `_limit`.
 
-    `widest` is the limit up to which `absolute` may grow where the reference itself is shown to
-    amplify rounding that much, and the share of a slice's own largest value that is accepted of it.
-    absolute + relative, and widest + relative, stay below 0.01 for the types that can tell 1 %
-    apart, so that an output scaled by 1.01 is never accepted.
+    `widest` is the limit up to which `absolute` may grow if the reference itself is shown to
+    amplify rounding that much; of a slice's own largest value, that share is accepted. absolute +
+    relative, and widest + relative, stay below 0.01 for the types that can show 1 %, so that an
+    output scaled by 1.01 is never accepted.
     """
 
     absolute: float
@@ -43,7 +43,7 @@ TOLERANCES = {
 }
 _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
-# Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest
+# Magnitudes near the end of a type's range mean infinity (masks filled with the lowest
 # number); as a scale they would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 _SMALLEST_NORMAL = {
@@ -53,7 +53,7 @@ _SMALLEST_NORMAL = {
     "float16": 2.0**-14,
 }
 SLICE = 16  # elements of a slice from which on it is judged by itself
-# of what is accepted of an output, and last places of its largest value, that each slice has
+# the tolerance of each slice: this part of the output's, or so many places of its largest value
 _PART = 50
 _PLACES = 16
 _LIKE = 8  # times as large as the next smaller column one is of another kind
@@ -63,29 +63,20 @@ _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Why two values are not the same.
-
-    `error` is the largest |a - b| where that is the only trouble, else None (another type, shape,
-    NaN elsewhere). `within_widest` tells whether even the widest tolerance would accept the value.
-    """
+    """Why two values are not the same."""
 
     reason: str
-    error: float | None = None
-    within_widest: bool = False
+    error: float | None = None  # the largest |a - b|; None if a type, shape or NaN differs too
+    within_widest: bool = False  # even the widest tolerance would accept the value
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """By what an output is measured.
+    """How an output is measured."""
 
-    `numerics` is what the rewrites claim that are judged: the least precise of them. `least_scale`
-    is a scale known from elsewhere, for values that happen to vanish on these inputs. `precision`
-    is the least precise type of floats in which something on the way to the output is computed, ""
-    where that is its own.
-    """
-
-    numerics: Numerics = "rounding"
-    least_scale: float = 0.0
+    numerics: Numerics = "rounding"  # what the least precise of the judged rewrites claims
+    least_scale: float = 0.0  # from other inputs, for values that happen to vanish on these
+    # the least precise type of floats on the way to the output, "" if that is its own
     precision: str = ""
     joints: tuple[Joint, ...] = ()
 
@@ -94,10 +85,11 @@ class Yardstick:
         return max(name, self.precision or name, key=lambda one: TOLERANCES[one].absolute)
 
     def scale(self, values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-        """The scale of the elements of an array of a type: of all of them, or of each its part's.
+        """The scale of the elements of an array of a type: one for all, or that of the part of
+        each.
 
-        Subnormal numbers have few bits, and some processors make 0 of them: no scale is less than a
-        normal number.
+        Subnormal numbers have few bits, and some processors flush them to 0, so no scale is less
+        than a normal number.
         """
         whole = max(scale_of(values, name), self.least_scale, _SMALLEST_NORMAL.get(name, 0.0))
         if self.least_scale or not (blocks := blocks_of(self.joints, values.shape)):
@@ -112,11 +104,10 @@ USUAL = Yardstick()
 
 
 def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
-    """The tolerance of a type, by what the rewrites claim that are judged: the least precise of
-    them.
+    """The tolerance of a type, given what the least precise of the judged rewrites claims.
 
-    Those that are bitwise have less where the type leaves room for less. Some is left to them:
-    onnxruntime multiplies by a constant matrix in another order than by one that is computed.
+    Bitwise rewrites get less if the type allows that, but not nothing: onnxruntime multiplies by a
+    constant matrix in another order than by a computed one.
     """
     usual = TOLERANCES[name]
     if numerics == "approximate":
@@ -127,7 +118,7 @@ def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
 
 
 def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mismatch | None:
-    """None where `candidate` is the same value as `reference`, up to the tolerance of its type.
+    """None if `candidate` is the same value as `reference`, up to the tolerance of its type.
 
     A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None
     (empty optional).
@@ -150,7 +141,7 @@ def compare(reference: Any, candidate: Any, yardstick: Yardstick = USUAL) -> Mis
 
 
 def largest_magnitude(value: Any) -> float:
-    """The scale of a value: its largest finite magnitude, 0 where it holds no floats."""
+    """The scale of a value: its largest finite magnitude, 0 if it holds no floats."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -163,7 +154,9 @@ def largest_magnitude(value: Any) -> float:
 
 
 def tells_something(value: Any) -> bool:
-    """Whether a value has anything to compare: of floats one that is finite, or none at all."""
+    """Whether a value has anything to compare: floats need a finite one, unless there are none at
+    all.
+    """
     array = value if isinstance(value, np.ndarray) else None
     if array is None or array.dtype.name not in TOLERANCES or not array.size:
         return True
@@ -244,8 +237,10 @@ def _compare_maps(
     values = list(reference.values())
     # maps hold float32, as Python floats
     if values and all(isinstance(value, float) for value in values):
-        found = list(candidate.values())
-        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), yardstick)
+        theirs = list(candidate.values())
+        return _compare_arrays(
+            np.array(values, np.float32), np.array(theirs, np.float32), yardstick
+        )
     return _compare_sequences(values, list(candidate.values()), yardstick)
 
 
@@ -256,8 +251,8 @@ def _compare_sequences(
         return Mismatch("is not a sequence, the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
-    found = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
-    different = [(index, mismatch) for index, mismatch in enumerate(found) if mismatch]
+    mismatches = [compare(*pair, yardstick) for pair in zip(reference, candidate, strict=True)]
+    different = [(index, mismatch) for index, mismatch in enumerate(mismatches) if mismatch]
     if not different:
         return None
     errors = [mismatch.error for _, mismatch in different if mismatch.error is not None]
@@ -347,7 +342,7 @@ def _compare_floats(
 def _error_and_slack(
     a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """|a - b| where b is finite, else 0; and what of it the relative tolerance allows."""
+    """|a - b| for finite b, else 0; and how much of it the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
@@ -360,17 +355,17 @@ def _limit(
     scale: NDArray[np.float64],
     tolerance: Tolerance,
 ) -> NDArray[np.float64]:
-    """By how much each element may be off besides what the relative tolerance allows; `excess` is
-    by how much it is.
+    """How far each element may be off, in addition to what the relative tolerance allows; `excess`
+    is how far it is.
 
-    The largest values of an output, corners of boxes, say, would hide slices of small ones, the
-    scores beside them: in slices of many elements no more is accepted than the widest share of
-    their own largest value, or a part of the rest. Of a few rows, columns of like size are one
-    slice.
+    The largest values of an output, corners of boxes, say, would hide slices of small ones, such as
+    scores. So a slice of many elements may be off by no more than the widest share of its own
+    largest value, or a part of the usual tolerance. If there are few rows, columns of similar size
+    are one slice.
     """
     usual = tolerance.absolute * scale
     least = np.minimum(usual, np.maximum(usual / _PART, _PLACES * tolerance.place * scale))
-    if scale.ndim:  # of a part that is next to nothing beside the others, slices tell nothing
+    if scale.ndim:  # a part that is tiny compared to the others is not judged by slices
         least = np.minimum(
             usual, np.maximum(least, tolerance.absolute * tolerance.place * scale.max())
         )
@@ -382,25 +377,25 @@ def _limit(
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
     if not scale.ndim:
-        limit = np.minimum(limit, tolerance.widest * _of_few_rows(magnitudes))
+        limit = np.minimum(limit, tolerance.widest * _largest_in_few_rows(magnitudes))
     return np.asarray(np.maximum(limit, least))
 
 
-def _of_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """For each element, the largest one of the columns like its own along the last two axes, where
+def _largest_in_few_rows(magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each element, the largest one in columns of similar size along the last two axes, if
     these are short.
     """
-    found = np.full((1,) * magnitudes.ndim, np.inf)
+    largest = np.full((1,) * magnitudes.ndim, np.inf)
     for axis in range(max(magnitudes.ndim - 2, 0), magnitudes.ndim):
         count = magnitudes.shape[axis]
         if count > 1 and 1 < magnitudes.size // count < SLICE:
-            found = np.minimum(found, _of_like_columns(magnitudes, axis))
-    return found
+            largest = np.minimum(largest, _largest_in_like_columns(magnitudes, axis))
+    return largest
 
 
-def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-    """For the columns of an axis, the largest value of those that are about as large; infinity of
-    the largest ones, and where they are too few to tell.
+def _largest_in_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
+    """For the columns of an axis, the largest value of those that are about as large; infinity for
+    the largest ones, and if there are too few to judge.
     """
     others = tuple(other for other in range(magnitudes.ndim) if other != axis)
     sizes = magnitudes.max(others, keepdims=True)
@@ -411,9 +406,9 @@ def _of_like_columns(magnitudes: NDArray[np.float64], axis: int) -> NDArray[np.f
     for group in np.split(np.arange(ranked.size), begins)[:-1]:
         if group.size * (magnitudes.size // ranked.size) >= _FEW:
             largest[group] = ranked[group[-1]]
-    found = np.empty_like(largest)
-    found[order] = largest
-    return found.reshape(sizes.shape)
+    by_column = np.empty_like(largest)
+    by_column[order] = largest
+    return by_column.reshape(sizes.shape)
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

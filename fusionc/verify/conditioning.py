@@ -1,4 +1,4 @@
-"""How much the reference itself amplifies rounding."""
+"""How much the reference amplifies rounding."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from fusionc.verify.seeding import seeded_runner
 
 _SMALL_MODEL = 32 << 20  # bytes
 _DRAWS = 8
-# ways to move the weights besides, and draws with each
+# more ways to move the weights, and draws with each
 _OTHER_WEIGHTS = 3
 _OTHER_DRAWS = 4
-_FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
+_FARTHEST = 33  # units in the last place; a hundredth of the tolerance of float32 outputs
 
 
 class Conditioning:
     """Runs the reference with every weight and input moved by at most one unit in the last place:
-    tensors of float16, float32 and float64, whether they are initializers or belong to nodes.
+    tensors of float16, float32 and float64, both initializers and attributes of nodes.
 
     A rewrite that only rounds differently, such as folding a scale into weights, moves weights that
-    much. Where a model turns it into large differences of its outputs, those differences say
-    nothing about the rewrite.
+    much. If a model turns this into large differences of its outputs, those differences say nothing
+    about the rewrite.
     """
 
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path = path
         self._reference = reference
-        # by the way in which weights are moved; None where they are not
+        # by the way in which weights are moved; None if they cannot be
         self._moved: dict[int, Runner | None] = {}
-        self._is_small = False  # so that all ways may have a session at once
+        self._is_small = False  # then all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The outputs of the reference on `feeds`, moved in one way after the other."""
@@ -51,18 +51,17 @@ class Conditioning:
             yield from self._run(moved_feeds(feeds, draw))
 
     def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with inputs moved farther and farther: what is made of a number and its
-        neighbours may round to the same side of a step, and what rewrites make of it to the other
-        one.
+        """The outputs with inputs moved farther and farther: numbers computed from an input and its
+        neighbours may round to the same side of a step, but a rewrite to the other one.
         """
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
-        """The same with the weights moved in other ways: of a model that amplifies rounding, each
+        """The outputs with the weights moved in other ways: if a model amplifies rounding, each
         shows something else.
 
-        Of a large model one way at a time is in memory.
+        Only one way of a large model at a time is in memory.
         """
         try:
             for way in range(1, 1 + _OTHER_WEIGHTS):
@@ -79,19 +78,19 @@ class Conditioning:
             yield (self._way(0) or self._reference).run(feeds)
 
     def _way(self, way: int) -> Runner | None:
-        """What runs the reference with weights that are moved in this way; None where they cannot
-        be.
+        """A runner of the reference with weights moved in this way; None if they cannot be
+        moved.
         """
         self._make_room(way)
         if way not in self._moved:
             try:
                 self._moved[way] = self._with_moved_weights(way)
-            except (RunError, OSError, ValueError):  # of data in files that there is no more, say
+            except (RunError, OSError, ValueError):  # data in files that are gone, say
                 self._moved[way] = None
         return self._moved[way]
 
     def _make_room(self, way: int) -> None:
-        """Close the sessions of other ways, unless all of them are small; each but the first is
+        """Close the sessions of other ways, unless all of them are small. Each except the first is
         made anew.
         """
         for other, runner in list(self._moved.items()):
@@ -138,7 +137,7 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
     """The values with each moved so many places down, up or not at all.
 
     Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such
-    values. So do all numbers of which the type has no finer ones: of float16 those above 64.
+    values. So do numbers whose type has no finer ones, which is float16 above 64.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -151,12 +150,11 @@ def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> N
 
 
 def steps(reference: Any, candidate: Any, moved: Any, reach: Reach | None = None) -> Reach | None:
-    """Infinity where the candidate gives what the reference gives when moved, and not what it gives
-    otherwise: an input or a weight that lies on a step, such as that of Floor, decides nothing
-    there.
+    """Infinity for elements that the candidate gives as the reference gives them only when moved:
+    an input or a weight on a step, such as that of Floor, decides nothing there.
 
-    Elements that the model leaves open (an infinite reach) may be of any size: they are no scale
-    for others.
+    Elements that the model leaves open (an infinite reach) may have any size, so they do not count
+    for the scale of others.
     """
     values = (reference, candidate, moved)
     if (

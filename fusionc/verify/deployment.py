@@ -1,5 +1,5 @@
-"""The candidate as it will be deployed: with onnxruntime's own optimizers on, which may have faults
-of their own.
+"""The candidate as it will be deployed: with onnxruntime's optimizers on, which may be wrong
+themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _Outputs = list[Any] | str
 
 @dataclass
 class Deployment:
-    """Runs the candidate at one level, beside what the reference gives with all optimizers off.
+    """Runs the candidate at one level of onnxruntime's optimizers, and compares it with the
+    reference without any.
 
     `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate.
     `notes` say what was left out and why; `table` has the errors of the outputs.
@@ -49,31 +50,33 @@ class Deployment:
         self.table = ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
-        """What differs at this level, and which optimizers do that.
+        """What differs at this level, and which optimizers cause it.
 
-        The samples are those on which the two models are the same with all optimizers off.
+        The models are the same on the samples with all optimizers off.
         """
-        found: OptimizerFault | None = None
+        fault: OptimizerFault | None = None
         try:
             for sample in samples:
                 self.progress(f"at level {self.level}: {sample.label}")
-                outputs = self._outputs(self.candidate, found.optimizers if found else (), sample)
+                outputs = self._outputs(self.candidate, fault.optimizers if fault else (), sample)
                 difference = self._difference(sample, outputs)
-                if found is None and not isinstance(outputs, str):
+                if fault is None and not isinstance(outputs, str):
                     self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
                 if difference is not None:
-                    found = self._explained(difference, sample, outputs, found)
-                    if found is not None and not found.optimizers:
+                    fault = self._explained(difference, sample, outputs, fault)
+                    if fault is not None and not fault.optimizers:
                         break
         except (OutOfMemory, Overdue) as error:
             self.notes.append(f"not run at level {self.level}: {error}")
         finally:
             self._close()
-        return found
+        return fault
 
     def exceptions(self) -> list[str]:
-        """What to say of the samples on which nothing is at fault."""
-        return [f"at level {self.level}, {exception}" for exception in self.judge.exceptions()]
+        """What was excused on samples that show no fault."""
+        return [
+            f"at level {self.level}, {exception}" for exception in self.judge.tally.exceptions()
+        ]
 
     def _explained(
         self,
@@ -82,9 +85,8 @@ class Deployment:
         outputs: _Outputs,
         known: OptimizerFault | None,
     ) -> OptimizerFault | None:
-        """The fault with one more difference, `outputs` being what showed it; what is known where
-        that is none. Of the reference it is where that, at the level, is off in the same outputs
-        about as far.
+        """The fault with one more difference, which `outputs` have shown; what is known if that is
+        none. It is in the reference if that, at the level, is about as far off in the same outputs.
         """
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
@@ -94,30 +96,40 @@ class Deployment:
             )
             return None
         if known is None or known.is_in_reference:
-            reference = self._outputs(self.reference, known.optimizers if known else (), sample)
-            theirs = self._errors(sample, reference)  # of one that does not run, all is as wrong
-            left = {
-                name: e
-                for name, e in errors.items()
-                if "" not in theirs and e > ABOUT * theirs.get(name, 0.0)
-            }
-            if left and self._is_rounding(sample, left, reference):
-                if not theirs:
-                    return known
-                left = {}
-            if known is None or left:
-                known = OptimizerFault(self.level, difference, (), is_in_reference=not left)
+            own = self._own_errors(sample, errors, known)
+            if own is None:
+                return known
+            if known is None or own:
+                known = OptimizerFault(self.level, difference, (), is_in_reference=not own)
 
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(
-                f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} "
-                "are "
-                "off"
+                f"at level {self.level}: looking for the optimizer at fault, "
+                f"{len(disabled)} are off"
             )
-            left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
-            return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
+            remaining = self._errors(sample, self._outputs(self.candidate, disabled, sample))
+            return all(
+                error * _CLEARLY < errors.get(name, 0.0) for name, error in remaining.items()
+            )
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
+
+    def _own_errors(
+        self, sample: Sample, errors: Mapping[str, float], known: OptimizerFault | None
+    ) -> Mapping[str, float] | None:
+        """The errors of the candidate that the reference at this level does not have; None if all
+        of them are rounding, and it has none.
+        """
+        reference = self._outputs(self.reference, known.optimizers if known else (), sample)
+        theirs = self._errors(sample, reference)  # one that does not run is as wrong in all outputs
+        own = {
+            name: error
+            for name, error in errors.items()
+            if "" not in theirs and error > ABOUT * theirs.get(name, 0.0)
+        }
+        if own and self._is_rounding(sample, own, reference):
+            return {} if theirs else None
+        return own
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
         """Whether the candidate gives something else in another session: of a sum of nothing, say,
@@ -144,7 +156,7 @@ class Deployment:
         return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
-        """What a model gives at this level; why it does not run, where that is the optimizers'
+        """The outputs of a model at this level, or why it does not run, if that is the optimizers'
         fault.
         """
         try:
@@ -159,17 +171,17 @@ class Deployment:
             return Difference("", sample.label, outputs)
         judge = self.judge.another(self.level)
         outcome, differences = judge.outcome(sample, outputs)
-        self.judge.include(judge)
+        self.judge.tally.include(judge.tally)
         return differences[0] if outcome == "different" else None
 
     def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:
-        """By how much each output that differs is off, infinity where that is no number."""
+        """How far each output that differs is off; infinity if that is not a number."""
         if isinstance(outputs, str):
             return {"": np.inf}
-        found = self.judge.mismatches(sample, sample.outputs, outputs)
+        errors = self.judge.mismatches(sample, sample.outputs, outputs)
         return {
             name: np.inf if mismatch.error is None else mismatch.error
-            for name, mismatch in found.items()
+            for name, mismatch in errors.items()
         }
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:

@@ -1,5 +1,5 @@
-"""How far two models are the same where the outputs of the reference decide nothing: the values
-inside of both.
+"""How far two models are the same if the outputs of the reference decide nothing: the values inside
+both.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ def equal_so_far(
     inputs: Path | None,
     progress: Callable[[str], None],
 ) -> str:
-    """What of two models is the same, in words: all that both have under the same names, or all up
-    to an operator that decides by the last bit. "" where something else differs first, or nothing
-    can be compared.
+    """Which values of two models are the same, in words: all that both have under the same names,
+    or all up to an operator that decides by the last bit. "" if another value differs first, or if
+    nothing can be compared.
 
-    Of scores that are nearly the same, TopK takes some in one model and others in the other one;
-    what is behind it says nothing then, what is in front of it does.
+    If scores are nearly the same, TopK may choose others in one of the models. What comes after it
+    says nothing then, what comes before it does.
     """
     try:
-        found = locate(
+        located = locate(
             reference,
             candidate,
             input_shape=input_shape,
@@ -39,11 +39,12 @@ def equal_so_far(
         )
     except FusioncError:  # the models run, but not in parts
         return ""
-    if not found.compared:
+    if not located.compared:
         return ""
-    if not found.name:
-        return f"all {found.compared} values inside that both models have are equal"
-    operator = found.reference.split()[0]
+    if not located.name:
+        return f"all {located.compared} values inside that both models have are equal"
+    operator = located.reference.split()[0]
     if operator not in _JUMPS:
         return ""
-    return f"the {found.compared} values inside that both models have in front of {operator} ({found.name}) are equal"
+    which = f"the {located.compared} values inside that both models have"
+    return f"{which} in front of {operator} ({located.name}) are equal"

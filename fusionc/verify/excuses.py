@@ -1,9 +1,8 @@
-"""What rounding excuses: elements, never a region.
+"""What rounding excuses: single elements, never a region.
 
-Of all elements of an output on ordinary samples one in fifty, and one more, may differ by more than
-the widest tolerance where the reference, moved by rounding, gives the other value, too. Beyond that
-share the models are different, unless most of the output moves: then the reference decides nothing
-there.
+On ordinary samples, one element in fifty of each output, and one more, may differ by more than the
+widest tolerance, if the reference moved by rounding gives the other value too. Beyond that share
+the models are different, unless most of the output moves: then the reference decides nothing there.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from fusionc.verify.compare import SLICE, Yardstick, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
-# elements of a grid may be on the next step: of 8 bits rounding takes one in some thousand there
+# one in so many elements of a grid may be on the next step; in 8 bits one in some thousand is
 STEPS_ONE_IN = 500
-# the share of an output that moves by itself where the model amplifies rounding as a whole
+# the share of an output that moves if the model amplifies rounding as a whole
 _MOST = 0.5
 
 
@@ -34,43 +33,41 @@ _SORTS = names_with(Trait.SORTS)
 
 @dataclass(frozen=True)
 class Excused:
-    """Of one output on one sample: how many elements are excused, of how many, and how far they
-    moved at most; `far` of them by more than the widest tolerance.
-    """
+    """What is excused of one output on one sample."""
 
-    elements: int
-    size: int
-    far: int
-    farthest: float
+    elements: int  # excused ones
+    size: int  # elements that were compared
+    far: int  # excused ones that are off by more than the widest tolerance
+    farthest: float  # how far an excused one is off
 
     @property
     def reason(self) -> str:
-        """Why that is too much."""
+        """Why this is too much."""
         return (
-            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, by "
-            "up to "
-            f"{self.farthest:.2g}; it may decide single elements, one in {ONE_IN}, and no region"
+            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, "
+            f"by up to {self.farthest:.2g}; "
+            f"it may decide single elements, one in {ONE_IN}, and no region"
         )
 
 
 @dataclass
 class Excuses:
-    """What was excused: in total on the samples where there was any, and of each output on those
-    that are ordinary.
+    """What was excused: in total over the samples that needed it, and by output over ordinary
+    ones.
     """
 
-    one_in: int = ONE_IN
-    one_each: bool = False  # besides, one on each sample that is no tiny one
-    samples: int = 0
-    elements: int = 0
-    compared: int = 0
+    one_in: int = ONE_IN  # of so many elements one may be excused
+    one_each: bool = False  # in addition, one on each sample that is not tiny
+    samples: int = 0  # with excused elements
+    elements: int = 0  # excused on them
+    compared: int = 0  # on them
     farthest: float = 0.0
     _far: Counter[str] = field(default_factory=Counter)
     _sizes: Counter[str] = field(default_factory=Counter)
     _large: Counter[str] = field(default_factory=Counter)
 
     def add(self, excused: Mapping[str, Excused]) -> None:
-        """Note what is excused of the outputs on one sample."""
+        """Count the outputs of one sample, if any element is excused."""
         if not any(one.elements for one in excused.values()):
             return
         self.samples += 1
@@ -80,20 +77,22 @@ class Excuses:
             self.farthest = max(self.farthest, one.farthest)
 
     def include(self, other: Excuses) -> None:
-        """Note what another one has."""
+        """Add the totals of others."""
         self.samples += other.samples
         self.elements += other.elements
         self.compared += other.compared
         self.farthest = max(self.farthest, other.farthest)
 
     def take(self, name: str, excused: Excused) -> None:
-        """Count what was compared of an output on an ordinary sample."""
+        """Count the elements of an output on an ordinary sample."""
         self._far[name] += excused.far
         self._sizes[name] += excused.size
         self._large[name] += self.one_each and excused.size >= SLICE
 
     def has_room(self, name: str, excused: Excused) -> bool:
-        """Whether so many elements are excused, with those of the samples before."""
+        """Whether so many far elements may be excused, in addition to those of the samples
+        before.
+        """
         most = 1 + (self._sizes[name] + excused.size) // self.one_in + self._large[name]
         return not excused.far or self._far[name] + excused.far <= most
 
@@ -103,16 +102,16 @@ class Excuses:
 
 
 def size_of(value: Any) -> int:
-    """How many elements are compared of a value."""
+    """How many elements of a value are compared."""
     return value.size if isinstance(value, np.ndarray) else 1
 
 
 def excused_elements(
     ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, yardstick: Yardstick
 ) -> Excused:
-    """What is excused of an output on one sample: where it moves within a reach, or, of one that
-    has none there, all that differs. The reach of `order` is infinite where the model leaves open
-    what comes: nothing is far off there.
+    """What is excused of an output on one sample: elements that move within its reach, or all that
+    differ if it has no reach. An infinite reach of `order` means that the model leaves the element
+    open: it is not far off.
     """
     size = size_of(ours)
     if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
@@ -127,9 +126,7 @@ def excused_elements(
 
 
 def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
-    """Whether most of an output is something else where the model reads inputs and weights that are
-    moved.
-    """
+    """Whether most of an output changes if the inputs and weights of the model are moved."""
     return (
         isinstance(ours, np.ndarray)
         and isinstance(moved, np.ndarray)
@@ -138,7 +135,7 @@ def moves_as_a_whole(ours: Any, moved: Any, yardstick: Yardstick) -> bool:
 
 
 def reach_moves_whole(ours: Any, reach: Reach | None, yardstick: Yardstick) -> bool:
-    """Whether most of an output moves with the order of reductions, or because something lies on a
+    """Whether most of an output depends on the order of reductions, or on numbers that lie on a
     step.
     """
     if not isinstance(ours, np.ndarray) or reach is None:
@@ -155,17 +152,17 @@ def _is_held(ours: NDArray[Any], reach: Reach, yardstick: Yardstick) -> NDArray[
 
 
 def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
-    """The outputs that come of operators which put elements in order."""
-    behind = set[str]()
+    """The outputs that depend on operators which put elements in order."""
+    sorted_values = set[str]()
     sorts = {
         (function.domain, function.name) for function in model.functions if _sorts(function.node)
     }
     for node in model.graph.node:
         is_such = node.op_type in _SORTS or (node.domain, node.op_type) in sorts
         bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))
-        if is_such or any(map(_sorts, bodies)) or not behind.isdisjoint(reads_of(node)):
-            behind.update(node.output)
-    return frozenset(value.name for value in model.graph.output if value.name in behind)
+        if is_such or any(map(_sorts, bodies)) or not sorted_values.isdisjoint(reads_of(node)):
+            sorted_values.update(node.output)
+    return frozenset(value.name for value in model.graph.output if value.name in sorted_values)
 
 
 def _sorts(nodes: Sequence[onnx.NodeProto]) -> bool:

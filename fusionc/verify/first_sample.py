@@ -22,8 +22,8 @@ from fusionc.verify.model_file import light_model
 def first_sample(
     path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
 ) -> Sample:
-    """A sample for the model in this file. Raises RunError where it runs on none, UsageError where
-    the given ones do not fit.
+    """A sample for the model in this file. Raises RunError if it runs on none, UsageError if the
+    given ones do not fit.
     """
     model, folder = light_model(path)
     return first_sample_of(Runner(path), model, folder, input_shape, inputs)
@@ -36,8 +36,8 @@ def first_sample_of(
     input_shape: Mapping[str, tuple[int, ...]] | None,
     inputs: Path | None,
 ) -> Sample:
-    """The same for a model in memory, whose weights lie in `folder`, and what runs it, which is
-    closed then.
+    """The first sample for a model in memory, whose weights lie in `folder`, and a closed runner of
+    the model.
     """
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)

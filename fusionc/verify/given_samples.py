@@ -1,5 +1,5 @@
-"""The reference on the inputs that the caller gives, and beside the outputs that somebody has
-recorded for them.
+"""The reference on the inputs that the caller gives, compared with the outputs that are recorded
+for them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class GivenSamples:
         return self._samples is not None
 
     def samples(self) -> Iterator[Sample]:
-        """The samples in order. Raises UsageError where a file does not fit, or the reference fails
+        """The samples in order. Raises UsageError if a file does not fit, or if the reference fails
         on it.
         """
         self._count = self._recorded = self._left_out = 0
@@ -59,11 +59,18 @@ class GivenSamples:
         if self._count:
             yield f"{self._count - self._left_out} of them on the given inputs"
         if self._left_out:
-            yield f"on {self._left_out} of the given inputs the reference is unstable and decides nothing"
+            yield (
+                f"on {self._left_out} of the given inputs the reference is unstable and decides "
+                "nothing"
+            )
         if self._recorded:
             yield f"the recorded outputs of {self._recorded} are those of the model"
         if self._unlike:
-            yield f"the model itself does not give the recorded outputs of {len(self._unlike)}: {self._unlike[0]}"
+            number = len(self._unlike)
+            yield (
+                f"the model itself does not give the recorded outputs of {number}: "
+                f"{self._unlike[0]}"
+            )
 
     def _remember(self, given: GivenSample, outputs: dict[str, object]) -> None:
         found = {name: compare(value, outputs[name]) for name, value in given.recorded.items()}

@@ -1,10 +1,10 @@
-"""Steps of a grid that rounding takes to the other side: of Quantize, DynamicQuantizeLinear, Round,
-Floor, Ceil, Cast.
+"""Numbers that rounding takes to another step of a grid, such as that of Quantize,
+DynamicQuantizeLinear, Round, Floor, Ceil, Cast.
 
 A number on the limit between two steps becomes one or the other by its last bit, and what is
-computed of it differs by more than any tolerance. So the reference computes on with the candidate's
-steps: in front of each grid both models must agree, but for a few steps to the next number, and
-behind it up to the usual tolerance.
+computed of it differs by more than any tolerance. So the reference goes on with the candidate's
+steps. Before each grid both models must agree, except for a few steps to the next number; after it
+up to the usual tolerance.
 """
 
 from __future__ import annotations
@@ -44,30 +44,26 @@ _INTEGERS = (
     TensorProto.INT32,
 )
 _FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
-_MOST = 4096  # grids of a model that is looked at
+_MOST = 4096  # grids; models with more are left as they are
 
 
 @dataclass(frozen=True)
 class Stepped:
-    """What the reference gives with the candidate's steps; an output that is a grid is the
-    candidate's. And of each grid, what is on another step.
-    """
+    """The reference with the candidate's steps."""
 
-    outputs: list[Any]
-    steps: Mapping[str, Excused]
+    outputs: list[Any]  # those that are grids themselves are the candidate's
+    steps: Mapping[str, Excused]  # elements on another step, by grid
 
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of the reference with values that are held: those of grids, and those that others
-    read.
-    """
+    """One run of the reference with values of the candidate in place of its own."""
 
     outputs: list[Any]
-    grids: Sequence[Sequence[str]]
-    read: Sequence[str]
-    held: Mapping[str, NDArray[Any]]
-    computed: Mapping[str, NDArray[Any]]
+    grids: Sequence[Sequence[str]]  # their results
+    read: Sequence[str]  # inputs of other grids
+    held: Mapping[str, NDArray[Any]]  # values of the candidate
+    computed: Mapping[str, NDArray[Any]]  # the reference's own values in their place
 
     def steps(self, grid: Sequence[str]) -> Excused | None:
         return _steps_of([self.computed[name] for name in grid], [self.held[name] for name in grid])
@@ -82,17 +78,16 @@ class GridSteps:
     level: str = "disabled"
 
     def at(self, level: str) -> GridSteps:
-        """The same at another level."""
+        """The same pair with the candidate at another level."""
         return replace(self, level=level)
 
     @closes_runners
-    def stepped(self, feeds: Feeds, found: Sequence[Any]) -> Stepped | None:
-        """The reference with the steps that the candidate takes, whose outputs are `found`; None
-        where there are no grids of which both have the values, or one of them is off by more than a
-        step.
+    def stepped(self, feeds: Feeds, outputs: Sequence[Any]) -> Stepped | None:
+        """The reference with the steps of the candidate, whose outputs are given; None unless both
+        models have the values of a grid, and if a grid is off by more than a step.
         """
         try:
-            run = self._run(feeds, found)
+            run = self._run(feeds, outputs)
         except (RunError, OSError, ValueError):
             return None
         if run is None or any(
@@ -104,15 +99,15 @@ class GridSteps:
         is_moved = any(not same_bits(run.computed[name], value) for name, value in run.held.items())
         return Stepped(run.outputs, taken) if is_moved and len(taken) == len(steps) else None
 
-    def _run(self, feeds: Feeds, found: Sequence[Any]) -> _Run | None:
-        """The reference, once the candidate has said what it has; None where no grid is there to
-        look at. Raises RunError, and OSError or ValueError where data cannot be read.
+    def _run(self, feeds: Feeds, candidate_outputs: Sequence[Any]) -> _Run | None:
+        """The reference with the values that the candidate has; None without a grid to look at.
+        Raises RunError, and OSError or ValueError if data cannot be read.
         """
         model, folder = light_model(self.reference)
         nodes = list(_grids(model))
         if not 0 < len(nodes) <= _MOST or sum(map(byte_size, tensors_of(model))) > LARGEST_COPY:
             return None
-        theirs = self._values(_around(model, nodes), feeds, found)
+        theirs = self._values(_values_around(model, nodes), feeds, candidate_outputs)
         grids, read = _shared(nodes, {name for name, value in theirs.items() if _can_be_fed(value)})
         held = {name: theirs[name] for name in (*chain.from_iterable(grids), *read)}
         outputs = [value.name for value in model.graph.output]
@@ -122,12 +117,12 @@ class GridSteps:
         shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
         return _Run(shown, grids, read, held, computed)
 
-    def _values(self, names: Sequence[str], feeds: Feeds, found: Sequence[Any]) -> dict[str, Any]:
-        """What the candidate has under these names, as far as it has them. Raises RunError."""
+    def _values(self, names: Sequence[str], feeds: Feeds, theirs: Sequence[Any]) -> dict[str, Any]:
+        """The values of the candidate with these names, if it has them. Raises RunError."""
         model, folder = light_model(self.candidate.path)
-        made = {name for node in model.graph.node for name in node.output}
+        results = {name for node in model.graph.node for name in node.output}
         outputs = [value.name for value in model.graph.output]
-        shown = [name for name in names if name in made]
+        shown = [name for name in names if name in results]
         model.graph.output.extend(
             onnx.ValueInfoProto(name=name) for name in shown if name not in outputs
         )
@@ -135,7 +130,8 @@ class GridSteps:
         runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
         values = dict(zip(listed, runner.run(feeds), strict=True))
         is_same = all(
-            compare(value, values[name]) is None for name, value in zip(outputs, found, strict=True)
+            compare(value, values[name]) is None
+            for name, value in zip(outputs, theirs, strict=True)
         )
         return {name: values[name] for name in shown} if is_same else {}
 
@@ -153,19 +149,19 @@ def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
             yield node
 
 
-def _around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """What nodes make, and what they read first where other nodes make it."""
-    made = {name for node in model.graph.node for name in node.output}
+def _values_around(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
+    """The results of nodes, and their first inputs if other nodes compute these."""
+    results = {name for node in model.graph.node for name in node.output}
     return list(
         dict.fromkeys(
-            name for node in nodes for name in (*node.output, node.input[0]) if name in made
+            name for node in nodes for name in (*node.output, node.input[0]) if name in results
         )
     )
 
 
 def _shared(nodes: Sequence[onnx.NodeProto], known: Set[str]) -> tuple[list[list[str]], list[str]]:
-    """Of the grids that the candidate has, what they make; of others, which are inside of an
-    operator of one of the models, what they read.
+    """The results of the grids that the candidate has, and the inputs of other grids, which are
+    inside an operator of one of the models.
     """
     grids = list[list[str]]()
     read = dict[str, None]()
@@ -184,7 +180,9 @@ def _can_be_fed(value: Any) -> bool:
 
 
 def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
-    """Make inputs of these values, and outputs of what the model computes for them; their order."""
+    """Turn these values into inputs, and what the model computes for them into outputs; returns the
+    order of these.
+    """
     kept = list[str]()
     for node in model.graph.node:
         for at, name in enumerate(node.output):
@@ -206,10 +204,10 @@ def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
 
 
 def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
-    """How many elements of a grid are on the next step; None where one is farther away, or the
-    scale is another.
+    """How many elements of a grid are on the next step; None if one is farther away, or if the
+    scale differs.
 
-    Of DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from
+    For DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from
     which steps count.
     """
     if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):

@@ -1,12 +1,13 @@
-"""How much of the reference's outputs depends on the last place of the functions that it computes
-in between.
+"""How far the reference's outputs depend on the last place of the functions that it computes on the
+way.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from fusionc.model.functions import inlined
+from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import byte_size, float_info, numpy_type
 from fusionc.operators.domains import MICROSOFT
 from fusionc.operators.facts import Trait, names_with
-from fusionc.protos import tensors_of
+from fusionc.protos import graphs_in, tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
 from fusionc.verify.model_file import LARGEST_COPY, light_model
@@ -27,17 +29,24 @@ from fusionc.verify.seeding import seeded_runner
 _MOST_NODES = 20_000
 _APPROXIMATED = names_with(Trait.APPROXIMATED) | names_with(Trait.APPROXIMATED, domain=MICROSOFT)
 _DRAWS = 8
-# It is 0.5 and something in onnxruntime: what is next to 0 is off by the last place of 0.5.
-_BESIDE_HALF = "Sigmoid"
+# onnxruntime computes 0.5 and something, so a result near 0 is off by the last place of 0.5.
+_NEAR_HALF = "Sigmoid"
+# The operators that compute such a function inside, with the one that decides how exact they are.
+_GATED = {"LSTM": _NEAR_HALF, "GRU": _NEAR_HALF, "RNN": "Tanh"}
 _FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+_WHERE_SINCE = 9  # opset
+_ZERO = "zero of waves that choose elements"
+_FASTEST = 12  # a power of ten: waves so short that neighbouring floats lie on different ones
 
 
 class InnerRounding:
-    """Runs the reference with what the functions of its main graph give moved by a unit in the last
-    place, or not.
+    """Runs the reference with the results of its functions moved by a unit in the last place, or
+    not.
 
-    Another kernel for Erf, say, may give the next number. Where the model amplifies that, as 1 +
-    erf(-3.5) does, moving what the model reads shows nothing of it.
+    Another kernel for Erf, say, may give the next number. If the model amplifies that, as 1 +
+    erf(-3.5) does, moving what the model reads shows nothing of it. In half of the draws each
+    result moves as a whole. In the others some of its elements move up and some down, because a
+    normalization does not see a common factor.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +60,7 @@ class InnerRounding:
             model = inlined(model)
             if (
                 sum(map(byte_size, tensors_of(model))) > LARGEST_COPY
-                or len(model.graph.node) > _MOST_NODES
+                or sum(len(graph.node) for graph in graphs_in(model.graph)) > _MOST_NODES
             ):
                 return
             moves = _with_moves(model)
@@ -63,70 +72,121 @@ class InnerRounding:
         self, runner: Runner, feeds: Feeds, moves: Mapping[str, _Move]
     ) -> Iterator[list[Any]]:
         try:
+            has_waves = any(move.kind == "waves" for move in moves.values())
             for draw in range(_DRAWS):
                 rng = np.random.default_rng(draw)
-                yield runner.run(
-                    {**feeds, **{name: move.drawn(rng) for name, move in moves.items()}}
-                )
+                is_whole = draw % 2 == 1 or not has_waves
+                drawn = {name: move.drawn(rng, is_whole=is_whole) for name, move in moves.items()}
+                yield runner.run({**feeds, **drawn})
         finally:
             runner.close()
 
 
 @dataclass(frozen=True)
 class _Move:
-    """By what an operator moves a value: a number near 1 that multiplies it, or near 0 that is
-    added.
-    """
+    """A scalar input that moves a result."""
 
     dtype: Any
-    op: str
+    kind: str  # a "factor", the "other factor" of elements that "waves" choose, or a "summand"
 
-    def drawn(self, rng: np.random.Generator) -> Any:
+    def drawn(self, rng: np.random.Generator, *, is_whole: bool) -> Any:
+        """Its value in one draw; `is_whole` if all elements of the result move alike."""
         step = float(float_info(np.dtype(self.dtype)).eps)
-        near = [1 - step / 2, 1, 1 + step] if self.op == "Mul" else [0, step / 8, step / 4]
-        return np.asarray(rng.choice(near), self.dtype)
+        down = 1 - step / 2
+        up = 1 + step
+        choices = {
+            "factor": [down, 1, up] if is_whole else [1],
+            "other factor": [down, up],
+            "summand": [0, step / 8, step / 4],
+            "waves": [0 if is_whole else 10 ** rng.uniform(3, _FASTEST)],
+        }
+        return np.asarray(rng.choice(choices[self.kind]), self.dtype)
+
+
+@dataclass
+class _Rewrite:
+    """The nodes and inputs that move the results of functions."""
+
+    has_where: bool
+    moves: dict[str, _Move] = field(default_factory=dict)
+
+    def nodes_after(self, node: NodeProto, kinds: Mapping[str, int]) -> Iterator[NodeProto]:
+        """The nodes that move the floats of a function's results; `node` then gives them other
+        names.
+        """
+        function = _function_of(node)
+        for index, name in enumerate(node.output if function else ()):
+            kind = kinds.get(name) or kinds.get(node.input[0], 0)
+            if not name or kind not in _FLOATS:
+                continue
+            value = node.output[index] = f"{name} before it is moved"
+            if function == _NEAR_HALF and kind != TensorProto.FLOAT16:
+                summand = self._input("summand", kind)
+                moved = f"{name} near a half"
+                yield helper.make_node("Add", [value, summand], [moved])
+                value = moved
+            yield from self._scaled(value, name, kind)
+
+    def _scaled(self, value: str, name: str, kind: int) -> Iterator[NodeProto]:
+        """The nodes that multiply each element by one of two factors. NaN and infinities are not
+        chosen: their sines are NaN.
+        """
+        factor = self._input("factor", kind)
+        if self.has_where:
+            wide, long, wave, is_chosen, both = (
+                f"{name} {part}" for part in ("wide", "long", "wave", "is chosen", "factors")
+            )
+            yield helper.make_node("Cast", [value], [wide], to=TensorProto.FLOAT)
+            waves = self._input("waves", TensorProto.FLOAT)
+            yield helper.make_node("Mul", [wide, waves], [long])
+            yield helper.make_node("Sin", [long], [wave])
+            yield helper.make_node("Greater", [wave, _ZERO], [is_chosen])
+            other = self._input("other factor", kind)
+            yield helper.make_node("Where", [is_chosen, other, factor], [both])
+            factor = both
+        yield helper.make_node("Mul", [value, factor], [name])
+
+    def _input(self, kind: str, element_type: int) -> str:
+        name = f"{kind} {len(self.moves)} that moves a result"
+        self.moves[name] = _Move(numpy_type(element_type), kind)
+        return name
+
+
+def _function_of(node: NodeProto) -> str:
+    """The approximated function that decides how exact a result is; "" if there is none."""
+    activations = [a.s.decode() for a in node.attribute if a.name == "activation"]
+    name = next(iter(activations), _GATED.get(node.op_type, node.op_type))
+    return name if name in _APPROXIMATED else ""
 
 
 def _with_moves(model: ModelProto) -> dict[str, _Move]:
-    """Multiply the floats that functions give by new scalar inputs, and add to some; returns these,
-    by their names.
-    """
-    kinds = _kinds(model)
-    moves = dict[str, _Move]()
-    nodes = list[NodeProto]()
-    for node in model.graph.node:
-        nodes.append(node)
-        if node.op_type not in _APPROXIMATED:
-            continue
-        for index, name in enumerate(node.output):
-            if (kind := kinds.get(name, 0)) in _FLOATS:
-                is_beside_half = node.op_type == _BESIDE_HALF and kind != TensorProto.FLOAT16
-                before = f"{name} before it is moved"
-                node.output[index] = before
-                for op, value, moved in _steps(before, name, is_beside_half):
-                    by = f"{name} is moved by {op}"
-                    nodes.append(helper.make_node(op, [value, by], [moved]))
-                    model.graph.input.append(helper.make_tensor_value_info(by, kind, []))
-                    moves[by] = _Move(numpy_type(kind), op)
-    kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    return moves
+    """Move the results of functions by new scalar inputs; returns these, by their names."""
+    rewrite = _Rewrite(has_where=opsets_of(model).get("", 0) >= _WHERE_SINCE)
+    graphs = list(zip(graphs_in(model.graph), _element_types(model), strict=True))
+    for graph, kinds in reversed(graphs):  # inner ones first: they are copied with outer nodes
+        nodes = [part for node in graph.node for part in (node, *rewrite.nodes_after(node, kinds))]
+        kept = [NodeProto.FromString(node.SerializeToString()) for node in nodes]
+        del graph.node[:]
+        graph.node.extend(kept)
+    for name, move in rewrite.moves.items():
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(move.dtype))
+        model.graph.input.append(helper.make_tensor_value_info(name, kind, []))
+    if rewrite.has_where:
+        model.graph.initializer.append(helper.make_tensor(_ZERO, TensorProto.FLOAT, [], [0]))
+    return rewrite.moves
 
 
-def _steps(before: str, name: str, is_beside_half: bool) -> list[tuple[str, str, str]]:
-    """The operators that move a value, each with what it reads and what it gives."""
-    if not is_beside_half:
-        return [("Mul", before, name)]
-    beside = f"{name} beside a half"
-    return [("Add", before, beside), ("Mul", beside, name)]
-
-
-def _kinds(model: ModelProto) -> dict[str, int]:
-    try:
-        graph = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # of a model that onnx cannot infer, it is known what is said
-        graph = model.graph
-    return {
-        value.name: value.type.tensor_type.elem_type for value in (*graph.value_info, *graph.output)
-    }
+def _element_types(model: ModelProto) -> list[Mapping[str, int]]:
+    """For each graph of the model, the types of its values, and those of the others."""
+    with suppress(Exception):  # if onnx cannot infer the model, what it declares is known
+        model = onnx.shape_inference.infer_shapes(model)
+    own = [
+        {
+            value.name: value.type.tensor_type.elem_type
+            for value in (*graph.value_info, *graph.input, *graph.output)
+        }
+        for graph in graphs_in(model.graph)
+    ]
+    weights = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    every = {name: kind for kinds in own for name, kind in kinds.items()} | weights
+    return [ChainMap(kinds, every) for kinds in own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +22,7 @@ class Port:
     `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds
     values of that type under keys of `key_type`. A dim is a size or the name of a symbol: equal
     names mean equal sizes, and a dimension without a name has a symbol of its own. `dims` is None
-    where not even the rank is known.
+    if even the rank is unknown.
     """
 
     name: str
@@ -55,13 +55,13 @@ def overridable(model: onnx.ModelProto) -> list[str]:
 
 
 def overridable_inputs(model: onnx.ModelProto) -> list[Port]:
-    """The same as inputs."""
+    """The overridable initializers as inputs."""
     names = set(overridable(model))
     return [_port(value) for value in model.graph.input if value.name in names]
 
 
 def declared_outputs(model: onnx.ModelProto) -> list[Port]:
-    """What a caller gets."""
+    """The outputs that a caller gets."""
     return [_port(value) for value in model.graph.output]
 
 
@@ -69,39 +69,37 @@ def interface_differences(
     reference: onnx.ModelProto, candidate: onnx.ModelProto
 ) -> Iterator[Difference]:
     """What a caller of the reference would find changed in the candidate's interface."""
-    for what, ours, theirs in (
-        ("input", _declared(reference, required=True), _declared(candidate, required=True)),
-        (
-            "overridable initializer",
-            _declared(reference, required=False),
-            _declared(candidate, required=False),
-        ),
-        (
-            "output",
-            {value.name: _type_text(value.type) for value in reference.graph.output},
-            {value.name: _type_text(value.type) for value in candidate.graph.output},
-        ),
-    ):
-        for name in (name for name in ours if name not in theirs):
-            yield Difference(name, "", f"this {what} of the reference is missing")
-        for name in (name for name in theirs if name not in ours):
-            yield Difference(name, "", f"this {what} is not in the reference")
-        for name in (name for name in ours if name in theirs and ours[name] != theirs[name]):
-            yield Difference(
-                name,
-                "",
-                f"this {what} is declared as {theirs[name]}, in the reference as {ours[name]}",
-            )
-        if (
-            ours.keys() == theirs.keys()
-            and list(ours) != list(theirs)
-            and what != "overridable initializer"
-        ):
-            yield Difference(
-                "",
-                "",
-                f"the {what}s are in another order: {', '.join(theirs)} for {', '.join(ours)}",
-            )
+    inputs = [_declared(model, required=True) for model in (reference, candidate)]
+    yield from _changed_declarations("input", *inputs)
+    yield from _changed_order("input", *inputs)
+    initializers = [_declared(model, required=False) for model in (reference, candidate)]
+    yield from _changed_declarations("overridable initializer", *initializers)
+    outputs = [
+        {value.name: _type_text(value.type) for value in model.graph.output}
+        for model in (reference, candidate)
+    ]
+    yield from _changed_declarations("output", *outputs)
+    yield from _changed_order("output", *outputs)
+
+
+def _changed_declarations(
+    what: str, ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> Iterator[Difference]:
+    for name in (name for name in ours if name not in theirs):
+        yield Difference(name, "", f"this {what} of the reference is missing")
+    for name in (name for name in theirs if name not in ours):
+        yield Difference(name, "", f"this {what} is not in the reference")
+    for name in (name for name in ours if name in theirs and ours[name] != theirs[name]):
+        how = f"declared as {theirs[name]}, in the reference as {ours[name]}"
+        yield Difference(name, "", f"this {what} is {how}")
+
+
+def _changed_order(
+    what: str, ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> Iterator[Difference]:
+    if ours.keys() == theirs.keys() and list(ours) != list(theirs):
+        order = f"{', '.join(theirs)} for {', '.join(ours)}"
+        yield Difference("", "", f"the {what}s are in another order: {order}")
 
 
 def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:

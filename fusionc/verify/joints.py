@@ -1,4 +1,4 @@
-"""An array that is put together of parts, and where these lie in it."""
+"""The places of the parts of an array that is put together."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ Dim = int | str
 
 
 class Joint(NamedTuple):
-    """An axis along which parts lie one behind the other, with their sizes, where these are
-    known.
-    """
+    """An axis along which parts follow one another, with their sizes, if these are known."""
 
     axis: int
     sizes: tuple[Dim, ...]
 
     def bounds(self, shape: Sequence[int]) -> list[int] | None:
-        """Where parts begin and end in an output of this shape; None where that does not follow."""
+        """Where parts begin and end in an output of this shape; None if that is not known."""
         known = [size for size in self.sizes if isinstance(size, int)]
         rest = shape[self.axis] - sum(known) if self.axis < len(shape) else -1
         open_ = len(self.sizes) - len(known)
@@ -31,7 +29,7 @@ class Joint(NamedTuple):
 
 
 def blocks_of(joints: Sequence[Joint], shape: Sequence[int]) -> list[Block]:
-    """The parts of an output of this shape; none where it is in one piece."""
+    """The parts of an output of this shape; none if it is in one piece."""
     each = [[slice(None)] for _ in shape]
     for joint in joints:
         if (bounds := joint.bounds(shape)) is not None:

@@ -36,26 +36,20 @@ _BYTES = 64 << 20  # of the values of one sample
 
 @dataclass(frozen=True)
 class Located:
-    """What came of comparing the values that two models have under the same names, in the order of
+    """The result of comparing the values that two models have under the same names, in the order of
     the reference.
-
-    `compared` counts those that were the same before the first that differs, of `shared` in all. Of
-    that: its `name` ("" where all are the same), the sample, what differs, and in each model the
-    node that makes it; `is_inner` says that the outputs are the same nevertheless. `skipped` are
-    the values that find no memory; `excused` counts those that move as far in the reference itself,
-    when its inputs move by one unit in the last place.
     """
 
-    shared: int
-    compared: int
-    name: str = ""
-    sample: str = ""
-    reason: str = ""
-    reference: str = ""
+    shared: int  # values that both models have
+    compared: int  # equal ones before the first that differs
+    name: str = ""  # of the first that differs, "" if all are equal
+    sample: str = ""  # on which it differs
+    reason: str = ""  # what differs
+    reference: str = ""  # the node that makes it in each model
     candidate: str = ""
-    skipped: tuple[str, ...] = ()
-    excused: int = 0
-    is_inner: bool = False
+    skipped: tuple[str, ...] = ()  # values for which memory does not suffice
+    excused: int = 0  # values that move as far in the reference when its inputs are rounded
+    is_inner: bool = False  # the outputs are the same nevertheless
 
     def __str__(self) -> str:
         more = (
@@ -93,12 +87,12 @@ def locate(
     seeds: Sequence[int] = (0, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Located:
-    """Where two models begin to differ: on the samples of `inputs`, once per seed and on mixed
-    magnitudes, as `verify` has them.
+    """The first value in which two models differ: on the samples of `inputs`, once per seed and on
+    mixed magnitudes, as in `verify`.
 
-    Values are compared in bounded numbers. One model at a time is loaded, with its weights where
-    they lie, and what the first one gives waits in files. Raises FusioncError where a model is none
-    or does not run, UsageError as `verify`.
+    Values are compared in bounded numbers. One model at a time is loaded, with its weights mapped
+    from their files, and the values of the first one wait in files. Raises FusioncError if a file
+    is not a model or does not run, UsageError as `verify` does.
     """
     for path in (reference, candidate):
         load(path)
@@ -110,12 +104,12 @@ def locate(
                 (scratch / name).mkdir()
             ours = SeenModel(reference, scratch / "reference")
             theirs = SeenModel(candidate, scratch / "candidate")
-            found = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
-            if found.name or next(edges(), None) is None:
-                return found
+            located = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
+            if located.name or next(edges(), None) is None:
+                return located
             # more than rounding grows there
             beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()
-            return beyond if beyond.name else found
+            return beyond if beyond.name else located
         except RunError as error:
             hint = "compare them without --locate, which says which of them does not run"
             raise FusioncError(
@@ -129,8 +123,8 @@ def _samples(
     inputs: Path | None,
     seeds: Sequence[int],
 ) -> tuple[_Samples, _Samples]:
-    """What gives the samples, as often as they are needed, without keeping their values: the
-    ordinary ones, and those of mixed magnitudes.
+    """Two functions that give the samples, as often as they are needed, without keeping their
+    values: the ordinary ones, and those of mixed magnitudes.
     """
     file = ModelFile(reference)
     model = file.proto()
@@ -194,10 +188,17 @@ class _Search:
                     reason = f"{mismatch.reason}{self._other_constants(name)}"
                     excused = self.excused
                     return Located(
-                        len(names), compared + number, name, sample, reason,
-                        _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped), excused,
+                        len(names),
+                        compared + number,
+                        name,
+                        sample,
+                        reason,
+                        _described(self.ours.makers[name]),
+                        _described(self.theirs.makers[name]),
+                        tuple(skipped),
+                        excused,
                         self._has_same_outputs(),
-                    )  # fmt: skip
+                    )
                 compared += len(part)
                 at_once = max(1, min(2 * len(part), _MOST, len(part) * _BYTES // max(size, 1)))
                 part = []
@@ -273,8 +274,8 @@ class _Search:
         return values
 
 
-def _told(node: onnx.NodeProto) -> str:
-    """A node in words: its operator and name, and where it comes from if a pass has made it."""
+def _described(node: onnx.NodeProto) -> str:
+    """A node in words: its operator and name, and its origin if a pass has made it."""
     label = " ".join(filter(None, (node.op_type, node.name)))
     origin = origin_of(node)
     return (

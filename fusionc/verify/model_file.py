@@ -18,10 +18,9 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
 
-# A weight that lies in a file is used where it lies; packed for the processor, it is there once
-# more.
+# Use weights in their file; packed for the processor, they would be in memory as well.
 LEAN = {"session.disable_prepacking": "1"}
-# Bytes of a model of which another one is made, with other weights, nodes or inputs: protobuf
+# Bytes of a model that is copied with other weights, nodes or inputs: protobuf
 # writes no more than 2 GB.
 LARGEST_COPY = 1_500_000_000
 # Bytes of weights inside a model from which on onnxruntime gets them as external data, which it
@@ -31,11 +30,11 @@ _WORTH_MAPPING = 16 << 20
 
 
 def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
-    """A model without its external data and large weights, and the folder where these lie. Raises
+    """A model without its external data and large weights, and the folder that holds these. Raises
     RunError.
 
-    onnxruntime takes no external data through a link, so a model that is one is read where it
-    really lies, unless its own data lies beside the link.
+    onnxruntime does not take external data through a link, so a model that is a link is read from
+    its real place, unless its own data lies next to the link.
     """
     real = Path(os.path.realpath(path))
     try:
@@ -66,10 +65,8 @@ class ModelFile:
     def runner(
         self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False
     ) -> Runner:
-        """What runs it, at a level of onnxruntime's optimizers, without those that are disabled;
-        lean is slower.
-
-        Raises RunError.
+        """A runner of it at a level of onnxruntime's optimizers, without those that are disabled; a
+        lean one is slower. Raises RunError.
         """
         entries = ({DISABLED: ";".join(disabled)} if disabled else {}) | (LEAN if is_lean else {})
         model = None if self._runs_as_file else self.proto()

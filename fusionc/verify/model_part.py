@@ -1,4 +1,4 @@
-"""A model of which any values can be seen, computed by no more nodes than these need."""
+"""A model whose inner values can be seen, computed by no more nodes than these need."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
 
 
 class SeenModel:
-    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder for as long
-    as this is used.
+    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder that is
+    needed as long as this is used.
 
-    Raises RunError where it cannot be read.
+    Raises RunError if it cannot be read.
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
@@ -46,7 +46,7 @@ class SeenModel:
         self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
 
     def runner(self, names: Sequence[str]) -> Runner:
-        """What computes these values, in this order. Raises RunError."""
+        """A runner that computes these values, in this order. Raises RunError."""
         part = copied(self._model)
         nodes = self._needed(names)
         del (
@@ -79,12 +79,12 @@ class SeenModel:
 
     def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
         wanted = set(names)
-        found = list[onnx.NodeProto]()
+        nodes = list[onnx.NodeProto]()
         for node in reversed(self._model.graph.node):
             if not wanted.isdisjoint(node.output):
-                found.append(node)
+                nodes.append(node)
                 wanted |= reads_of(node)
-        return found[::-1]
+        return nodes[::-1]
 
 
 def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:
@@ -92,7 +92,7 @@ def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:
         for tensor in tensors:
             if len(tensor.raw_data) < _EXTERNAL:
                 continue
-            # where a page begins, so that it can be mapped
+            # at the beginning of a page, so that it can be mapped
             weights.seek(-weights.tell() % 4096, os.SEEK_CUR)
             onnx.external_data_helper.set_external_data(
                 tensor, file.name, weights.tell(), len(tensor.raw_data)

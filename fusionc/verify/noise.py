@@ -1,5 +1,5 @@
-"""How far an output of a model moves of itself, and whether that explains by how much another
-model's is off.
+"""How far an output of a model moves by rounding, and whether this explains how far another model's
+is off.
 """
 
 from __future__ import annotations
@@ -23,21 +23,20 @@ from fusionc.verify.compare import (
 from fusionc.verify.joints import Block
 
 ABOUT = 4  # times the noise, up to which an error is of its size …
-# … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than
-# weights. Of a long sum, or behind many layers, it is several times as much.
+# … and up to which it decides nothing, if the noise is amplified rounding: more values round than
+# weights. In a long sum, or after many layers, errors are several times as much.
 IN_PROPORTION = 16
 # Units in the last place of the largest value, above which noise is amplified rounding: about a
-# third of what float32 outputs may be off. Those of half precision never are: they may be off by as
-# much as rounding is
-# amplified in one.
+# third of the tolerance of float32 outputs. In half precision noise never counts as amplified: the
+# tolerance is smaller than that.
 _AMPLIFIED = 250
-_FEW = 4  # times the noise of a part, of which draws show less than of all
+_FEW = 4  # times the noise of a part, as draws show less of it
 ONE_IN = 50  # elements may be off by more than rounding explains in their place, and one more
-_MOST_OF_IT = 0.5  # the share of a slice that is off where it is judged by itself
+_MOST_OF_IT = 0.5  # a slice is judged by itself if more than this share of it is off
 
 
 class Noise:
-    """The largest moves of one output that draws have shown: of each element, and of all of it."""
+    """The largest moves of one output that draws have shown: of each element, and of all."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -45,29 +44,28 @@ class Noise:
         self.largest = 0.0
 
     def add(self, value: Any, moved: Any) -> None:
-        """Note how far one draw has moved the output, both without the elements that decide
-        nothing.
-        """
+        """Note how far one draw has moved the output, both without elements that decide nothing."""
         self.largest = max(self.largest, largest_difference(value, moved))
         if self._moves is not None and _is_real(moved) and moved.shape == self._moves.shape:
             self._moves = np.maximum(self._moves, _difference(value, moved))
 
     @property
     def is_amplified(self) -> bool:
-        """Is it that of a model which amplifies rounding?"""
+        """Whether it is that of a model that amplifies rounding."""
         if not _is_real(self._value):
             return False
         last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
         return self.largest > _AMPLIFIED * last_place
 
     def explains(self, off: NDArray[np.float64], times: float, parts: Sequence[Block] = ()) -> bool:
-        """Of an output that is off by no more than so many times its noise: are no more elements
-        off by much than have much noise, here and there? That some amplify, all of one channel,
-        say, is no excuse for others.
+        """Whether noise explains the elements that are off, if the largest error is at most so many
+        times the noise: no more elements may be far off than have much noise, here and there. If
+        some amplify rounding, all of one channel, say, this does not excuse others.
 
-        Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so
-        in few draws. More than a few of them that are off where nothing moves are a region. Of
-        `parts` each has noise of its own.
+        Single elements prove nothing: numbers that round to another step, or come out of a Relu, do
+        so in few draws. More than a few of them that are off although they do not move are a
+        region. If most elements move, those that hardly move do so by chance. Each of `parts` has
+        noise of its own.
         """
         if self._moves is None:
             return True
@@ -77,7 +75,8 @@ class Noise:
             for part in parts
         ):
             return False
-        if (np.sort(off, None) > limit * np.sort(self._moves, None)).any():
+        usual = float(np.median(self._moves)) / _FEW
+        if (np.sort(off, None) > limit * np.maximum(np.sort(self._moves, None), usual)).any():
             return False
         if (off > limit * self._moves).sum() > 1 + off.size // ONE_IN:
             return False
@@ -94,8 +93,8 @@ class Noise:
 
 
 def usual_difference(reference: Any, other: Any) -> float:
-    """What |a - b| is at most for nine of ten floats of two arrays; 0 where these are none, or of
-    different shapes.
+    """What |a - b| is at most for nine of ten floats of two arrays; 0 if these are not floats, or
+    of different shapes.
     """
     if (
         not isinstance(reference, np.ndarray)
@@ -110,13 +109,13 @@ def usual_difference(reference: Any, other: Any) -> float:
 
 
 def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: float) -> bool:
-    """Is no error more than so many times the noise of its output?"""
+    """Whether no error is more than so many times the noise of its output."""
     return all(error <= times * noise[name] for name, error in errors.items())
 
 
 def elements_off(ours: Any, theirs: Any, yardstick: Yardstick) -> NDArray[np.float64] | None:
-    """By how much each element is off that is off by more than the tolerance, 0 for others; None of
-    what has none.
+    """How far each element is off that exceeds the tolerance, 0 for others; None of a value without
+    elements.
     """
     if not (_is_real(ours) and _is_real(theirs) and ours.shape == theirs.shape and ours.size):
         return None

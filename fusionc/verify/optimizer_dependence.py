@@ -1,4 +1,4 @@
-"""Where the reference itself, run in another way, has NaN and infinities at other places."""
+"""NaN and infinities that the reference has at other places when it runs in another way."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fusionc.verify.seeding import random_nodes
 class OptimizerDependence:
     """Runs the reference with onnxruntime's basic optimizers on.
 
-    They compute from constants what depends on constants alone, as fusionc does, and onnxruntime
-    multiplies by a constant matrix in another way than by one that is computed: on inputs that are
-    not finite it gives NaN here and infinity there. Where the model does so by itself, such an
-    input decides nothing.
+    They compute in advance what depends on constants only, as fusionc does, and onnxruntime
+    multiplies by a constant matrix in another way than by a computed one: on inputs that are not
+    finite it gives NaN here and infinity there. If the model does so by itself, such an input
+    decides nothing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,8 +32,8 @@ class OptimizerDependence:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> list[Reach | None]:
-        """The reaches of the outputs, infinity where `outputs` are NaN or infinite and the second
-        way gives another of these, or the other way round.
+        """The reaches of the outputs, with infinity for elements that are NaN or infinite in one of
+        both ways and something else in the other one.
         """
         reference = ModelFile(self._path)
         try:

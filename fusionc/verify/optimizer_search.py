@@ -12,11 +12,11 @@ _MOST = 6  # optimizers that are looked for; more are not a fault but a way to c
 def optimizers_at_fault(
     is_right: Callable[[Sequence[str]], bool], known: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The optimizers that have to be off so that the result is right, those that are `known` first,
-    the others found by halving.
+    """The optimizers that have to be off so that the result is right: those that are `known` first,
+    the others by halving.
 
-    `is_right` says whether it is right without these. Nothing is returned where it is wrong without
-    all that can be switched off by name, or without a few.
+    `is_right` says whether it is right without these. None are returned if it is wrong without all
+    that can be switched off by name, or without a few.
     """
     guilty = list(known)
     while not is_right(guilty):

@@ -1,6 +1,6 @@
-"""Which elements of the outputs the model leaves open: those that depend on the order of a
-reduction or a product, or on what a Cast makes of numbers beyond the integers of its result, which
-ONNX does not define.
+"""Output elements that the model does not determine: they depend on the order of a reduction or a
+product, or on how a Cast treats numbers beyond the integers of its result, which ONNX does not
+define.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,27 +23,28 @@ from fusionc.model.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
 from fusionc.operators.facts import Trait, names_with
-from fusionc.protos import copied, graphs_of, is_external, reads_of
+from fusionc.protos import graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.inner_values import inner_values, is_finite
 from fusionc.verify.model_file import LARGEST_COPY, light_model
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
 
 _FLOATS = (np.float16, np.float32, np.float64)
-_LEAST_OPSET = 9  # Where is an operator from there on
-# What stands for a result that may be anything, times about its size: one of these for all such,
-# then each its own.
+_LEAST_OPSET = 9  # the operator Where exists since then
+# Replacements for results that may be anything, times about their size: first one for all of them,
+# then one for each.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
-_NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
+_NUMBERS = 3  # draws in which all of these are numbers, whose results may be the same by chance
 _SUMS = names_with(Trait.WEIGHTED_SUMS)
 _HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
-# onnxruntime's Where has these
+# onnxruntime has Where for these
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)
-_OTHERS = 6  # integers of a result that stand for one that may be any
-_MOST_KEPT = 8  # samples, each of which is small
+_OTHERS = 6  # integers of a result that replace one that may be any
+_MOST_KEPT = 8  # small samples
 _SMALL = 8 << 20  # bytes of a sample's inputs and reaches
 _LARGER = 4  # times the reach that was seen: other orders go farther than the draws
 Reach = NDArray[np.float64]
@@ -50,7 +52,7 @@ Reach = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Change:
-    """Other values for some elements of what a node gives."""
+    """Other values for some elements of a result."""
 
     name: str
     result: NDArray[Any]
@@ -86,27 +88,26 @@ class OrderDependence:
         self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=_MOST_KEPT)
 
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
-        """For each output, how far other orders move its elements, infinity where they make NaN, an
-        infinity or another integer of one; None where none moves anything, or the output is not a
-        tensor.
+        """For each output, how far other orders move its elements: infinity if they make NaN, an
+        infinity or another integer; None if nothing moves, or if the output is not a tensor.
 
-        `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan
-        are not looked at: behind such ones, anything may come of inputs that are not finite. Nor
-        are the sums of products: behind those with weights near the largest number, anything may
-        come.
+        `outputs` are what the reference computes on `feeds`. Reductions inside If, Loop and Scan
+        are not looked at: after these, inputs that are not finite may give anything. Sums of
+        products are not looked at either: after those with weights near the largest number,
+        anything may come.
         """
-        for known, found in self._last:
+        for known, reaches in self._last:
             # with onnxruntime's optimizers, the candidate runs on the same samples again
             if known is feeds:
-                return found
-        found = self._reaches(feeds, outputs)
-        kept = [value for value in (*feeds.values(), *found) if value is not None]
+                return reaches
+        reaches = self._reaches(feeds, outputs)
+        kept = [value for value in (*feeds.values(), *reaches) if value is not None]
         if (
             all(isinstance(value, np.ndarray) for value in kept)
             and sum(value.nbytes for value in kept) <= _SMALL
         ):
-            self._last.append((feeds, found))
-        return found
+            self._last.append((feeds, reaches))
+        return reaches
 
     @closes_runners
     def _reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
@@ -117,81 +118,42 @@ class OrderDependence:
         model = inlined(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        behind = _behind(model, _overflowing(model, os.fspath(folder)))
-        if not all(map(is_finite, feeds.values())):
-            behind |= _behind(model, _has_reductions)
-        unseen = [output.name in behind for output in model.graph.output]
+        unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
             return [_anything(value) for value in outputs]
         try:
-            changes = list(self._changes(model, folder, feeds))
+            changes = _changes(model, folder, feeds)
         except RunError:  # memory, say
             return nothing
-        found = nothing
-        for run in self._runs(model, folder, changes, feeds) if changes else ():
-            moved = [
-                _anything(value) if run is None else _moved(value, run[k])
-                for k, value in enumerate(outputs)
-            ]
-            found = [farther(*pair) for pair in zip(found, moved, strict=True)]
+        reaches = self._reaches_of(model, folder, changes, feeds, outputs) if changes else nothing
         return [
             _anything(value) if skip else one
-            for value, skip, one in zip(outputs, unseen, found, strict=True)
+            for value, skip, one in zip(outputs, unseen, reaches, strict=True)
         ]
 
-    def _changes(self, model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Iterator[_Change]:
-        """What another order makes of each reduction and product of the main graph, and what
-        another processor of each Cast, given what they read here.
-        """
-        nodes = [node for node in model.graph.node if _is_reduction(node)]
-        products = _products(model.graph)
-        casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
-        reads = (name for node in (*nodes, *casts) for name in (*node.input, *node.output) if name)
-        wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
-        if not wanted:
-            return
-        shown = copied(model)
-        del shown.graph.output[:]
-        for number, name in enumerate(wanted):  # an output may be no input and no initializer
-            seen = f"{name}.seen.{number}"
-            shown.graph.node.append(onnx.helper.make_node("Identity", [name], [seen]))
-            shown.graph.output.append(onnx.ValueInfoProto(name=seen))
-        values = dict(zip(wanted, seeded_runner(shown, folder).run(feeds), strict=True))
-        for node in nodes:
-            # what comes behind an omitted one is left out
-            named = node.output[: [*node.output, ""].index("")]
-            results = [(name, values[name]) for name in named]
-            if values[node.input[0]].dtype not in _FLOATS or any(
-                value.dtype not in _FLOATS for _, value in results
-            ):
-                continue
-            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-            inputs = [values[name] if name else None for name in node.input]
-            of_node = spreads(node.op_type, attributes, inputs, [value for _, value in results])
-            for (name, value), spread in zip(results, of_node, strict=True):
-                if spread.any():
-                    yield _Change(name, value, spread)
-        for name, factors in products.items():
-            if values[name].dtype in _FLOATS:
-                with np.errstate(all="ignore"):
-                    spread = spread_of_product([values[factor] for factor in factors])
-                if spread.any():
-                    yield _Change(name, values[name], spread)
-        for node in casts:
-            x = values[node.input[0]]
-            result = values[node.output[0]]
-            if x.dtype in _FLOATS:
-                wide = x.astype(np.float64)
-                limits = np.iinfo(result.dtype)
-                beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
-                if beyond.any():
-                    yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
+    def _reaches_of(
+        self,
+        model: onnx.ModelProto,
+        folder: Path,
+        changes: Sequence[_Change],
+        feeds: Feeds,
+        outputs: Sequence[Any],
+    ) -> list[Reach | None]:
+        reaches: list[Reach | None] = [None] * len(outputs)
+        for run in self._runs(model, folder, changes, feeds):
+            others = [None] * len(outputs) if run is None else run
+            moved = [
+                _anything(value) if run is None else _moved(value, other)
+                for value, other in zip(outputs, others, strict=True)
+            ]
+            reaches = [farther(*pair) for pair in zip(reaches, moved, strict=True)]
+        return reaches
 
     def _runs(
         self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
     ) -> Iterator[list[Any] | None]:
-        """The outputs where the results of reductions are others; None where the model does not run
-        with these.
+        """The outputs with other results of reductions; None if the model does not run with
+        these.
         """
         changed = {change.name: change for change in changes}
         nodes = list(model.graph.node)
@@ -227,17 +189,78 @@ class OrderDependence:
                 yield None
 
 
-def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
-    """Both values, the elements that are no farther from each other than other orders reach made
-    the same.
+def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[bool]:
+    """Which outputs come of operators that are not looked at."""
+    after = _results_of(model, _overflowing(model, os.fspath(folder)))
+    if not all(map(is_finite, feeds.values())):
+        after |= _results_of(model, _has_reductions)
+    return [output.name in after for output in model.graph.output]
+
+
+def _changes(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[_Change]:
+    """The results that another order changes, of each reduction and product of the main graph, and
+    that another processor changes, of each Cast, with these inputs. Raises RunError.
     """
+    reductions = list(filter(_is_reduction, model.graph.node))
+    products = _products(model.graph)
+    casts = list(filter(_is_cast_to_integers, model.graph.node))
+    reads = (n for node in (*reductions, *casts) for n in (*node.input, *node.output) if n)
+    wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
+    if not wanted:
+        return []
+    values = inner_values(model, folder, wanted, feeds)
+    changes = [
+        *map(partial(_reduction_changes, values), reductions),
+        *map(partial(_product_changes, values), products, products.values()),
+        *map(partial(_cast_changes, values), casts),
+    ]
+    return list(chain.from_iterable(changes))
+
+
+def _reduction_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
+    named = node.output[: [*node.output, ""].index("")]  # those after an omitted one do not count
+    results = [values[name] for name in named]
+    if any(value.dtype not in _FLOATS for value in (values[node.input[0]], *results)):
+        return
+    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    inputs = [values[name] if name else None for name in node.input]
+    of_node = spreads(node.op_type, attributes, inputs, results)
+    for name, value, spread in zip(named, results, of_node, strict=True):
+        if spread.any():
+            yield _Change(name, value, spread)
+
+
+def _product_changes(
+    values: Mapping[str, Any], name: str, factors: Sequence[str]
+) -> Iterator[_Change]:
+    if values[name].dtype in _FLOATS:
+        with np.errstate(all="ignore"):
+            spread = spread_of_product([values[factor] for factor in factors])
+        if spread.any():
+            yield _Change(name, values[name], spread)
+
+
+def _cast_changes(values: Mapping[str, Any], node: onnx.NodeProto) -> Iterator[_Change]:
+    x = values[node.input[0]]
+    result = values[node.output[0]]
+    if x.dtype not in _FLOATS:
+        return
+    wide = x.astype(np.float64)
+    limits = np.iinfo(result.dtype)
+    beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
+    if beyond.any():
+        yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
+
+
+def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
+    """Both values, with elements made the same if other orders move them as far."""
     if reach is None:
         return reference, candidate
     is_alike = (reference.dtype, reference.ndim) == (
         getattr(candidate, "dtype", None),
         np.ndim(candidate),
     )
-    # how many elements there are may be decided by what moves, too
+    # the moving values may decide how many elements there are
     if is_alike and np.isinf(reach).all():
         return reference, reference
     ours = np.array(reference)
@@ -252,7 +275,7 @@ def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, A
 
 
 def is_open(reference: Any, reach: Reach | None) -> bool:
-    """Whether of all elements of a value another order may leave nothing."""
+    """Whether another order may change all elements of a value."""
     if reach is None or not reach.size:
         return False
     size = np.abs(reference.astype(np.float64)) if reference.dtype.kind == "f" else np.inf
@@ -276,7 +299,7 @@ def _moved(value: Any, other: Any) -> Reach | None:
 
 
 def farther(one: Reach | None, other: Reach | None) -> Reach | None:
-    """Of each element the farther of two reaches."""
+    """The farther of two reaches for each element."""
     if other is None or not other.any():
         return one
     return other if one is None else np.maximum(one, other)
@@ -298,29 +321,29 @@ def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
 
 
 def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
-    """The factors of each value that is a product of products."""
-    made = {
+    """The factors of each product of products."""
+    factors_of = {
         n.output[0]: n.input
         for n in graph.node
         if n.op_type == "Mul" and not canonical_domain(n.domain)
     }
-    found = {}
-    for name, (one, other) in made.items():
+    products = {}
+    for name, (one, other) in factors_of.items():
         factors = [one, other]
         while (
             len(factors) < _MOST_FACTORS
-            and (inner := next((f for f in factors if f in made), None)) is not None
+            and (inner := next((f for f in factors if f in factors_of), None)) is not None
         ):
             at = factors.index(inner)
-            factors[at : at + 1] = made[inner]
+            factors[at : at + 1] = factors_of[inner]
         if len(factors) > 2:
-            found[name] = factors
-    return found
+            products[name] = factors
+    return products
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """Whether a node of a model sums products with weights of which a few overflow; a huge bias
-    alone does nothing.
+    """Whether a node of a model sums products with weights so large that a few products overflow; a
+    huge bias alone does not count.
     """
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
     return lambda n: (
@@ -337,13 +360,13 @@ def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
         return bool((np.abs(array) > np.finfo(array.dtype).max * _HUGE).any())
 
 
-def _behind(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
-    """The values of the main graph that come of such nodes."""
-    found: set[str] = set()
+def _results_of(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
+    """The values of the main graph that depend on such nodes."""
+    results: set[str] = set()
     for node in model.graph.node:
-        if decides(node) or not found.isdisjoint(reads_of(node)):
-            found.update(filter(None, node.output))
-    return found
+        if decides(node) or not results.isdisjoint(reads_of(node)):
+            results.update(filter(None, node.output))
+    return results
 
 
 def _has_reductions(node: onnx.NodeProto) -> bool:
@@ -354,12 +377,3 @@ def _has_reductions(node: onnx.NodeProto) -> bool:
         for inner in body.node
     )
     return any(_is_reduction(inner) or _has_reductions(inner) for inner in inside)
-
-
-def is_finite(value: Any) -> bool:
-    """Whether a value holds neither NaN nor infinities."""
-    values: Mapping[Any, Any] | Sequence[Any] = value if isinstance(value, list | dict) else [value]
-    arrays = [
-        np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)
-    ]
-    return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")

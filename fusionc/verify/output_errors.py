@@ -14,13 +14,13 @@ from fusionc.verify.compare import as_float64, same_bits, scale_of
 
 @dataclass(frozen=True)
 class OutputErrors:
-    """One output of the candidate at one level of onnxruntime's optimizers, beside that of the
+    """One output of the candidate at one level of onnxruntime's optimizers, compared with the
     reference.
 
     `max_abs` is the largest |a - b|, `worst` says where: the sample, and the place in the output.
-    `max_rel` is the largest |a - b| / |b| of elements that are not tiny beside the largest one.
-    `cosine` is the lowest cosine of a sample. Elements that are not finite are left out; of text,
-    each element that differs counts as 1.
+    `max_rel` is the largest |a - b| / |b| of elements that are not tiny compared to the largest
+    one. `cosine` is the lowest cosine of a sample. Elements that are not finite are left out; in
+    text, each element that differs counts as 1.
     """
 
     output: str
@@ -32,7 +32,7 @@ class OutputErrors:
     worst: str
 
 
-_TINY = 1e-3  # beside the largest element
+_TINY = 1e-3  # compared to the largest element
 
 
 class ErrorTable:
@@ -71,9 +71,7 @@ class ErrorTable:
 
 
 def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
-    """The tensors in two values, each with its place there; nothing where their structures
-    differ.
-    """
+    """The tensors in two values, each with its place there; nothing if their structures differ."""
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         ours = list(ours.values())
         theirs = list(theirs.values())

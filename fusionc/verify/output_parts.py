@@ -22,7 +22,7 @@ from fusionc.verify.joints import Dim, Joint
 
 _DEEPEST = 64  # nodes of a way from an output
 # What computes each element from the one at its place, and perhaps from a number, about as exact
-# beside its size.
+# compared to its size.
 _ONE_BY_ONE = ("Abs", "Clip", "Div", "LeakyRelu", "Mul", "Neg", "Relu")
 _SAME = ("Identity", "Cast", *_ONE_BY_ONE)
 _MOVES = (*_SAME, *names_with(Trait.RESHAPES), "Transpose")
@@ -30,8 +30,8 @@ _Cuts = Mapping[int, tuple[Dim, ...]]  # the sizes of the parts along each axis 
 
 
 def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
-    """Of each output that ends in Concat, or in what moves elements behind it, along which axes it
-    is put together.
+    """For each output that ends in Concat, or in operators that move elements after it, the axes
+    along which it is put together.
     """
     try:
         flat = inlined(light_copy(model))
@@ -41,9 +41,9 @@ def joints_of(model: onnx.ModelProto) -> dict[str, tuple[Joint, ...]]:
     except Exception:  # a model that onnx cannot infer is judged in one piece
         return {}
     ways = _Ways(graph)
-    found = {value.name: ways.cuts(value.name) for value in graph.output}
+    joints = {value.name: ways.cuts(value.name) for value in graph.output}
     return {
-        name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in found.items() if cuts
+        name: tuple(Joint(*cut) for cut in cuts.items()) for name, cuts in joints.items() if cuts
     }
 
 
@@ -82,7 +82,7 @@ class _Ways:
         self._dims |= {tensor.name: tuple(tensor.dims) for tensor in self.graph.initializer}
 
     def cuts(self, name: str, deep: int = 0) -> _Cuts:
-        """The sizes of what a value is put together of, by axis."""
+        """The sizes of the parts of a value, by axis."""
         node = self._makers.get(name)
         dims = self._dims.get(name)
         if node is None or canonical_domain(node.domain) or deep > _DEEPEST or not dims:
@@ -92,8 +92,8 @@ class _Ways:
         return self._moved(node, dims, deep + 1) if node.op_type in _MOVES else {}
 
     def _moved(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """Of a node that moves elements, or computes one of one, where the axes of what it reads
-        are.
+        """The new places of the axes of an input in the output of a node that moves elements, or
+        computes each one from one.
         """
         read = self._elements_of(node, dims) if node.op_type in _ONE_BY_ONE else node.input[0]
         behind = self.cuts(read, deep)
@@ -104,14 +104,14 @@ class _Ways:
         return {places[axis]: sizes for axis, sizes in behind.items() if axis in places}
 
     def _elements_of(self, node: onnx.NodeProto, dims: Sequence[Dim]) -> str:
-        """What a node reads at the place of each element; "" where there is another such value."""
+        """The input that a node reads at the place of each element; "" if there are two of them."""
         known = [(name, self._dims.get(name)) for name in node.input if name]
         read = [name for name, sizes in known if sizes is None or any(size != 1 for size in sizes)]
         return read[0] if len(read) == 1 and self._dims.get(read[0]) == tuple(dims) else ""
 
     def _joined(self, node: onnx.NodeProto, dims: Sequence[Dim], deep: int) -> _Cuts:
-        """Of a Concat: along its axis, and along others where all that it joins are put together
-        alike.
+        """The axes of a Concat: its own, and others if all its inputs are put together alike along
+        these.
         """
         axis = next(a.i for a in node.attribute if a.name == "axis") % len(dims)
         each = [self.cuts(name, deep) for name in node.input]
@@ -126,8 +126,8 @@ class _Ways:
         return found
 
     def _sizes(self, name: str, axis: int, inner: tuple[Dim, ...]) -> tuple[Dim, ...]:
-        """What a value adds to an axis: its parts, where their sizes are numbers, or its size, or
-        its name for that.
+        """The part of a value in an axis: its parts, if their sizes are numbers, or its size, or
+        the name of that.
         """
         if inner and all(isinstance(size, int) for size in inner):
             return inner
@@ -136,7 +136,7 @@ class _Ways:
 
 
 def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
-    """Where each axis is behind a Transpose."""
+    """The new place of each axis after a Transpose."""
     order = next(
         (list(a.ints) for a in node.attribute if a.name == "perm"), list(range(rank))[::-1]
     )
@@ -144,7 +144,7 @@ def _order(node: onnx.NodeProto, rank: int) -> dict[int, int]:
 
 
 def _kept(before: Sequence[Dim], dims: Sequence[Dim]) -> dict[int, int]:
-    """Where each axis is that stays as it is where elements are laid out in another shape: the
+    """The new places of axes that stay the same when elements are laid out in another shape: the
     first and the last ones, as far as they are the same.
     """
     places = dict[int, int]()

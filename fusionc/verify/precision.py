@@ -1,7 +1,7 @@
-"""The least precise type of floats in which something on the way to an output is computed.
+"""The least precise type of floats on the way to an output.
 
-An output of float32 behind a product in float16 is no more precise than that: where rewrites leave
-out a Cast, or onnxruntime rounds between two nodes or not, it moves by places of float16.
+An output of float32 after a product in float16 is no more precise than that: if rewrites leave out
+a Cast, or onnxruntime rounds between two nodes or not, it moves by places of float16.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class _Ways:
             self._found[name] = _coarsest((read, inside, own))
 
     def _type(self, name: str, node: onnx.NodeProto) -> int | None:
-        """That of a value; where onnx does not know it, of what the node reads first. None where
-        nobody knows it.
+        """The type of a value; if onnx does not know it, that of the first input of the node. None
+        if both are unknown.
         """
         known = self._types.get(name, 0) or next(
             filter(None, (self._types.get(one, 0) for one in node.input)), 0

@@ -1,10 +1,10 @@
-"""By how much the result of a reduction depends on the order in which its elements are taken.
+"""How far the result of a reduction depends on the order of its elements.
 
 Processors take them in other orders: one after the other, or in as many parts as a vector has
-elements. So a sum of large numbers of both signs is a number here and infinite there, and a product
-that passes through infinity or 0 is NaN in one order only. The table of all operators that reduce
-is here; verification and the tests of kernels read it. A product of several values is one more:
-rewrites associate it in other ways.
+elements. So a sum of large numbers of both signs may be a number here and infinite there, and a
+product that passes through infinity or 0 may be NaN in one order only. The table of all operators
+that reduce is here; verification and the tests of kernels read it. A product of several values
+counts too: rewrites associate it in other ways.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
 def spreads(
     op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """For each of the first outputs, how far its elements may be from what another order gives.
+    """For each of the first outputs, how far its elements may be from those of another order.
 
-    0 where every order gives the same, infinity where it may be anything: NaN, infinite, or another
-    number. The operator is one of REDUCTIONS, its inputs are floats and, where there are any, axes.
+    0 if every order gives the same, infinity if it may be anything: NaN, infinite, or another
+    number. The operator is one of REDUCTIONS, its inputs are floats and axes, if there are any.
     """
     x = inputs[0]
     assert x is not None and x.dtype.kind == "f"
@@ -47,8 +47,8 @@ def spreads(
 
 
 def spread_of_product(factors: Sequence[Array]) -> Floats:
-    """Infinity where a product of floats, which broadcast, overflows or underflows on the way in
-    one order and not in another; 0 elsewhere, for what rounding does is small.
+    """Infinity if a product of floats, which broadcast, overflows or underflows on the way in one
+    order and not in another; else 0, as rounding is small.
     """
     info = np.finfo(factors[0].dtype)
     powers = [_powers(factor) for factor in factors]
@@ -97,8 +97,8 @@ def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tup
 
 
 class _Rows:
-    """The elements of a reduction: those that are summed lie on the last axis, in the type that
-    computes.
+    """The elements of a reduction: those that are summed lie on the last axis, in the type of the
+    computation.
     """
 
     def __init__(self, x: Array, axes: tuple[int, ...]) -> None:
@@ -120,9 +120,7 @@ class _Rows:
 
 
 def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
-    """Of what is made of a sum: its error, and everything where one order overflows and another
-    does not.
-    """
+    """The error of a result of a sum, and infinity if one order overflows and another does not."""
     finite = np.isfinite(terms)
     wide = np.where(finite, terms, 0).astype(np.float64)
     unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
@@ -169,7 +167,9 @@ def _mean(value: Floats, count: int) -> Floats:
 
 
 def _product(rows: _Rows) -> Floats:
-    """Infinite and 0 on the way, what comes last is lost: NaN where both are."""
+    """If the product is infinite and 0 on the way, the last elements are lost: NaN if there are
+    both.
+    """
     x = rows.elements.astype(np.float64)
     powers = _powers(x)
     lowest, highest = _on_the_way(powers)
@@ -238,7 +238,7 @@ def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
 
 
 def _extreme(rows: _Rows) -> Floats:
-    """onnxruntime lets a NaN through or not, depending on where it lies; kernels let it through
+    """onnxruntime lets a NaN through or not, depending on its place; kernels let it through
     always.
     """
     return np.where(rows.has(np.isnan), np.inf, 0.0)
@@ -247,7 +247,7 @@ def _extreme(rows: _Rows) -> Floats:
 def _pooled(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same of windows: onnxruntime goes through them in another order where its optimizers lay
+    """The same for windows: onnxruntime goes through them in another order if its optimizers lay
     images out anew.
     """
     images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
@@ -255,8 +255,8 @@ def _pooled(
 
 
 def _log_of_powers(rows: _Rows) -> Floats:
-    """The logarithm of a sum that is rounded, and the largest element, each of which may cancel the
-    other. Whether a NaN is the largest depends on where it lies.
+    """The logarithm of a sum that is rounded, and the largest element, which may cancel each other.
+    Whether a NaN is the largest depends on its place.
     """
     largest = rows.elements.max(-1, initial=-np.inf).astype(np.float64)
     rounded = np.where(np.isfinite(largest), rows.noise + rows.rounding * np.abs(largest), 0)
@@ -278,8 +278,8 @@ def _softmax(
 
 
 def _largest(x: Array, attributes: Attributes) -> Array:
-    """Of the rows of a softmax. Rows are those of all versions of the operator: up to opset 12, all
-    axes from the one that is named made a row.
+    """The spread of the rows of a softmax, in all versions of the operator: up to opset 12, all
+    axes from the named one on make a row.
     """
     axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
     return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))
@@ -288,7 +288,7 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies; a
+    """The same, but the place of a NaN or an infinity decides whether it makes all of a row NaN; a
     NaN stays one.
     """
     largest = _largest(x, attributes)
@@ -299,8 +299,8 @@ def _layer_normalized(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
     """The variance is the mean of squared distances, or the mean of squares less the squared mean:
-    where that cancels or overflows, each gives something else; with an infinity in a row, its mean
-    is infinite or NaN.
+    if that cancels or overflows, each gives something else. With an infinity in a row, its mean is
+    infinite or NaN.
     """
     axis = int(attributes.get("axis", -1)) % x.ndim
     rows = _Rows(x, tuple(range(axis, x.ndim)))
@@ -342,7 +342,7 @@ def _squares(
 def _fourier(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """Where a length is no power of two, onnxruntime is off by a few roundings for every
+    """If a length is not a power of two, onnxruntime is off by a few roundings for every
     element.
     """
     bins = outputs[0].astype(np.float64)

@@ -22,13 +22,12 @@ _SECONDS = 10.0
 
 
 class Reference:
-    """Opens the model. Where what its samples hold is small, and comes soon, all of them are run at
-    once, and the session is closed until it is needed again: one session at a time is in memory.
+    """Opens the model. If its samples are small, and soon computed, all of them are run at once,
+    and the session is closed until it is needed again: one session at a time is in memory.
 
     `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the
-    caller's values, and `elements` what a verification may compute, as budget_for has it.
-    Raises RunError where onnxruntime does not load it, UsageError where these do not fit its
-    inputs.
+    caller's values, and `elements` what a verification may compute, as budget_for has it. Raises
+    RunError if onnxruntime does not load it, UsageError if these do not fit its inputs.
     """
 
     def __init__(
@@ -56,8 +55,8 @@ class Reference:
         self.is_done = False  # whether it has run on all that are drawn, and these are kept
 
     def run(self, nonfinite: bool = True) -> None:
-        """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity
-        among them.
+        """Run it on the samples that are drawn; without `nonfinite` they hold no NaN and no
+        infinity.
         """
         room = MOST_KEPT
         begin = monotonic()
@@ -71,9 +70,7 @@ class Reference:
         self.runner.close()
 
     def drawn(self, nonfinite: bool) -> Iterator[DrawnSample]:
-        """The drawn samples, with what it computes on them. There are all of them a second time if
-        it is done.
-        """
+        """The drawn samples, with its outputs. They can be had a second time if it is done."""
         if self._rest is None:
             self.run(nonfinite)
         samples = chain(self._kept, self._rest or ())
@@ -81,8 +78,6 @@ class Reference:
 
 
 def bytes_of(sample: Sample) -> int:
-    """The bytes of the tensors that a sample holds; of one with something else, more than are
-    kept.
-    """
+    """The bytes of the tensors in a sample; with other values in it, more than are kept."""
     values = (*sample.feeds.values(), *sample.outputs)
     return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

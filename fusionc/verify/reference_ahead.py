@@ -14,9 +14,8 @@ from fusionc.verify.reference import Reference
 
 
 class ReferenceAhead:
-    """A Reference that another thread opens and runs. Where that fails, there is none: who needs it
-    opens it once more, and sees why. Only where it took too long it is not tried again: that would
-    take as long.
+    """A Reference that another thread opens and runs. If that fails, `take` gives none, and the
+    caller opens it once more to see why; if it took too long, it is not tried again.
     """
 
     def __init__(
@@ -40,8 +39,8 @@ class ReferenceAhead:
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
-        """The reference, if it is this model, as soon as it has run; more than once only where all
-        that it gave is kept. Raises Overdue where it took longer than the limit of a step.
+        """The reference, if it is this model, as soon as it has run; more than once only if all its
+        outputs are kept. Raises Overdue if it took longer than the limit of a step.
         """
         if path != self._path:
             return None
@@ -72,8 +71,8 @@ class ReferenceAhead:
             return
 
     def _opened(self) -> Reference | None:
-        """The reference, once it has run; None where the process has crashed, maybe of what ran
-        beside it.
+        """The reference, once it has run; None if its process has crashed, maybe because of other
+        requests.
         """
         reference = Reference(self._path, self._input_shape, self._inputs, elements=self._elements)
         try:

@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The results of a verification."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ IN_PART = "verified in part: "
 
 @dataclass(frozen=True)
 class Difference:
-    """One way in which the candidate does not compute what the reference computes.
+    """One way in which the candidate does not compute what the reference computes."""
 
-    `subject` is the output or input concerned, or "" for the model as a whole; `run` describes the
-    inputs, or is "" where no run was needed to see it; `reason` says what differs and by how much.
-    """
-
-    subject: str
-    run: str
-    reason: str
+    subject: str  # the output or input, "" for the model as a whole
+    run: str  # the inputs, "" if no run was needed to see it
+    reason: str  # what differs and by how much
 
     def __str__(self) -> str:
         where = ", ".join(part for part in (self.subject, self.run) if part)
@@ -31,17 +27,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class OptimizerFault:
-    """What onnxruntime's own optimizers make of the candidate at a level: another result than with
-    all of them off.
-
-    `optimizers` have to be off so that the result is right; there are none where that is not known.
-    `is_in_reference` says that the reference has another result at that level, too.
+    """A result that onnxruntime's own optimizers change at a level, compared with all of them
+    off.
     """
 
     level: str
     difference: Difference
-    optimizers: tuple[str, ...]
-    is_in_reference: bool
+    optimizers: tuple[str, ...]  # that have to be off so that the result is right, if known
+    is_in_reference: bool  # the reference has another result at that level too
 
     @property
     def setting(self) -> str:
@@ -57,9 +50,10 @@ class OptimizerFault:
 
     @property
     def notice(self) -> str:
-        """What to mind where it does not run, in short."""
+        """What to mind if it does not run, in short."""
         whose = ", nor the model itself" if self.is_in_reference else ""
-        return f"onnxruntime cannot run the result at level {self.level}{whose}: set SessionOptions.{self.setting}"
+        what = f"onnxruntime cannot run the result at level {self.level}{whose}"
+        return f"{what}: set SessionOptions.{self.setting}"
 
     def __str__(self) -> str:
         names = " and ".join(self.optimizers) or "as a whole"
@@ -79,30 +73,25 @@ class OptimizerFault:
 class Verification:
     """The outcome of `verify`.
 
-    `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime
-    cannot load or run the reference itself, so that nothing could be compared; `summary` says why.
-    `is_loadable` tells whether onnxruntime loads the candidate, `is_refused` whether it cannot run
-    the reference for other reasons than memory and time. `optimizer_faults` are what differs only
-    where onnxruntime's own optimizers are on; `outputs` say how far each output was off, at each
-    level, on all samples but those at the edges that were equal. At `unchecked_levels` a sample was
-    left out, or could not be run. `budget` has what runs and their judgement have cost, None where
-    there were none; what was left out for that says that the models are verified in part.
+    "impossible" means that onnxruntime cannot load or run the reference itself, so that nothing
+    could be compared; `summary` says why.
     """
 
     status: Literal["equal", "different", "impossible"]
-    runs: int
+    runs: int  # in which all outputs were compared
     summary: str
     differences: tuple[Difference, ...] = ()
-    optimizer_faults: tuple[OptimizerFault, ...] = ()
+    optimizer_faults: tuple[OptimizerFault, ...] = ()  # seen only with onnxruntime's optimizers on
+    # how far each output was off at each level, on all samples except edges that were equal
     outputs: tuple[OutputErrors, ...] = ()
-    is_loadable: bool = True
-    is_refused: bool = False
-    unchecked_levels: tuple[str, ...] = ()
-    budget: Budget | None = None
+    is_loadable: bool = True  # onnxruntime loads the candidate
+    is_refused: bool = False  # the reference fails for other reasons than memory and time
+    unchecked_levels: tuple[str, ...] = ()  # at these a sample was left out, or could not be run
+    budget: Budget | None = None  # what runs and their judgement have cost; None without any
 
     @property
     def is_in_part(self) -> bool:
-        """Whether the models are equal as far as they were compared, which is less than what is
+        """Whether the models are equal as far as they were compared, but less was compared than
         usual.
         """
         return self.status == "equal" and self.budget is not None and bool(self.budget.left_out)

@@ -24,21 +24,21 @@ from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
 from fusionc.verify.side_by_side import Outputs, fewest_elements, share_off, stacked
 
-_PATIENCE = 300.0  # seconds of loops and the like, whose work no size says; then one run is enough
+_PATIENCE = 300.0  # seconds: the work of loops, say, is not known; then one run is enough
 _FAILS = "the reference runs, the candidate does not"
-_FEW_OFF = 1 / 50  # the share of an output
+_FEW_OFF = 1 / 50  # the share of an output that may be off at ties
 _MOST_JUDGED = 4  # of many samples: the worst ones
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
 @dataclass
 class SampleRuns:
-    """Runs the candidate on one sample after the other, and compares what it gives with what the
-    reference gives.
+    """Runs the candidate on one sample after the other, and compares its outputs with those of the
+    reference.
 
-    `judge` is the reference's; `table` has the errors of the outputs. Where the reference is
-    unstable no difference counts, and no equality: such a sample is left out, and other values are
-    drawn in place of a seed's.
+    `judge` is the reference's; `table` has the errors of the outputs. If the reference is unstable,
+    neither a difference nor equality counts: such a sample is left out, and other values are drawn
+    in place of a seed's.
     """
 
     path: Path
@@ -52,7 +52,8 @@ class SampleRuns:
     # ordinary samples have no differences that need an excuse
     _is_alike: bool = field(init=False, default=True)
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
-    _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
+    # samples on which the models are the same
+    _same: list[Sample] = field(init=False, default_factory=list)
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
     _deadline: float = field(init=False, default=inf)
     _budget: Budget = field(init=False)
@@ -62,21 +63,21 @@ class SampleRuns:
         self._budget = self.search.budget.anew()  # samples may all have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
-        """In what the models differ on the first of the given and drawn samples that shows it;
-        nothing if none does.
+        """How the models differ on the first given or drawn sample that shows it; empty if none
+        does.
         """
         self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
             if isinstance(sample, DrawnSample) and self._is_late(sample.label):
                 break
-            outcome, differences = self._on(sample)
+            outcome, differences = self._shown_by(sample)
             if outcome == "different":
                 return differences
-        return self._on_many()
+        return self._differences_on_many()
 
-    def _on_many(self) -> Sequence[Difference]:
-        """The same on many samples that were drawn alike, compared together; those that differ most
-        are judged.
+    def _differences_on_many(self) -> Sequence[Difference]:
+        """How the models differ on many samples that were drawn alike and are compared together;
+        those that differ most are judged.
         """
         many = [*self.search.more, *self.search.ties]
         if not many or self._is_late("many inputs"):
@@ -88,35 +89,41 @@ class SampleRuns:
             raise too_large(self.path, error) from error
         except RunError as error:
             return [Difference("", many[0].label, f"{_FAILS}: {error}")]
-        for sample, (found, why) in zip(many, ran, strict=True):
-            if found is None:
+        for sample, (outputs, why) in zip(many, ran, strict=True):
+            if outputs is None:
                 return [Difference("", sample.label, f"{_FAILS}: {why}")]
         pairs = [
-            (sample.outputs, found or []) for sample, (found, _) in zip(many, ran, strict=True)
+            (sample.outputs, outputs or []) for sample, (outputs, _) in zip(many, ran, strict=True)
         ]
         number = len(self.search.more)
         self._budget.compared += sum(fewest_elements(sample.outputs) for sample in many[:number])
-        return self._on_more(pairs[:number]) or self._on_ties(pairs[number:])
+        return self._differences_on_more(pairs[:number]) or self._differences_on_ties(
+            pairs[number:]
+        )
 
-    def _on_more(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+    def _differences_on_more(
+        self, pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> Sequence[Difference]:
         more = self.search.more
         if not any(self.judge.mismatches(more[0], *values) for values in stacked(pairs)):
             return ()
         self._is_alike = False
         return self._most_different([_as_edge(sample) for sample in more], pairs)
 
-    def _on_ties(self, pairs: Sequence[tuple[Outputs, Outputs]]) -> Sequence[Difference]:
+    def _differences_on_ties(
+        self, pairs: Sequence[tuple[Outputs, Outputs]]
+    ) -> Sequence[Difference]:
         for values in stacked(pairs):
-            if found := self._at_ties(self.search.ties[0], *values):
-                return found
+            if differences := self._tie_differences(self.search.ties[0], *values):
+                return differences
         return ()
 
     def _most_different(
         self, samples: Sequence[DrawnSample], pairs: Sequence[tuple[Outputs, Outputs]]
     ) -> Sequence[Difference]:
-        """What the judge says of those samples of which outputs are off most. Of many, one or the
-        other meets a number that rounding takes over a step in a way that the judge does not see:
-        most of those that it looks at decide.
+        """The judge's differences on the samples whose outputs are off most. Among many samples,
+        some have numbers that rounding takes over a step without the judge seeing it, so most of
+        those that are judged decide.
         """
         errors = dict[int, float]()
         for at, (sample, values) in enumerate(zip(samples, pairs, strict=True)):
@@ -124,22 +131,25 @@ class SampleRuns:
                 errors[at] = max(
                     inf if one.error is None else one.error for one in mismatches.values()
                 )
-        found = list[Sequence[Difference]]()
+        different = list[Sequence[Difference]]()
         worst = sorted(errors, key=lambda at: -errors[at])[:_MOST_JUDGED]
         for at in worst:
             runs = runs_so_far()
             outcome, differences = self.judge.outcome(samples[at], pairs[at][1])
             self._budget.spend(samples[at].work, runs_so_far() - runs)
-            found += [differences] if outcome == "different" else []
-        return found[0] if 2 * len(found) > len(worst) else ()
+            different += [differences] if outcome == "different" else []
+        return different[0] if 2 * len(different) > len(worst) else ()
 
-    def _at_ties(self, sample: DrawnSample, ours: Outputs, theirs: Outputs) -> list[Difference]:
-        """What differs at ties, where the last bit of an input decides, in a region and not in
-        single elements.
+    def _tie_differences(
+        self, sample: DrawnSample, ours: Outputs, theirs: Outputs
+    ) -> list[Difference]:
+        """What differs at ties, if the last bit of an input decides, in a region and not in single
+        elements.
 
-        Rounding excuses all of that, as the inputs themselves would move it. But on the way from an
-        input straight into a grid nothing may round in another way, so that where models are the
-        same bit for bit, or nearly, at other inputs, they are here. Kernels may be a step off.
+        Rounding excuses all of that, as moving the inputs would have the same effect. But between
+        an input and a grid that reads it directly nothing may round differently. So models that are
+        the same bit by bit at other inputs, or nearly, are the same here. Kernels may be a step
+        off.
         """
         is_at_ties = sample.style.floats == "ties"
         if not is_at_ties and sample.edge:
@@ -173,7 +183,7 @@ class SampleRuns:
                 yield sample
 
     def within_budget(self, level: str) -> Iterator[Sample]:
-        """The first of them, and others as long as there is room for what comes of them: to judge
+        """The first of them, and others as long as the budget has room for their outputs: judging
         one that differs takes many runs.
         """
         for number, sample in enumerate(self.again()):
@@ -188,7 +198,7 @@ class SampleRuns:
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
-        return [self.judge.summary(self.search.left_out), *self.given.notes()]
+        return [self.judge.tally.summary(self.search.left_out), *self.given.notes()]
 
     @property
     def budget(self) -> Budget:
@@ -196,8 +206,10 @@ class SampleRuns:
         left_out = [*self._cut_short, *self.search.budget.left_out]
         return replace(self._budget, left_out=left_out)
 
-    def _on(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        """What a sample shows, or where it decides nothing one that is drawn like it."""
+    def _shown_by(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
+        """What a sample shows; if it decides nothing, what another one shows that is drawn like
+        it.
+        """
         outcome, differences = self._compared(wanted)
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
@@ -219,8 +231,8 @@ class SampleRuns:
         return outcome, differences
 
     def _is_late(self, what: str) -> bool:
-        """Whether there is no room, or no time, for this and what comes behind it."""
-        has_run = bool(self.judge.runs or self.judge.left_out)
+        """Whether budget or time are used up for this and all that follows."""
+        has_run = bool(self.judge.tally.runs or self.judge.tally.left_out)
         if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
         why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
@@ -233,7 +245,7 @@ class SampleRuns:
         self._room -= size if size <= self._room else 0
 
     def _compared(self, sample: Sample) -> tuple[Outcome, Sequence[Difference]]:
-        self.progress(f"run {self.judge.runs + 1}: {sample.label}")
+        self.progress(f"run {self.judge.tally.runs + 1}: {sample.label}")
         try:
             outputs = self.candidate.run(sample.feeds)
         except OutOfMemory as error:
@@ -245,8 +257,8 @@ class SampleRuns:
         if isinstance(sample, DrawnSample):
             self._budget.spend(sample.work, runs_so_far() - runs)
             if outcome != "different" and self.search.has_ties:
-                found = self._at_ties(sample, sample.outputs, outputs)
-                outcome, differences = ("different", found) if found else (outcome, differences)
+                at_ties = self._tie_differences(sample, sample.outputs, outputs)
+                outcome, differences = ("different", at_ties) if at_ties else (outcome, differences)
         if outcome == "same" and not sample.edge:
             self._budget.compared += fewest_elements(outputs)
         if not sample.edge or outcome == "different":
@@ -255,21 +267,22 @@ class SampleRuns:
 
 
 def _as_edge(sample: DrawnSample) -> DrawnSample:
-    """One of many samples of few elements, as it is judged: by the scale of the ordinary ones, and
-    as one in which numbers are met that others do not hold.
+    """One of many samples of few elements, as it is judged: with the scale of the ordinary ones,
+    and as one that may hold unusual numbers.
     """
     return replace(sample, edge=True, style=replace(sample.style, floats="mixed"))
 
 
 def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """That a model does not find the memory which the one that it is compared with has."""
+    """The error that memory does not suffice for a model next to the one that it is compared
+    with.
+    """
     return FusioncError(
         (
             "there is not enough memory to run the model beside the one that it is compared "
             f"with: {error}"
         ),
         where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free "
-        "some memory, or "
-        "leave the verification out: --no-verify",
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; "
+        "free some memory, or leave the verification out: --no-verify",
     )

@@ -1,7 +1,7 @@
-"""Where the reference gives something else when it runs a second time: there it is no judge.
+"""Elements that the reference changes when it runs a second time: there it is not a judge.
 
-Of operands that do not fit, say, onnxruntime's Concat leaves a part of its output unwritten, with
-what lay in memory.
+If operands do not fit, say, onnxruntime's Concat leaves a part of its output unwritten, with old
+contents of memory.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from fusionc.verify.compare import Yardstick, unequal
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.order_dependence import Reach, farther
 
-# What memory that nobody has written holds in two more sessions: bytes of which numbers are made
-# that are neither 0 nor near each other, whatever their type is.
+# The contents of unwritten memory in two more sessions: bytes that make numbers of any type that
+# are neither 0 nor near each other.
 _FILLS = (0x4B, 0xC6)
 
 
@@ -41,15 +41,13 @@ class SecondRun:
     def reaches(
         self, feeds: Feeds, outputs: Sequence[Any], yardsticks: Sequence[Yardstick]
     ) -> list[Reach | None]:
-        """For each output infinity in the elements that another run makes something else; None
-        where none are.
-        """
+        """For each output, infinity in the elements that change in another run; None if none do."""
         for known, reaches in self._last:
             if known is feeds:  # another level of onnxruntime's optimizers
                 return reaches
         found: list[Reach | None] = [None] * len(outputs)
-        # What lay in memory the first time may be as large as to hide all else: the others differ
-        # in what they found.
+        # The old contents of memory may be so large the first time that they hide all else; the
+        # other runs find different ones.
         for one, other in pairwise([outputs, *self._again(feeds)]):
             moved = map(_moved, one, other, yardsticks)
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
@@ -58,22 +56,22 @@ class SecondRun:
 
     @closes_runners
     def _again(self, feeds: Feeds) -> list[list[Any]]:
-        found = list[list[Any]]()
+        runs = list[list[Any]]()
         with suppress(RunError):
-            found.append(self._runner.run(feeds))
+            runs.append(self._runner.run(feeds))
             # one session of the model at a time is in memory; it opens again when it is needed
             self._runner.close()
             for byte in _FILLS:
                 with filled_memory(byte):
                     runner = ModelFile(self._path).runner()
-                    found.append(runner.run(feeds))
+                    runs.append(runner.run(feeds))
                     runner.close()
-        return found
+        return runs
 
 
 @dataclass
 class Unsteady:
-    """What of the outputs was not judged for that, over all samples."""
+    """The elements that were not judged for that reason, over all samples."""
 
     judged: set[str] = field(default_factory=set)
     _elements: Counter[str] = field(default_factory=Counter)
@@ -96,18 +94,21 @@ class Unsteady:
             if name not in self.judged:
                 yield f"{name} is not judged: {why}"
             else:
-                yield f"of {name} {self._elements[name]:,} of {self._sizes[name]:,} elements are not judged: {why}"
+                counts = f"{self._elements[name]:,} of {self._sizes[name]:,}"
+                yield f"of {name} {counts} elements are not judged: {why}"
 
 
 def held_fast(
-    outputs: Sequence[Any], found: Sequence[Any], reaches: Sequence[Reach | None]
+    outputs: Sequence[Any], candidate: Sequence[Any], reaches: Sequence[Reach | None]
 ) -> list[Any]:
-    """What a candidate gives, with the reference's elements where that is no judge."""
+    """The candidate's outputs, with the reference's elements in place of those that it does not
+    judge.
+    """
     return [
         other
         if reach is None or np.shape(other) != reach.shape
         else np.where(np.isinf(reach), one, other)
-        for one, other, reach in zip(outputs, found, reaches, strict=True)
+        for one, other, reach in zip(outputs, candidate, reaches, strict=True)
     ]
 
 

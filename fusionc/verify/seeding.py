@@ -20,7 +20,7 @@ from fusionc.runtime.runner import Runner
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes that draw random numbers, in subgraphs and functions too."""
     inference = {tensor.name for tensor in model.graph.initializer if _is_false(tensor)}
-    found = []
+    nodes = []
     for node in nodes_of(model):
         if node.op_type == "Constant" and any(
             _is_false(attribute.t) for attribute in node.attribute
@@ -29,8 +29,8 @@ def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
         if not canonical_domain(node.domain) and (
             node.op_type in RANDOM or _is_training(node, inference)
         ):
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes
 
 
 def seeded_runner(
@@ -53,12 +53,12 @@ def seeded_runner(
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
-    """Give every random node without a seed one that a rewrite of the rest of the model does not
-    change.
+    """Give every random node without a seed one that does not change when other parts of the model
+    are rewritten.
 
-    It follows from the node's name where all of them have different names, otherwise from the
-    node's number among those of its operator. onnxruntime by itself takes the node's position,
-    which changes with every removed node.
+    It follows from the node's name if all names are different, otherwise from the node's number
+    among those of its operator. onnxruntime by itself takes the node's position, which changes with
+    every removed node.
     """
     nodes = random_nodes(model)
     names = {node.name for node in nodes}

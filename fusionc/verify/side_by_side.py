@@ -1,5 +1,6 @@
-"""Outputs of many runs of a model beside each other, as one value: they are compared at once, with
-one scale."""
+"""Outputs of many runs of a model, stacked into one value: they are compared at once, with one
+scale.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 Outputs = Sequence[Any]
-# elements of an output that are compared, where that is cheap: a draw of eight proves little
+# elements of an output to compare, if that is cheap: a draw of eight proves little
 _ENOUGH = 4096
 _MOST_MORE = 512  # inputs that are drawn for that
 A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
@@ -19,8 +20,8 @@ _MOST_READ = 1 << 31  # bytes of constants that they are computed with
 
 
 def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
-    """How many inputs to draw like those that give the most, until enough elements of each output
-    are compared.
+    """How many inputs to draw like those with the most elements, until enough elements of each
+    output are compared.
 
     `fewest` are the elements of the smallest output of each sample, `drawn` those of the inputs and
     outputs of one, and `read` the bytes of constants that it is computed with.
@@ -37,7 +38,7 @@ def more_draws(fewest: Sequence[int], drawn: int, read: int) -> int:
 
 
 def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs, Outputs]]:
-    """What two models give in each of several runs: those of one shape and type are one pair."""
+    """The outputs of two models in several runs: those of one shape and type are one pair."""
     groups = dict[Any, list[tuple[Outputs, Outputs]]]()
     for at, (ours, theirs) in enumerate(pairs):
         values = (*ours, *theirs)
@@ -49,7 +50,7 @@ def stacked(pairs: Iterable[tuple[Outputs, Outputs]]) -> Iterator[tuple[Outputs,
 
 
 def elements(value: Any) -> int:
-    """How many elements a value has; a sequence, all of what it holds."""
+    """How many elements a value has; those of a sequence are counted together."""
     if isinstance(value, dict):
         value = list(value.values())
     return sum(map(elements, value)) if isinstance(value, list) else int(np.size(value))
@@ -94,7 +95,7 @@ def share_off(one: Any, other: Any) -> float:
 
 
 def fewest_elements(outputs: Outputs) -> int:
-    """Those of the smallest output."""
+    """The elements of the smallest output."""
     return min(map(elements, outputs), default=0)
 
 

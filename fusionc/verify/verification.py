@@ -1,11 +1,12 @@
-"""The story: open both models, compare their interfaces, run them on the same inputs, compare every
-output.
+"""The story of a verification: open both models, compare their interfaces, run them on the same
+inputs, compare every output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.equal_so_far import equal_so_far
 from fusionc.verify.grid_steps import GridSteps
-from fusionc.verify.inputs.search import InputSearch
+from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
@@ -28,7 +29,7 @@ from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import IN_PART, Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
-# what onnxruntime says of an operator that nobody has
+# what onnxruntime says of an unknown operator
 _NOT_REGISTERED = "is not a registered function/op"
 
 
@@ -49,36 +50,34 @@ def verify(
     ahead: ReferenceAhead | None = None,
     elements: int | None = None,
 ) -> Verification:
-    """Does the model file `candidate` compute what `reference` computes?
+    """Whether the model file `candidate` computes what `reference` computes.
 
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder,
     as GivenValues takes it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf.
     The first seed has one size for every dynamic dimension, the second another, the third a batch
-    of one; `input_shape` fixes the shapes of the inputs it names. No more is computed than the
-    budget of a verification allows, or `elements` (0: no limit): smaller sizes are chosen, and
-    fewer inputs drawn; what the caller gives is not left out. `kernels` is a library for operators
-    of the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False
-    leaves NaN and Inf out. `progress` gets a line for each run. `ahead` is the reference, running
-    by itself already with the same shapes, inputs and seeds.
+    of one; `input_shape` fixes the shapes of the inputs that it names. The work stays within the
+    budget of a verification, or within `elements` (0: no limit): smaller sizes are chosen and fewer
+    inputs drawn, but no input of the caller is left out. `kernels` is a library for operators of
+    the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False leaves
+    NaN and Inf out. `progress` gets a line for each run. `ahead` is the reference, if it runs by
+    itself already with the same shapes, inputs and seeds.
 
-    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's
-    optimizers, too, without those of `optimizers_off`. What differs there is their fault; it makes
-    the models different unless the reference, with all of them, suffers from it as well.
+    If all of that is the same, the candidate also runs at the other `levels` of onnxruntime's
+    optimizers, without those of `optimizers_off`. A difference there is the optimizers' fault; it
+    makes the models different unless the reference has it too, with all optimizers.
 
-    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or
+    Raises FusioncError if one of the files is not an ONNX model, UsageError if `input_shape` or
     `inputs` do not fit the inputs of the reference.
     """
-    for path in (reference, candidate):
-        load(path, maps=True)
+    load(reference, maps=True)
+    load(candidate, maps=True)
     theirs = ModelFile(candidate, kernels)
     try:
-        ours = ahead.take(reference) if ahead is not None else None
-        ours = ours or Reference(reference, input_shape, inputs, seeds, elements)
+        ours = (ahead and ahead.take(reference)) or Reference(
+            reference, input_shape, inputs, seeds, elements
+        )
     except RunError as error:
-        why = f"onnxruntime cannot load {reference}: {error}"
-        if _NOT_REGISTERED in why:
-            why = f"{why}; if the operator is your own, --custom_op_library takes the library that has it"
-        return Verification("impossible", 0, why, is_refused=type(error) is RunError)
+        return _unloadable_reference(reference, error)
     search = ours.search
     if search.not_drawn and not ours.given:
         return Verification("impossible", 0, search.not_drawn)
@@ -88,42 +87,72 @@ def verify(
     except RunError as error:
         if next(chain(ours.given.samples(), drawn), None) is None:
             return _impossible(reference, search)
-        found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
-        return replace(found, is_loadable=False)
+        why = f"onnxruntime cannot load {candidate}: {error}"
+        return replace(_different(0, Difference("", "", why)), is_loadable=False)
     if changed:
         return _different(0, *changed)
     if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
+    grids = GridSteps(reference, theirs)
+    judge = Judge(reference, ours.runner, numerics, grids, is_for_finite=not nonfinite)
     is_strict = kernels is None and numerics != "approximate"
-    judge = Judge(reference, ours.runner, numerics, GridSteps(reference, theirs))
     runs = SampleRuns(
         candidate, other, ours.runner, ours.given, search, judge, progress, is_strict=is_strict
     )
+    same = partial(equal_so_far, reference, candidate, input_shape, inputs, progress)
+    return _verdict(runs, drawn, ours, same, levels) or _deployed(
+        runs, ours.file, theirs, levels, optimizers_off
+    )
+
+
+def _verdict(
+    runs: SampleRuns,
+    drawn: Iterable[DrawnSample],
+    ours: Reference,
+    same: Callable[[], str],
+    levels: Collection[str],
+) -> Verification | None:
+    """The verdict with the optimizers off; None if the models are the same, and closed.
+
+    `same` says which values inside are equal.
+    """
     if differences := runs.differences(drawn):
-        does_run = bool(differences[0].subject)  # if it does, an output differs
-        return replace(
-            _different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ()
-        )
-    is_decided = not (judge.is_undecided and judge.left_out)
-    if is_decided and (unproved := _nothing_proved(judge, reference, search)):
+        return _different_outputs(runs, differences)
+    judge = runs.judge
+    is_decided = not (judge.tally.is_undecided and judge.tally.left_out)
+    if is_decided and (unproved := _nothing_proved(judge, ours.path, ours.search)):
         return unproved
-    other.close()  # one session at a time
-    ours.runner.close()
-    if not is_decided:
-        same = equal_so_far(reference, candidate, input_shape, inputs, progress)
-        return _undecided(runs, same, levels)
-    return _deployed(runs, ours.file, theirs, levels, optimizers_off)
+    runs.candidate.close()  # one session at a time
+    runs.reference.close()
+    return None if is_decided else _undecided(runs, same(), levels)
+
+
+def _unloadable_reference(reference: Path, error: RunError) -> Verification:
+    why = f"onnxruntime cannot load {reference}: {error}"
+    if _NOT_REGISTERED in why:
+        hint = "if the operator is your own, --custom_op_library takes the library that has it"
+        why = f"{why}; {hint}"
+    return Verification("impossible", 0, why, is_refused=type(error) is RunError)
+
+
+def _different_outputs(runs: SampleRuns, differences: Sequence[Difference]) -> Verification:
+    does_run = bool(differences[0].subject)  # if it does, an output differs
+    rows = runs.table.rows() if does_run else ()
+    return replace(_different(runs.judge.tally.runs, *differences), outputs=rows)
 
 
 def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verification | None:
-    """What to say where nothing differs because nothing was compared; None where something was."""
-    if judge.runs == 0:
+    """What to say if nothing differs because nothing was compared; None if something was."""
+    if judge.tally.runs == 0:
         return _impossible(reference, search)
-    if not judge.unsteady.judged:
-        why = f"nothing is judged: {'; '.join(judge.unsteady.notes(judge.names))}"
-    elif judge.never_finite == set(judge.names):
-        why = f"on all inputs that were compared {reference} computes nothing but NaN and infinities; give others"
+    if not judge.tally.unsteady.judged:
+        why = f"nothing is judged: {'; '.join(judge.tally.unsteady.notes(judge.names))}"
+    elif judge.tally.never_finite == set(judge.names):
+        why = (
+            f"on all inputs that were compared {reference} computes nothing but NaN and "
+            "infinities; give others"
+        )
     else:
         return None
     return Verification("impossible", 0, why)
@@ -132,7 +161,7 @@ def _nothing_proved(judge: Judge, reference: Path, search: InputSearch) -> Verif
 def _opened(
     candidate: ModelFile, reference: onnx.ModelProto
 ) -> tuple[Runner, tuple[Difference, ...]]:
-    """What runs the candidate, and in what its interface is another one. Raises RunError."""
+    """A runner of the candidate, and how its interface differs. Raises RunError."""
     try:
         model = candidate.proto()
         runner = candidate.runner()
@@ -148,8 +177,8 @@ def _deployed(
     levels: Collection[str],
     off: Sequence[str],
 ) -> Verification:
-    """What there is to say of models that are the same with the optimizers off: what they are at
-    these levels.
+    """The verdict on models that are the same with the optimizers off: how they are at these
+    levels.
     """
     rows = list(runs.table.rows())
     faults = list[OptimizerFault]()
@@ -163,10 +192,10 @@ def _deployed(
             faults.append(fault)
             if not fault.is_in_reference:
                 what = f"different: {fault}"
-                found = _different(runs.judge.runs, fault.difference)
+                different = _different(runs.judge.tally.runs, fault.difference)
                 does_run = bool(fault.difference.subject)
                 return replace(
-                    found,
+                    different,
                     summary=what,
                     optimizer_faults=(fault,),
                     outputs=tuple(rows),
@@ -179,7 +208,7 @@ def _deployed(
     notes += filter(None, (budget.shortened,))
     return Verification(
         "equal",
-        runs.judge.runs,
+        runs.judge.tally.runs,
         (IN_PART if budget.left_out else "") + "; ".join(notes),
         optimizer_faults=tuple(faults),
         outputs=tuple(rows),
@@ -189,10 +218,8 @@ def _deployed(
 
 
 def _undecided(runs: SampleRuns, same: str, levels: Collection[str]) -> Verification:
-    """What there is to say where no output can be compared, and this of the values inside is the
-    same.
-    """
-    why = f"on every input that was tried the model decides nothing: {runs.judge.movement}"
+    """The verdict if no output can be compared; `same` says which values inside are equal."""
+    why = f"on every input that was tried the model decides nothing: {runs.judge.tally.movement}"
     if not same:
         return Verification("impossible", 0, why)
     budget = runs.budget

@@ -29,8 +29,8 @@ def test_one_that_is_killed(tmp_path: Path) -> None:
 def test_one_that_was_killed_while_nobody_asked_it() -> None:
     first = check({}, "idle")
     for process in converting_process._idle:
-        process._child.kill()
-        process._child.wait()
+        process.kill()
+        process.exit_code()
     assert check({}, "idle") == first
 
 
@@ -117,20 +117,16 @@ def test_each_has_a_core_of_its_own_until_they_are_unpinned(
     monkeypatch.setattr(pinned_processes, "core_numbers", lambda: first_two)
     start_processes(2, are_pinned=True)
     first, second = converting_process._idle
-    pinned = [os.sched_getaffinity(process._child.pid) for process in (first, second)]
-    second._child.kill()
-    second._child.wait()
+    pinned = [os.sched_getaffinity(process.id) for process in (first, second)]
+    second.kill()
+    second.exit_code()
     thread, came, go = asked_in_the_meantime(tmp_path, "pinned")  # the other one
     said = check({}, "pinned")
     (in_its_place,) = converting_process._idle
-    pinned.append(os.sched_getaffinity(in_its_place._child.pid))
+    pinned.append(os.sched_getaffinity(in_its_place.id))
     unpin_processes()
-    children = (
-        Path(f"/proc/{first._child.pid}/task/{first._child.pid}/children").read_text().split()
-    )
-    unpinned = [
-        os.sched_getaffinity(int(n)) for n in (first._child.pid, in_its_place._child.pid, *children)
-    ]
+    children = Path(f"/proc/{first.id}/task/{first.id}/children").read_text().split()
+    unpinned = [os.sched_getaffinity(int(n)) for n in (first.id, in_its_place.id, *children)]
     go.touch()
     thread.join()
     end_processes("pinned")

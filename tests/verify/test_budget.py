@@ -227,7 +227,7 @@ def test_what_is_in_front_of_a_choice_among_near_equals_is_compared(
     other = saved(TOP.replace("BODY", theirs), tmp_path / "b.onnx")
 
     def unstable(self: Judge, *_: Any) -> tuple[str, list[Any]]:
-        self.left_out += 1
+        self.tally.left_out += 1
         return "unstable", []
 
     monkeypatch.setattr(Judge, "outcome", unstable)

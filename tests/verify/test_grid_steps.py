@@ -87,7 +87,7 @@ def judged(
     outcome, _ = judge.outcome(
         Sample(label="x", feeds={"x": x}, outputs=ours.run({"x": x})), theirs.run({"x": x})
     )
-    return outcome, judge.summary(())
+    return outcome, judge.tally.summary(())
 
 
 def moved(*where: tuple[int | slice, int | slice], by: float = 0.0085) -> NDArray[np.float64]:

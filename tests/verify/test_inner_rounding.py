@@ -75,3 +75,47 @@ def test_sigmoid_near_0_is_as_exact_as_beside_a_half(
         onnx.save(parse(GATED.format(far, body)), tmp_path / f"{name}.onnx")
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert found.status == status, found.summary
+
+
+INSIDE = {
+    "an activation of a fused operator": """y = com.microsoft.FusedConv <activation = "Sigmoid"> (x, w)""",
+    "a gate": "X, y, c = LSTM <hidden_size = 1> (x, r, r)",
+    "a branch": """y = If (yes) <then_branch = t () => (float[A,B,C] p) { p = Erf (x) },
+        else_branch = e () => (float[A,B,C] p) { p = Exp (x) }>""",
+    "a body": """z = Loop (one, "") <body = b (int64 i, bool c) => (bool d, float[A,B,C] p) {
+        d = Identity (c) p = Erf (x) }> y = Squeeze (z, zero)""",
+}
+
+
+@pytest.mark.parametrize("body", INSIDE.values(), ids=INSIDE)
+def test_a_function_inside_of_an_operator_or_a_graph_is_moved(tmp_path: Path, body: str) -> None:
+    model = parse(f"""agraph (float[N,1,1] x, bool yes) => (float[A,B,C] y) <int64 one = {{1}},
+        int64[1] zero = {{0}}, float[1,1,1] w = {{1}}, float[1,4,1] r = {{1, 1, 1, 1}}> {{ {body} }}""")
+    onnx.save(model, tmp_path / "a.onnx")
+    x = np.linspace(-14, 1, 8, dtype=np.float32).reshape(8, 1, 1)
+    feeds = {"x": x, "yes": np.array(True)}
+    draws = list(InnerRounding(tmp_path / "a.onnx").draws(feeds))
+    assert len({bytes(np.asarray(outputs[0])) for outputs in draws}) > 1
+
+
+NORMALIZED = """agraph (float[N,8] x) => (float[N,8] y) <float part = {{0.1}}, float three = {{3}},
+    float nearly = {{0.9995}}, float[8] one = {{1, 1, 1, 1, 1, 1, 1, 1}}> {{
+    s = Mul (x, part) u = Add (s, three) h = Cast <to = 10> (u) t = Tanh (h) m = Cast <to = 10> (nearly) {}
+    c = Cast <to = 1> (f) y = LayerNormalization (c, one) }}"""
+
+
+@pytest.mark.parametrize(
+    ("status", "other"),
+    [
+        ("impossible", "n = Mul (t, m) k = Greater (x, part) f = Where (k, n, t)"),
+        ("different", "f = Identity (h)"),
+    ],
+)
+def test_a_normalization_of_nearly_equal_numbers_amplifies_their_last_places(
+    tmp_path: Path, status: str, other: str
+) -> None:
+    """A factor that they have in common would change nothing."""
+    for name, body in (("a", "f = Identity (t)"), ("b", other)):
+        onnx.save(parse(NORMALIZED.format(body), opset=18), tmp_path / f"{name}.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx", nonfinite=False)
+    assert found.status == status, found.summary

@@ -114,6 +114,16 @@ def test_as_many_elements_as_have_noise_may_be_off() -> None:
     assert not noise_of(moves).explains(off, ABOUT)
 
 
+def test_an_output_that_moves_as_a_whole_has_elements_that_hardly_move() -> None:
+    """By chance; if hardly any element moves, those that do not are none of these."""
+    moves = np.linspace(0.3, 1.0, 1000)
+    moves[:4] = 1e-3
+    off = np.full(1000, 2.0)
+    assert noise_of(moves).explains(off, ABOUT)
+    moves[:600] = 1e-3
+    assert not noise_of(moves).explains(off, ABOUT)
+
+
 def test_what_is_off_by_less_than_the_tolerance_is_not_off() -> None:
     ours = np.float32([100, 1, 0])
     theirs = np.float32([100.05, 1.005, 0.02])

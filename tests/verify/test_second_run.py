@@ -74,7 +74,7 @@ def test_what_nobody_writes_is_not_judged_and_said(tmp_path: Path) -> None:
     why = "there the reference gives something else each time"
     assert outcome == "same"
     assert (
-        judge.summary(())
+        judge.tally.summary(())
         == f"equal in 1 run; of y 35 of 49 elements are not judged: {why}; z is not judged: {why}"
     )
 

@@ -441,6 +441,32 @@ def test_what_overflows_between_in_the_reference_alone_is_no_difference(
     assert found.status == status, found.summary
 
 
+SPREAD = """agraph (float[40,2] x) => (float[40,1] y) <float zero = {{0}}> {{
+    e = {} (x) p, q = Split <axis = 1, num_outputs = 2> (e) s = Tanh (p) t = Tanh (q) {} }}"""
+
+
+@pytest.mark.parametrize(
+    ("function", "candidate", "nonfinite", "status"),
+    [
+        ("Exp", "z = Mul (q, zero) u = Add (s, z) y = Add (u, t)", False, "equal"),
+        ("Exp", "z = Mul (q, zero) u = Add (s, z) y = Add (u, t)", True, "different"),
+        ("Exp", "z = Mul (q, zero) u = Add (s, z) y = Sub (u, t)", False, "different"),
+        ("Sin", "z = Div (q, q) u = Mul (s, z) y = Add (u, t)", False, "different"),
+    ],
+)
+def test_what_is_for_finite_numbers_may_spread_an_infinity_that_the_model_computes(
+    tmp_path: Path, function: str, candidate: str, nonfinite: bool, status: str
+) -> None:
+    """Of numbers whose exponentials are infinite; not NaN that the candidate computes by itself."""
+    found = judge(
+        tmp_path,
+        parse(SPREAD.format(function, "y = Add (s, t)"), opset=18),
+        parse(SPREAD.format(function, candidate), opset=18),
+        nonfinite=nonfinite,
+    )
+    assert found.status == status, found.summary
+
+
 # -- outputs of few elements
 # -------------------------------------------------------------------------------------------
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import onnx
 from onnx import helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
+from fusionc.protos import part_model
 
 _IR_VERSION = 8  # onnxruntime accepts it for all opsets of areas
 
@@ -20,17 +23,21 @@ def operators_as_model(area: Area) -> bytes:
     names: dict[str, str] = {}
     for name in (*area.inputs, *area.outputs):
         names[name] = f"p{len(names)}"
-    protos = [_renamed(node, names) for node in area.nodes]
-    graph = onnx.GraphProto(name="operators", node=protos)
-    for field, ends in ((graph.input, area.inputs), (graph.output, area.outputs)):
+    nodes = [_renamed(node, names) for node in area.nodes]
+
+    def declared(ends: Sequence[str]) -> Iterator[onnx.ValueInfoProto]:
         for name in ends:
-            elem_type = area.values[name].dtype
-            field.add(name=names[name]).type.tensor_type.elem_type = elem_type
-    for name, array in area.constants.items():
-        if name in names:
-            graph.initializer.append(to_proto(array, names[name]))
-    opsets = [helper.make_opsetid("", area.opset), helper.make_opsetid(MICROSOFT, 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+            yield helper.make_tensor_value_info(names[name], area.values[name].dtype, None)
+
+    model = part_model(
+        "operators",
+        nodes,
+        {"": area.opset, MICROSOFT: 1},
+        declared(area.inputs),
+        declared(area.outputs),
+        (to_proto(array, names[name]) for name, array in area.constants.items() if name in names),
+        ir_version=_IR_VERSION,
+    )
     data: bytes = model.SerializeToString(deterministic=True)
     return data
 

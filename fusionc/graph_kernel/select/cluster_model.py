@@ -10,37 +10,28 @@ from fusionc.graph_kernel.select.area_values import area_value_of, edges_of, nam
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
+from fusionc.protos import part_model
 from fusionc.shapes.expressions import INVENTED
 from fusionc.shapes.inference import typed_model
 
-_IR_VERSION = 10
 # elements of a constant that simplification may look at; larger ones are inputs
 _MOST_COPIED = 1024
 
 
 def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
     """The model of these nodes; None if a type that it must declare is unknown."""
-    proto = onnx.ModelProto(ir_version=_IR_VERSION)
-    proto.opset_import.add(domain="", version=graph.opset)
-    proto.opset_import.add(domain=MICROSOFT, version=1)
-    proto.graph.name = "cluster"
+    proto = part_model("cluster", map(named, nodes), {"": graph.opset, MICROSOFT: 1}, (), ())
     inside = set(nodes)
-    known = set[Edge]()
-    for node in nodes:
-        proto.graph.node.append(named(node))
-        for edge in edges_of(node):
-            if edge in known or (edge.producer in inside and edge.graph is graph):
-                continue
-            known.add(edge)
-            if not _declare(edge, proto.graph):
+    for edge in dict.fromkeys(edge for node in nodes for edge in edges_of(node)):
+        is_made = edge.producer in inside and edge.graph is graph
+        if not is_made and not _declare(edge, proto.graph):
+            return None
+    for output in (output for node in nodes for output in node.outputs if output is not None):
+        if is_seen_outside(output, inside):
+            info = _info(output)
+            if info is None:
                 return None
-    for node in nodes:
-        for output in node.outputs:
-            if output is not None and is_seen_outside(output, inside):
-                info = _info(output)
-                if info is None:
-                    return None
-                proto.graph.output.append(info)
+            proto.graph.output.append(info)
     return proto
 
 

@@ -14,7 +14,7 @@ import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import bodies_of, fresh_name, graphs_of, is_small, reads_of
+from fusionc.protos import IR_VERSION, bodies_of, fresh_name, graphs_of, is_small, reads_of
 from fusionc.requested.target_opset.limits import raising_error
 from fusionc.requested.target_opset.meanings import Meanings
 from fusionc.requested.target_opset.unknown import hidden_domain, hide, is_unknown
@@ -81,7 +81,7 @@ class Converter:
         alone.output.extend(_values([value.name for value in graph.output], types))
         alone.output.extend(_values(sorted(changing - outputs), types))
         hide(alone.node, self.old)
-        model = ModelProto(ir_version=10, graph=alone)
+        model = ModelProto(ir_version=IR_VERSION, graph=alone)
         model.opset_import.extend(
             [onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()]
         )

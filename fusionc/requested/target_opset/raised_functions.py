@@ -10,7 +10,7 @@ from onnx.helper import make_opsetid
 from fusionc.errors import UsageError
 from fusionc.model.functions import Key, called, drop_functions, fits, functions_of, nodes_of_call
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import bodies_of, light_copy, reads_of
+from fusionc.protos import IR_VERSION, bodies_of, light_copy, reads_of
 from fusionc.requested.target_opset.converter import Converter
 from fusionc.requested.target_opset.limits import OPTION, raising_error
 from fusionc.requested.target_opset.unknown import hide_unknown, require_same_operators
@@ -62,7 +62,7 @@ class _Inliner:
 
     def types_in(self, body: GraphProto, types: Mapping[str, TypeProto]) -> dict[str, TypeProto]:
         """The types of the values in the body of a call."""
-        alone = ModelProto(ir_version=10, graph=body)
+        alone = ModelProto(ir_version=IR_VERSION, graph=body)
         read = {name for node in body.node for name in reads_of(node)} & types.keys()
         alone.graph.input.extend(
             ValueInfoProto(name=name, type=types[name]) for name in sorted(read)

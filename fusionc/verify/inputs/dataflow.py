@@ -41,13 +41,13 @@ class _Scope:
 
 
 class Dataflow:
-    """Answers where a value goes. Building it takes time linear in the number of nodes."""
+    """The uses of values. Building it takes time linear in the number of nodes."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
         self._scopes: list[_Scope] = []
         self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
-        # of what a body or a function returns
+        # for results of a body or a function
         self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)
         self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
@@ -69,8 +69,8 @@ class Dataflow:
         return self._uses.get(value, [])
 
     def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
-        """Where the value goes on to from a use: into a body or a function, from there out of it,
-        and, where it `comes_out` of the node, to what that makes.
+        """The values that a use passes a value on to: in a body or a function, from there out of
+        it, and, if it `comes_out` of the node, its outputs.
         """
         values = self._entered(use)
         if comes_out:
@@ -78,8 +78,8 @@ class Dataflow:
         return [onward for value in values for onward in (value, *self._leaves.get(value, ()))]
 
     def added_constant(self, use: Use) -> int:
-        """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a
-        small constant.
+        """The most that the other operand of an Add or Sub adds; 0 if it is not a small
+        constant.
         """
         if len(use.node.input) != 2:
             return 0
@@ -92,7 +92,7 @@ class Dataflow:
         return int(values.max()) if use.node.op_type == "Add" else -int(values.min())
 
     def constant(self, scope: int, name: str) -> onnx.TensorProto | None:
-        """What a value always holds, where that is little and in the model."""
+        """The constant value of a value, if it is small and in the model."""
         value = self._resolve(scope, name)
         tensor = self._scopes[value.scope].constants.get(value.name) if value else None
         return tensor if tensor is not None and is_small(tensor) else None
@@ -201,8 +201,8 @@ def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
 
 
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """What shape inference finds for the values of the main graph, whose open dimensions all have
-    names then.
+    """The dimensions that shape inference finds for the values of the main graph; open ones then
+    have names.
     """
     light = light_copy(model)
     for value in light.graph.input:
@@ -213,7 +213,7 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
                 dim.dim_param = symbol
     try:
         known = infer_types(light)
-    except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
+    except Exception:  # such a model has no inferred shapes; whether it runs is not decided here
         return {}
     found = {value.name: tensor_dims(value) for value in known.graph.value_info}
     return {name: dims for name, dims in found.items() if dims is not None}

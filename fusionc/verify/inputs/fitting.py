@@ -37,8 +37,8 @@ class Fit:
     def values(
         self, shape: tuple[int, ...], sizes: Sizes, rng: np.random.Generator
     ) -> NDArray[Any] | None:
-        """Values of this shape under these sizes of the symbols; None where nothing is known that
-        they must fit.
+        """Values of this shape under these sizes of the symbols; None if nothing is known that they
+        must fit.
         """
         known = [None if dims is None else _sizes_of(dims, sizes) for dims in self.dims]
         if len(shape) != 1 or known[0] is None:
@@ -63,7 +63,7 @@ class _Place:
 
 
 def fit_of(flow: Dataflow, use: Use) -> Fit | None:
-    """How to choose the values of an operand; None where any will do."""
+    """How to choose the values of an operand; None if any will do."""
     node = use.node
     if canonical_domain(node.domain) or (node.op_type, use.operand) not in _FITTING:
         return None
@@ -80,7 +80,7 @@ def _sizes_of(dims: Sequence[Dim], sizes: Mapping[str, int]) -> list[int] | None
 
 
 def _different_axes(place: _Place) -> list[int] | None:
-    """The first ones, of which a Squeeze takes those of size one."""
+    """The first sizes; a Squeeze takes those that are one."""
     axes = list(range(place.count if place.node.op_type == "Unsqueeze" else len(place.data)))
     if place.node.op_type == "Squeeze":
         axes = [axis for axis in axes if place.data[axis] == 1]
@@ -88,7 +88,7 @@ def _different_axes(place: _Place) -> list[int] | None:
 
 
 def _parts(place: _Place) -> list[int] | None:
-    """Sizes of which the axis is the sum, about equal."""
+    """Sizes that add up to that of the axis, about equal."""
     axis = place.attribute("axis", 0)
     if not -len(place.data) <= axis < len(place.data) or not place.count:
         return None
@@ -118,7 +118,7 @@ def _of_a_grid(place: _Place) -> list[int] | None:
 
 
 def _unpooled(place: _Place) -> list[int] | None:
-    """What the pooling that is undone was given."""
+    """The attributes of the pooling that is undone."""
     spatial = place.data[2:]
     kernel = place.attribute("kernel_shape", [1] * len(spatial))
     strides = place.attribute("strides", [1] * len(spatial))
@@ -132,7 +132,7 @@ def _unpooled(place: _Place) -> list[int] | None:
 
 
 def _of_blocks(place: _Place) -> list[int] | None:
-    """The size of the image, or of its blocks, of which there are as many as columns."""
+    """The size of the image, or of its blocks; there are as many blocks as columns."""
     axes = range(place.count)
     strides, dilations = (
         place.attribute(name, [1] * place.count) for name in ("strides", "dilations")

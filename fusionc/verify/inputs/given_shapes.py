@@ -16,7 +16,7 @@ def fixed_ports(
 ) -> tuple[list[Port], dict[str, int]]:
     """The inputs with these shapes, by name, and the sizes of symbols that follow from them.
 
-    Raises UsageError where an input is not there, or declares another shape.
+    Raises UsageError if an input does not exist, or declares another shape.
     """
     fixed: dict[str, int] = {}
     names = [port.name for port in ports]

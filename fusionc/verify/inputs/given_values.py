@@ -28,8 +28,8 @@ _NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
 
 @dataclass
 class GivenSample:
-    """One sample from files: values of inputs, and of outputs where somebody has recorded them, by
-    name.
+    """One sample from files, by name: values of inputs, and recorded ones of outputs, if there are
+    any.
     """
 
     label: str
@@ -38,10 +38,10 @@ class GivenSample:
 
 
 class GivenValues:
-    """The samples at a path. `places` are their files and folders, in order; what these hold is
-    read when it is needed.
+    """The samples at a path. `places` are their files and folders, in order, which are read when
+    they are needed.
 
-    Raises UsageError where the path leads to none.
+    Raises UsageError if the path leads to none.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,11 +58,10 @@ class GivenValues:
             raise _wrong("there are no inputs", path, _HINT)
 
     def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
-        """What reads the samples one after the other, with values as onnxruntime takes them; the
-        model is not kept.
+        """A reader of the samples in order, with values as onnxruntime takes them; it does not keep
+        the model.
 
-        The reader raises UsageError where a file is damaged, or does not fit the inputs of the
-        model.
+        It raises UsageError if a file is damaged, or does not fit the inputs of the model.
         """
         ports = required_inputs(model), overridable_inputs(model), declared_outputs(model)
         return lambda: (self._sample(place, *ports) for place in self.places)
@@ -80,7 +79,8 @@ class GivenValues:
             elif any(name == port.name for port in outputs):
                 sample.recorded[name] = read()
             else:
-                named = f"it takes: {_list(required)}; an .npy file and what an .npz file holds are called as an input"
+                names = "an .npy file and what an .npz file holds are called as an input"
+                named = f"it takes: {_list(required)}; {names}"
                 raise _wrong(f"the model has no input {name}", file, advice(name, inputs, named))
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
         if missing:
@@ -124,26 +124,27 @@ def _values(
         numbered = _NUMBERED.fullmatch(file.name)
         if numbered is not None:
             ports = inputs if numbered[1] == "input" else outputs
-            if int(numbered[2]) >= len(ports):
-                raise _wrong(
-                    f"the model has {len(ports)} {numbered[1]}s", file, "they are numbered from 0"
-                )
-            port = ports[int(numbered[2])]
-            name, value = _read(
-                file,
-                _of_optional
-                if port.optional
-                else _of_sequence
-                if port.kind == "sequence"
-                else _of_tensor,
-            )
-            # Who writes test sets need not write names.
-            known = any(name == other.name for other in ports)
-            yield name if known else port.name, partial(_itself, value), file
+            yield _numbered_value(file, numbered, ports)
         elif file.suffix == ".npy":
             yield file.stem, partial(_read, file, _array), file
         elif place == file:
             raise _wrong("this is not a file with inputs", file, _HINT)
+
+
+def _numbered_value(
+    file: Path, numbered: re.Match[str], ports: Sequence[Port]
+) -> tuple[str, Callable[[], Any], Path]:
+    """The value of a file of a test set, which is called after its number among the ports."""
+    number = int(numbered[2])
+    if number >= len(ports):
+        what = f"the model has {len(ports)} {numbered[1]}s"
+        raise _wrong(what, file, "they are numbered from 0")
+    port = ports[number]
+    reader = _sequence_value if port.kind == "sequence" else _tensor_value
+    name, value = _read(file, _optional_value if port.optional else reader)
+    # Test sets need not have names in their values.
+    is_known = any(name == other.name for other in ports)
+    return name if is_known else port.name, partial(_itself, value), file
 
 
 def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
@@ -153,7 +154,8 @@ def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
         return reader(file)
     except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
         if isinstance(error, ValueError) and "allow_pickle" in str(error):
-            what = "the file cannot be read: it is none of numpy's, or holds Python objects, which may run code"
+            why = "it is none of numpy's, or holds Python objects, which may run code"
+            what = f"the file cannot be read: {why}"
             raise _wrong(what, file, "write it again, text as array.astype(str)") from error
         raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
 
@@ -181,23 +183,23 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def _of_tensor(file: Path) -> tuple[str, Any]:
+def _tensor_value(file: Path) -> tuple[str, Any]:
     tensor = onnx.TensorProto.FromString(file.read_bytes())
     return tensor.name, onnx.numpy_helper.to_array(tensor, str(file.parent))
 
 
-def _of_sequence(file: Path) -> tuple[str, Any]:
+def _sequence_value(file: Path) -> tuple[str, Any]:
     sequence = onnx.SequenceProto.FromString(file.read_bytes())
     return sequence.name, onnx.numpy_helper.to_list(sequence)
 
 
-def _of_optional(file: Path) -> tuple[str, Any]:
+def _optional_value(file: Path) -> tuple[str, Any]:
     optional = onnx.OptionalProto.FromString(file.read_bytes())
     return optional.name, onnx.numpy_helper.to_optional(optional)
 
 
 def _fitting(value: Any, port: Port, file: Path) -> Any:
-    """The value as onnxruntime takes it. Raises UsageError where it is none for this input."""
+    """The value as onnxruntime takes it. Raises UsageError if it does not suit this input."""
     if isinstance(value, list) and port.kind == "sequence":
         return [_fitting_array(np.asarray(item), port, file) for item in value]
     if isinstance(value, np.ndarray) and port.kind == "tensor":

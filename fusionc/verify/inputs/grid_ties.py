@@ -1,7 +1,5 @@
-"""Inputs that lie on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
-comparisons.
-
-x / s and x * (1 / s) differ in the last bit, which decides there and nowhere else; normal numbers
+"""Inputs on the ties of a grid: half steps of Quantize and Round, limits of Floor and of
+comparisons. x / s and x * (1 / s) differ in the last bit, which only decides there; normal numbers
 do not meet it.
 """
 
@@ -37,11 +35,11 @@ _NOTHING = np.float64(0)
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Where `factor` · x + `offset` is a whole number of times `step`, and `shift` of a step, x
-    lies on a tie.
+    """A grid over an input x: x lies on a tie if `factor` · x + `offset` is a whole number of times
+    `step`, plus `shift` of a step.
 
-    Factor, offset and step are arrays that x broadcasts with where `is_in_place`; else any of their
-    elements may be meant.
+    Factor, offset and step are arrays that x broadcasts with if `is_in_place`; otherwise any of
+    their elements may be meant.
     """
 
     factor: Any
@@ -53,28 +51,28 @@ class Grid:
 
 
 def grids_of(flow: Dataflow, start: ScopedName, rank: int | None) -> tuple[Grid, ...]:
-    """The grids that an input meets directly, or behind moves, limits and scaling by constants
+    """The grids that an input meets directly, or after moves, limits and scaling by constants
     only.
     """
-    found = list[Grid]()
+    grids = list[Grid]()
     queue = deque([(start, Grid(_ONE, _NOTHING))])
     seen = {start}
-    while queue and len(found) < _MOST_GRIDS and len(seen) < _MOST_VALUES:
+    while queue and len(grids) < _MOST_GRIDS and len(seen) < _MOST_VALUES:
         value, line = queue.popleft()
         for use in flow.uses(value):
-            found += _met(flow, use, line, rank)
-            onward = _behind(flow, use, line)
+            grids += _met(flow, use, line, rank)
+            onward = _line_after(flow, use, line)
             for reached in flow.reached(use, comes_out=True) if onward is not None else ():
                 if onward is not None and reached not in seen:
                     seen.add(reached)
                     queue.append((reached, onward))
-    return tuple(found[:_MOST_GRIDS])
+    return tuple(grids[:_MOST_GRIDS])
 
 
 def at_ties(
     grids: Sequence[Grid], shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> _Floats:
-    """Numbers at ties of these grids, and beside them by one unit in the last place."""
+    """Numbers at ties of these grids, and one unit in the last place next to them."""
     which = rng.integers(0, len(grids), shape)
     values = np.zeros(shape)
     for number, grid in enumerate(grids):
@@ -84,7 +82,7 @@ def at_ties(
     if rounded.dtype.kind != "f":  # bfloat16 has no neighbours in numpy
         return rounded.astype(np.float64)
     side = rng.choice(np.array([-np.inf, np.inf, np.nan, np.nan], dtype), shape)
-    with np.errstate(over="ignore"):  # beside the largest number lies infinity
+    with np.errstate(over="ignore"):  # infinity is next to the largest number
         return np.where(
             np.isnan(side), rounded, np.nextafter(rounded, np.where(np.isnan(side), rounded, side))
         )
@@ -135,10 +133,8 @@ def _met(flow: Dataflow, use: Use, line: Grid, rank: int | None) -> Iterator[Gri
         yield _Line(line).on(step=_NOTHING, is_constant=True)
 
 
-def _behind(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
-    """What an operand is behind this node, as a line over the input; None where it is something
-    else.
-    """
+def _line_after(flow: Dataflow, use: Use, line: Grid) -> Grid | None:
+    """The result of this node as a line over the input; None if it is something else."""
     node = use.node
     operand = use.operand
     op = node.op_type
@@ -198,9 +194,7 @@ class _Line:
 
 
 def _alike(combine: Any, *pairs: Any) -> list[Any]:
-    """Each two parts combined; of those that do not fit each other one element stands for the
-    second.
-    """
+    """Each two parts combined; if they do not fit each other, one element replaces the second."""
     made = []
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         try:
@@ -219,7 +213,7 @@ def _along(scale: _Floats, node: onnx.NodeProto, rank: int | None) -> _Floats:
 
 
 def _constant(flow: Dataflow, use: Use, operand: int) -> _Floats | None:
-    """The numbers that an operand always has; None where these are not known, or there are none."""
+    """The numbers that an operand always has; None if they are not known, or if there are none."""
     if operand >= len(use.node.input):
         return None
     tensor = flow.constant(use.scope, use.node.input[operand])

@@ -1,4 +1,4 @@
-"""What operators demand of the values of certain operands. Operands are counted from 0."""
+"""Demands of operators on the values of certain operands. Operands are counted from 0."""
 
 from __future__ import annotations
 

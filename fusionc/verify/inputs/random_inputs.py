@@ -12,16 +12,14 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from fusionc.verify.inputs.drawn_values import WORDS, FloatStyle, draw, draw_floats
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.grid_ties import at_ties
 from fusionc.verify.inputs.size_choices import shape_at
-from fusionc.verify.inputs.special_floats import NOT_FINITE, mixed_magnitudes, sprinkled
 from fusionc.verify.inputs.value_ranges import ValueRange
 from fusionc.verify.interface import Port
 
-_WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
 _LARGEST_COUNT = 4
-_MOST_COUNTED = 1 << 48
 
 
 @dataclass(frozen=True)
@@ -29,24 +27,22 @@ class Style:
     """What the values look like. Uses that allow less than the style asks for always win.
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from
-    1e-3 to 1e3, with signed zeros, denormals and ties of rounding in between; "nonfinite" is normal
+    1e-3 to 1e3, with signed zeros, denormals and ties of rounding among them; "nonfinite" is normal
     with a few NaN and Inf, "nan" with a few NaN; "ties" lies where a Quantize or Round that is near
-    decides by the last bit. integers: "wide" are small ones where no use limits them, "binary" 0
+    decides by the last bit. integers: "wide" are small ones unless a use limits them, "binary" 0
     and 1, "ends" the ends of the range; "batch" are shapes that begin with the first size of
-    another input. What neither a limit nor another operand decides is guessed from names and uses:
-    0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers of both
-    signs.
+    another input. Values that neither a limit nor another operand decides are guessed from names
+    and uses: 0 and 1, a few numbers from 0 on, or numbers above 0; without guesses there are
+    numbers of both signs.
     """
 
-    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan", "ties"] = (
-        "normal"
-    )
+    floats: FloatStyle = "normal"
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
     guesses: bool = True
 
     @property
     def is_finite(self) -> bool:
-        """Whether there is no NaN and no infinity among the values."""
+        """Whether the values are without NaN and infinities."""
         return self.floats not in ("nonfinite", "nan")
 
 
@@ -85,10 +81,10 @@ def make_several(
     seed: int,
     several: int,
 ) -> list[dict[str, Any]]:
-    """So many feeds like these, drawn at once. Values that decide on sizes, or which nodes run,
+    """So many feeds like these, drawn at once. Values that decide on sizes, or on which nodes run,
     stay as they are.
 
-    There are none where all values stay.
+    There are none if all values stay.
     """
     drawn: dict[str, NDArray[Any]] = {}
     for number, port in enumerate(ports):
@@ -125,17 +121,8 @@ def _with_batch(
             yield name, np.array([batch, *others][: len(feeds[name])], feeds[name].dtype)
 
 
-def fits_numpy(shape: Iterable[int]) -> bool:
-    """Can numpy have an array of this shape? It bounds the product of the dimensions that are not
-    0, also of one without elements.
-    """
-    return prod(filter(None, shape)) <= _MOST_COUNTED
-
-
 def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
-    """Is there an input that decides by itself which nodes run: one that may be left out, or a
-    switch?
-    """
+    """Whether an input decides by itself which nodes run: one that may be left out, or a switch."""
     return any(port.optional or _is_switch(port, sizes) for port in ports)
 
 
@@ -145,7 +132,7 @@ def _is_switch(port: Port, sizes: Sizes) -> bool:
 
 
 def are_guessed(ports: Iterable[Port], ranges: Mapping[str, ValueRange]) -> bool:
-    """Is there an input of which names and uses make guess what it holds?"""
+    """Whether the values of an input are guessed from names and uses."""
     return any(_is_guessed(port, ranges[port.name]) for port in ports if port.kind != "map")
 
 
@@ -165,7 +152,7 @@ def _is_guessed(port: Port, allowed: ValueRange) -> bool:
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
-    """Is there an input on which float edge values make a difference?"""
+    """Whether edge values of floats make a difference on an input."""
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
 
 
@@ -174,27 +161,28 @@ def _tensor(
 ) -> NDArray[Any]:
     shape = shape_at(port, sizes)
     dtype = _dtype(port.element_type)
-    if dtype.kind in "OUS":
-        return rng.choice(np.array(_WORDS, dtype=object), shape)
-    if dtype.kind == "b":
-        return _truth(shape, style, rng)
-    is_float = (
-        port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
-        or "float" in dtype.name
-    )
-    fitting = None
-    if allowed.fit is not None and style.integers in ("wide", "ends"):
+    if allowed.fit is not None and style.integers in ("wide", "ends") and dtype.kind not in "OUSb":
         fitting = allowed.fit.values(shape, sizes, rng)
-    if fitting is not None:
-        return fitting.astype(dtype)
-    if dtype.kind == "c":
-        return (
-            _floats(shape, dtype, allowed, style, rng)
-            + 1j * _floats(shape, dtype, allowed, style, rng)
-        ).astype(dtype)
-    if is_float and not allowed.whole and not (style.guesses and _is_mask(port)):
-        return _floats(shape, dtype, allowed, style, rng).astype(dtype)
-    return _integers(port, shape, dtype, allowed, sizes, style, rng).astype(dtype)
+        if fitting is not None:
+            return fitting.astype(dtype)
+
+    def floats() -> NDArray[np.float64]:
+        return _floats(shape, dtype, allowed, style, rng)
+
+    def integers() -> NDArray[Any]:
+        wanted = _demanded(shape, allowed, sizes, style, rng)
+        return _free_integers(port, shape, dtype, allowed, style, rng) if wanted is None else wanted
+
+    holds_integers = allowed.whole or (style.guesses and _is_mask(port))
+    holds_floats = dtype.kind == "c" or not holds_integers
+    return draw(
+        dtype,
+        shape,
+        rng,
+        floats if holds_floats else integers,
+        integers,
+        lambda: _truth(shape, style, rng),
+    )
 
 
 def _floats(
@@ -206,32 +194,20 @@ def _floats(
 ) -> NDArray[np.float64]:
     if allowed.least:  # the scales of a Resize
         return rng.integers(1, 3, shape).astype(np.float64)
-    if (allowed.positive and style.guesses) or style.floats == "positive":
-        return rng.uniform(0.1, 1.1, shape)
-    if style.floats == "ties" and allowed.grids:
+    is_positive = allowed.positive and style.guesses
+    if style.floats == "ties" and allowed.grids and not is_positive:
         return at_ties(allowed.grids, shape, dtype, rng)
-    if style.floats in ("zeros", "ones"):
-        return np.full(shape, float(style.floats == "ones"))
-    normal = rng.standard_normal(shape)
-    if style.floats == "mixed":
-        return mixed_magnitudes(np.asarray(normal), dtype, rng)
-    if style.floats == "nonfinite":
-        return sprinkled(normal, NOT_FINITE, rng)
-    # an infinity in the same row hides that one is lost: it makes another
-    if style.floats == "nan":
-        return sprinkled(normal, (np.nan,), rng)
-    return normal
+    return draw_floats("positive" if is_positive else style.floats, dtype, shape, rng)
 
 
-def _integers(
-    port: Port,
+def _demanded(
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
     allowed: ValueRange,
     sizes: Sizes,
     style: Style,
     rng: np.random.Generator,
-) -> NDArray[Any]:
+) -> NDArray[Any] | None:
+    """Integers as the uses of an input or the style demand them; None if neither does."""
     limit = allowed.limit(sizes)
     if allowed.shape and not allowed.least:
         wanted = np.ones(shape, np.int64)
@@ -244,36 +220,51 @@ def _integers(
         return np.full(shape, 1 if limit is None or limit > 1 else allowed.least)
     if allowed.least:
         return rng.integers(1, max(2, min(_LARGEST_COUNT, limit or _LARGEST_COUNT) + 1), shape)
-    if limit is not None:
-        return (
-            rng.choice([0, limit - 1], shape)
-            if style.integers == "ends"
-            else rng.integers(0, limit, shape)
-        )
+    if limit is None:
+        return None
+    if style.integers == "ends":
+        return rng.choice([0, limit - 1], shape)
+    return rng.integers(0, limit, shape)
+
+
+def _free_integers(
+    port: Port,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    allowed: ValueRange,
+    style: Style,
+    rng: np.random.Generator,
+) -> NDArray[Any]:
+    """Integers without limits: guessed from names and uses, else small ones."""
     if not style.guesses and _is_guessed(port, allowed):
         return rng.integers(-9, 10, shape)
     if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):
         return _truth(shape, style, rng).astype(np.int64)
     if allowed.whole:
         return rng.integers(0, 2, shape)
-    if dtype.itemsize <= 2 and dtype.kind in "iu":  # pixels and quantized values
-        info = np.iinfo(dtype)
-        if style.integers == "ends":
-            return rng.choice([info.min, info.max], shape)
-        return (
-            _all_of(info.min, info.max, shape, rng)
-            if dtype.itemsize == 1
-            else rng.integers(info.min, info.max + 1, shape)
-        )
+    if dtype.itemsize <= 2 and dtype.kind in "iu":
+        return _pixels(shape, dtype, style, rng)
     if dtype.kind not in "iuf":  # 2 and 4 bits
         return rng.integers(0, 2, shape)
     return rng.integers(0, 10, shape)
 
 
+def _pixels(
+    shape: tuple[int, ...], dtype: np.dtype[Any], style: Style, rng: np.random.Generator
+) -> NDArray[Any]:
+    """Pixels and quantized values."""
+    info = np.iinfo(dtype)
+    if style.integers == "ends":
+        return rng.choice([info.min, info.max], shape)
+    if dtype.itemsize == 1:
+        return _all_of(info.min, info.max, shape, rng)
+    return rng.integers(info.min, info.max + 1, shape)
+
+
 def _all_of(
     least: int, most: int, shape: tuple[int, ...], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """Every number from the least to the most, as far as there is room, in some order."""
+    """All numbers from the least to the most, if they fit, in some order."""
     size = prod(shape)
     whole, rest = divmod(size, most - least + 1)
     numbers = np.arange(least, most + 1)
@@ -283,7 +274,7 @@ def _all_of(
 
 
 def has_grids(ranges: Mapping[str, ValueRange]) -> bool:
-    """Is there an input of which the last bit decides?"""
+    """Whether the last bit of an input decides."""
     return any(allowed.grids for allowed in ranges.values())
 
 
@@ -302,7 +293,7 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
         ("a", "b", "c") if port.key_type == onnx.TensorProto.STRING else (0, 1, 2)
     )
     if _dtype(port.element_type).kind in "OUS":
-        return {key: _WORDS[key_number] for key_number, key in enumerate(keys)}
+        return {key: WORDS[key_number] for key_number, key in enumerate(keys)}
     numbers = rng.standard_normal(len(keys)) if style.floats != "zeros" else np.zeros(len(keys))
     whole = _dtype(port.element_type).kind in "iu"
     return {
@@ -312,7 +303,9 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
 
 
 def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
-    """Whether name and use agree: of other numbers than 0 and 1 such models make noise."""
+    """Whether name and use agree on a mask: from numbers other than 0 and 1 such models make
+    noise.
+    """
     return allowed.mask and _is_mask(port)
 
 

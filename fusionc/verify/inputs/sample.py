@@ -1,4 +1,4 @@
-"""Inputs on which the reference runs, whoever chose them."""
+"""Inputs on which the reference runs, given by the caller or drawn."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Inputs on which the reference runs, and what it gives.
+    """Inputs on which the reference runs, and its outputs.
 
-    `edge` marks inputs that only look for trouble at the edges; they may be left out where the
+    `edge` marks inputs that only look for trouble at the edges; they may be left out if the
     reference is unstable.
     """
 

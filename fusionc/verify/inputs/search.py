@@ -18,12 +18,12 @@ from fusionc.runtime.run_errors import Crashed, Killed, OutOfMemory, Overdue, Ru
 from fusionc.runtime.runner import Runner, run_memory
 from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
+from fusionc.verify.inputs.drawn_values import fits_numpy
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
 from fusionc.verify.inputs.random_inputs import (
     Style,
     are_guessed,
-    fits_numpy,
     has_choice,
     has_floats,
     has_grids,
@@ -45,7 +45,7 @@ _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 # elements of inputs on which the reference failed; a second or two to draw them
 _MOST_REFUSED = 1 << 27
 _REDRAWS = 8
-_FIRST_MORE = 1000  # the seed of the first samples of which there are many
+_FIRST_MORE = 1000  # the seed of the first of many samples
 _TIES = 2  # one at ties for so many others
 _MORE_WORK = 1 << 26  # elements that the reference computes for these: some hundredths of a second
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
@@ -85,9 +85,9 @@ class InputSearch:
     """Draws inputs for the reference, whose model has its external data in `folder`; the caller
     gives some shapes.
 
-    Sizes are such that all samples fit into the `budget`, where there are any; of others there are
-    fewer samples. `not_drawn` says for which input there are no values, at any size, and why; ""
-    where there is none.
+    Sizes are chosen so that all samples fit into the `budget`, if there are such sizes; otherwise
+    there are fewer samples. `not_drawn` says which input has no values at any size, and why; "" if
+    all have.
     """
 
     def __init__(
@@ -123,9 +123,7 @@ class InputSearch:
 
     @property
     def has_ties(self) -> bool:
-        """Whether there is a Quantize, a Round or a comparison that decides by the last bit of an
-        input.
-        """
+        """Whether a Quantize, a Round or a comparison decides by the last bit of an input."""
         return has_grids(self._ranges)
 
     @property
@@ -138,20 +136,14 @@ class InputSearch:
     def samples(
         self, seeds: Sequence[int], nonfinite: bool, *, has_more: bool = False
     ) -> Iterator[DrawnSample]:
-        """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where
-        `nonfinite` says so. Nothing where the reference never runs. One sample replaces the
-        initializers that a caller may override.
+        """One sample per seed, with changing sizes, then the edges, with NaN and Inf if
+        `nonfinite`. Nothing if the reference never runs. One sample replaces the initializers that
+        a caller may override.
 
-        Where these have few elements, and runs are cheap, `more` are drawn like the ordinary ones,
-        if `has_more`, and as `ties` some like those at ties.
+        If these have few elements, and runs are cheap, `more` are drawn like the ordinary ones, if
+        `has_more`, and as `ties` some like those at ties.
         """
-        first = None if self.not_drawn else self._first(seeds[0])
-        # a model that takes more, whatever is drawn, is run once
-        if first is None and self.budget.left_out:
-            self.budget.left_out.clear()
-            self._is_limited = False
-            self._cost = 0
-            first = self._first(seeds[0])
+        first = None if self.not_drawn else self._first_of_any_cost(seeds[0])
         if first is None:
             return
         sizes = first.sizes
@@ -170,7 +162,21 @@ class InputSearch:
                 yield sample
         if has_more:
             self._draw_more(ordinary)
-        base = seeds[0]
+        yield from self._all_edges(sizes, style, seeds[0], nonfinite)
+
+    def _first_of_any_cost(self, seed: int) -> DrawnSample | None:
+        """The first sample; a model whose runs all take more than they may is run once."""
+        first = self._first(seed)
+        if first is None and self.budget.left_out:
+            self.budget.left_out.clear()
+            self._is_limited = False
+            self._cost = 0
+            first = self._first(seed)
+        return first
+
+    def _all_edges(
+        self, sizes: Sizes, style: Style, base: int, nonfinite: bool
+    ) -> Iterator[DrawnSample]:
         if self._defaults:
             yield from self._edge("initializers overridden", sizes, style, base, is_overriding=True)
         if not self._ports:
@@ -182,7 +188,7 @@ class InputSearch:
                 yield from self._edge(label, sizes, edge, seed)
 
     def _draw_more(self, ordinary: Sequence[_Counted]) -> None:
-        """Draw until enough elements of each output are compared; a few where all outputs stay the
+        """Draw until enough elements of each output are compared; a few if all outputs stay the
         same.
         """
         if self.is_over or self._reference.is_fresh:
@@ -195,7 +201,7 @@ class InputSearch:
         )
         if not number:
             return
-        # nobody knows what runs cost whose sizes depend on values
+        # the cost of runs whose sizes depend on values is not known
         most_runs = A_FEW if work.guessed else number
         number = min(number, most_runs, _MORE_WORK // work.elements)
         if not self.budget.has_room(work.scaled(number, 1)):
@@ -213,7 +219,9 @@ class InputSearch:
         self.budget.spend(work.scaled(len(self.more) + len(self.ties), 1))
 
     def _like(self, sample: DrawnSample, several: int, seed: int) -> list[DrawnSample]:
-        """So many samples of the same style and sizes, as far as the reference runs on them."""
+        """So many samples of the same style and sizes, without those on which the reference
+        fails.
+        """
         like = self._feeds(sample.sizes, sample.style, sample.seed, is_overriding=False)
         feeds = make_several(
             self._ports, self._ranges, sample.sizes, sample.style, like, seed, several
@@ -225,13 +233,15 @@ class InputSearch:
             self._failed(error, {}, None)
             return []
         return [
-            replace(sample, label=f"{sample.label}, seed {seed}/{at}", feeds=values, outputs=found)
-            for at, (values, (found, _)) in enumerate(zip(feeds, ran, strict=True))
-            if found is not None
+            replace(
+                sample, label=f"{sample.label}, seed {seed}/{at}", feeds=values, outputs=outputs
+            )
+            for at, (values, (outputs, _)) in enumerate(zip(feeds, ran, strict=True))
+            if outputs is not None
         ]
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
-        """How values at the edges are drawn, by what to call them."""
+        """How values at the edges are drawn, each with its label."""
         floats = has_floats(self._ports)
         yield (
             "zeros",
@@ -250,7 +260,7 @@ class InputSearch:
             yield "NaN", replace(style, floats="nan")
 
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
-        """The same samples, of which only how they were drawn is needed."""
+        """The same samples, run again; they may be without values."""
         for sample in samples:
             if same := self._attempt(
                 sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding
@@ -258,7 +268,7 @@ class InputSearch:
                 yield replace(same, label=sample.label)
 
     def feeds(self, sample: DrawnSample) -> dict[str, Any]:
-        """The inputs of a sample, of which only how it was drawn is needed."""
+        """The inputs of a sample, drawn again; it may be without values."""
         return self._feeds(sample.sizes, sample.style, sample.seed, sample.is_overriding)
 
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
@@ -306,8 +316,8 @@ class InputSearch:
         return self._sized.work(sizes).scaled(*self._growth)
 
     def _has_room(self, what: str, sizes: Sizes) -> bool:
-        """Whether there is room for one more sample in the budget; what there is none for is
-        noted.
+        """Whether the budget has room for one more sample; if not, the sample is noted as left
+        out.
         """
         has_room = self.budget.has_room(self._work(sizes))
         self.budget.left_out += [] if has_room else [what]
@@ -410,11 +420,11 @@ class InputSearch:
         )
 
     def _done(self, sizes: Sizes, outputs: Sequence[Any]) -> Work:
-        """What a run that gives these has cost: where they are larger than their shapes say, all is
-        thought to be.
+        """What a run with these outputs has cost: if they are larger than their shapes say, all
+        values are taken to be.
         """
-        made = sum(value.size for value in outputs if isinstance(value, np.ndarray))
-        return self._sized.work(sizes).with_outputs(made)
+        elements = sum(value.size for value in outputs if isinstance(value, np.ndarray))
+        return self._sized.work(sizes).with_outputs(elements)
 
 
 def _without_outputs(sample: DrawnSample) -> _Counted:
@@ -434,7 +444,8 @@ def _why_not_drawn(port: Port) -> str:
     if prod(dims) > _MOST_ELEMENTS:
         return f"the input {port.name} of {prod(dims):,} elements is too large to be run"
     if not fits_numpy(dims):
-        return f"the input {port.name} with the dimensions {', '.join(map(str, dims))} is too large to be run"
+        sizes = ", ".join(map(str, dims))
+        return f"the input {port.name} with the dimensions {sizes} is too large to be run"
     return ""
 
 

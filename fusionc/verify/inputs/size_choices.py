@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 
 from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
 from fusionc.verify.interface import Port
@@ -13,12 +13,22 @@ from fusionc.verify.interface import Port
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
 _PAST = re.compile("past|cache|prev", re.IGNORECASE)
+_TOTAL = re.compile("total|mask|kv|full", re.IGNORECASE)
+_HEIGHT = (64, 96)
+_WIDTH = (96, 64)
+# the first and the second size of dimensions with such names
+_BY_NAME = {
+    _PAST: (6, 4),
+    re.compile("height|^h$", re.IGNORECASE): _HEIGHT,
+    re.compile("width|^w$", re.IGNORECASE): _WIDTH,
+    re.compile("channel", re.IGNORECASE): (3, 4),
+}
 _MOST_LIKELY = 12
 _MOST_ELEMENTS = 1 << 24  # of one input
 
 
 def rank_symbol(port: Port) -> str:
-    """The symbol that stands for the rank of an input that declares none."""
+    """The symbol for the rank of an input that declares none."""
     return f"rank of {port.name}"
 
 
@@ -34,8 +44,8 @@ class SizeChoices:
 
     `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the
     model. A symbol that is a formula over other symbols, such as "past + seq", follows from them.
-    `refuses` says which sizes of some symbols cannot be: one that has to be as large as a weight,
-    say, gets that size.
+    `refuses` says which sizes of some symbols are impossible: one that has to be as large as a
+    weight, say, gets that size.
     """
 
     def __init__(
@@ -49,18 +59,11 @@ class SizeChoices:
         declared = [dim for port in self._ports for dim in port.dims or () if isinstance(dim, int)]
         self._likely = list(dict.fromkeys([*declared, *likely]))[:_MOST_LIKELY]
         self._fixed = dict(fixed)
-        self._axes: dict[str, tuple[Port, int]] = {}
-        for port in self._ports:
-            if port.dims is None:
-                self._axes[rank_symbol(port)] = (port, -1)
-            for axis, dim in enumerate(port.dims or ()):
-                if isinstance(dim, str) and dim not in fixed:
-                    self._axes.setdefault(dim, (port, axis))
+        self._axes = dict(_axes(self._ports, fixed))
         self._formulas = {symbol: tree for symbol in self._axes if (tree := formula_of(symbol))}
-        for tree in self._formulas.values():
-            for name in symbols_of(tree):
-                if name not in self._axes and name not in fixed:
-                    self._axes[name] = (self._ports[0], 0)
+        for name in chain.from_iterable(map(symbols_of, self._formulas.values())):
+            if name not in fixed:
+                self._axes.setdefault(name, (self._ports[0], 0))
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
         self._refuses = refuses
         self._forced: dict[str, int] | None = None  # the sizes of symbols that have no choice
@@ -77,31 +80,38 @@ class SizeChoices:
         for base in (preferred, single):
             yield from self._totals(base)
             yield from self._complete(base)
-        # of 1 a Slice may leave nothing, and a Concat of that has elements that nobody wrote
+        # of 1 a Slice may leave nothing, and a Concat of that has elements that nothing wrote
         for size in (2, 1):
-            yield from self._complete(
-                {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
-            )
+            same = {symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols}
+            yield from self._complete(same)
         for base in (preferred, single):
-            for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+            for symbol in self._all(0):
                 for size in self._likely:
                     yield from self._complete({**base, symbol: size})
+        yield from self._ladders(preferred)
+
+    def _ladders(self, preferred: Sizes) -> Iterator[Sizes]:
+        """Proposals with one size for all symbols, all but the batch, and one symbol."""
         for size in _LADDER:
-            yield from self._complete(
-                {**preferred, **{s: size for s in self.symbols if not self._is_rank(s)}}
-            )
+            yield from self._complete({**preferred, **self._all(size)})
         for size in _LADDER:
-            others = {
-                s: size for s in self.symbols if not self._is_rank(s) and not self._is_batch(s)
-            }
+            others = {s: size for s in self._all(size) if not self._is_batch(s)}
             yield from self._complete({**preferred, **others})
         for symbol in self.symbols:
             for size in _RANKS if self._is_rank(symbol) else _LADDER:
                 yield from self._complete({**preferred, symbol: size})
 
+    def _all(self, size: int) -> dict[str, int]:
+        """All symbols, except ranks, with this size."""
+        return {symbol: size for symbol in self.symbols if not self._is_rank(symbol)}
+
+    def _plain(self) -> list[str]:
+        """The symbols that are neither ranks nor batches."""
+        return [symbol for symbol in self._all(0) if not self._is_batch(symbol)]
+
     def _without_choice(self) -> Iterator[tuple[str, int]]:
-        """The symbols of which the usual sizes cannot be, each with the likeliest that can, where
-        there is one.
+        """The symbols that cannot have their usual sizes, each with the likeliest that it can have,
+        if there is one.
         """
         usual = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
         self._make_distinct(usual)
@@ -115,27 +125,23 @@ class SizeChoices:
             )
             if self._refuses({symbol: size}) and self._refuses({symbol: size + 1}):
                 possible = (other for other in others if not self._refuses({symbol: other}))
-                found = next(possible, None)
-                if found is not None:
-                    yield symbol, found
+                likeliest = next(possible, None)
+                if likeliest is not None:
+                    yield symbol, likeliest
 
     def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
-        """Proposals with the usual size in place of a larger one, where a model may need others to
-        be as large.
+        """Proposals with the usual size in place of a larger one, for models that need others to be
+        as large.
         """
         base = {symbol: sizes[symbol] for symbol in self.symbols}
-        for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+        for symbol in self._all(0):
             usual = self._preferred(symbol)[0]
             if base[symbol] > usual:
                 yield from self._complete({**base, symbol: usual})
 
     def second(self, first: Sizes) -> Iterator[Sizes]:
         """Proposals with another size for as many symbols as possible, given sizes that work."""
-        other = {
-            symbol: self._preferred(symbol)[1]
-            for symbol in self.symbols
-            if not self._is_rank(symbol)
-        }
+        other = {symbol: self._preferred(symbol)[1] for symbol in self._all(0)}
         if not other:
             return
         self._make_distinct(other)
@@ -155,8 +161,8 @@ class SizeChoices:
             yield from self._varied(first, batches)
 
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
-        """The likeliest proposal with nothing in the cache of a decoder, as it is in the first
-        step, given sizes that work; none for a model that has no cache.
+        """The likeliest proposal with an empty cache of a decoder, as in the first step, given
+        sizes that work; none for a model without a cache.
         """
         past = {
             symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)
@@ -174,11 +180,7 @@ class SizeChoices:
         yield from self._complete(changed)
 
     def _sums(self, sizes: Sizes) -> Iterator[tuple[str, str, str]]:
-        plain = [
-            symbol
-            for symbol in self.symbols
-            if not self._is_rank(symbol) and not self._is_batch(symbol)
-        ]
+        plain = self._plain()
         for total in plain:
             others = [symbol for symbol in plain if symbol != total]
             for a, b in (*combinations(others, 2), *((other, "") for other in others)):
@@ -187,24 +189,16 @@ class SizeChoices:
 
     def _totals(self, base: Sizes) -> Iterator[Sizes]:
         """Sizes in which one symbol is the sum of two others: a mask over past and new tokens."""
-        plain = [
-            symbol
-            for symbol in self.symbols
-            if not self._is_rank(symbol) and not self._is_batch(symbol)
-        ]
-        totals = [
-            symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)
-        ]
-        for total in totals or plain:
+        plain = self._plain()
+        for total in list(filter(_TOTAL.search, plain)) or plain:
             others = [symbol for symbol in plain if symbol != total]
-            pasts = [symbol for symbol in others if _PAST.search(symbol)]
-            for past in pasts:
-                for new in [symbol for symbol in others if symbol != past]:
+            for past in filter(_PAST.search, others):
+                for new in (symbol for symbol in others if symbol != past):
                     yield from self._complete({**base, total: base[past] + base[new]})
                 yield from self._complete({**base, total: base[past] + 1})
 
     def _complete(self, sizes: Sizes) -> Iterator[Sizes]:
-        """The sizes with fixed and computed symbols added; nothing where they are negative or too
+        """The sizes with fixed and computed symbols added; nothing if they are negative or too
         large.
         """
         result = {**sizes, **self._fixed}
@@ -222,10 +216,10 @@ class SizeChoices:
         yield result
 
     def _preferred(self, symbol: str) -> tuple[int, int]:
+        """The first and the second size of a symbol."""
         if self._forced is not None and symbol in self._forced:
             return self._forced[symbol], self._forced[symbol]
         port, axis = self._axes[symbol]
-        name = symbol.lower()
         rank = len(port.dims or ())
         if axis < 0:
             return 2, 3
@@ -233,17 +227,8 @@ class SizeChoices:
             return (2, 3) if axis % 2 == 0 else (3, 2)
         if self._is_batch(symbol):
             return 2, 3
-        if _PAST.search(symbol):
-            return 6, 4
-        if "height" in name or name == "h":
-            return 64, 96
-        if "width" in name or name == "w":
-            return 96, 64
-        if re.search("channel", name):
-            return 3, 4
-        if "[" in symbol and rank == 4 and axis >= 2:
-            return (64, 96) if axis == 2 else (96, 64)
-        return 8, 5
+        is_image_side = "[" in symbol and rank == 4 and axis >= 2
+        return _sizes_by_name(symbol) or ((_HEIGHT, _WIDTH)[axis - 2] if is_image_side else (8, 5))
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
         """Different symbols get different sizes, so that swapped dimensions show; equal ones come
@@ -264,8 +249,8 @@ class SizeChoices:
         return self._axes[symbol][1] < 0
 
     def _is_batch(self, symbol: str) -> bool:
-        """A symbol called batch, and any symbol of a first dimension that does not say what it
-        is.
+        """Whether a symbol is called batch, or belongs to a first dimension that does not say what
+        it is.
         """
         name = symbol.lower()
         if re.search("batch|^bs?z?$|^n$", name):
@@ -275,14 +260,37 @@ class SizeChoices:
         )
 
 
+def _sizes_by_name(symbol: str) -> tuple[int, int] | None:
+    return next((sizes for name, sizes in _BY_NAME.items() if name.search(symbol)), None)
+
+
+def _axes(ports: Iterable[Port], fixed: Sizes) -> Iterator[tuple[str, tuple[Port, int]]]:
+    """The symbols that have a choice, each with where it is declared first."""
+    seen = set(fixed)
+    for port in ports:
+        for axis, symbol in _symbols(port):
+            if symbol not in seen:
+                seen.add(symbol)
+                yield symbol, (port, axis)
+
+
+def _symbols(port: Port) -> Iterator[tuple[int, str]]:
+    """The symbols of an input, each with its axis: -1 for its rank."""
+    if port.dims is None:
+        yield -1, rank_symbol(port)
+    for axis, dim in enumerate(port.dims or ()):
+        if isinstance(dim, str):
+            yield axis, dim
+
+
 def _is_trivial(size: int) -> bool:
-    """Whether swapped and repeated elements do not show at such a size."""
+    """Whether swapped and repeated elements cannot be seen at such a size."""
     return size < 2
 
 
 def _is_past(symbol: str) -> bool:
-    """Whether a symbol says that it counts what is past: that of a dimension without a name says
-    whose it is.
+    """Whether a symbol says that it counts past tokens. One for a dimension without a name only
+    says which input has it.
     """
     return bool(_PAST.search(symbol)) and not symbol.endswith("]")
 

@@ -55,12 +55,12 @@ class SizedModel:
         self._known: dict[tuple[tuple[str, int], ...], Work] = {}
         self._left = _MOST_INFERRED
         self._strict: onnx.ModelProto | None = None
-        # the nodes of which onnx says at all sizes that they cannot be
+        # the nodes that onnx refuses at all sizes
         self._always: frozenset[str] = frozenset()
         self._refused: dict[tuple[tuple[str, int], ...], bool] = {}
 
     def work(self, sizes: Sizes) -> Work:
-        """What one run costs at these sizes."""
+        """The cost of one run at these sizes."""
         key = tuple(sorted(sizes.items()))
         if key not in self._known:
             nodes = len(self._given.graph.node)
@@ -223,7 +223,7 @@ def _elements(
     trips: int = 1,
 ) -> tuple[int, int]:
     """The work of all nodes of a graph, and that of those whose sizes are guessed; a body counts as
-    often as it runs, where that is known.
+    often as it runs, if that is known.
     """
     total = guessed = 0
     for node in graph.node:
@@ -247,8 +247,8 @@ def _elements(
 
 
 def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
-    """Give outputs of unknown shape that of the largest input which is no weight; rows of a table
-    the table's width.
+    """Give outputs of unknown shape that of the largest input that is not a weight; rows of a table
+    get the table's width.
     """
     shapes = known.shapes
     missing = [name for name in node.output if name and name not in shapes]
@@ -276,9 +276,7 @@ def _bytes(name: str, known: _Inferred) -> int:
 
 
 def _peak(graph: onnx.GraphProto, known: _Inferred) -> int:
-    """The most bytes of values that are needed at once, weights left out, where nodes run in
-    order.
-    """
+    """The most bytes of values, without weights, that are needed at once if nodes run in order."""
     last = {name: at for at, node in enumerate(graph.node) for name in reads_of(node)}
     last |= {value.name: len(graph.node) for value in graph.output}
     freed: dict[int, list[str]] = {}

@@ -1,5 +1,5 @@
-"""Numbers that tell apart what ordinary ones do not: of many magnitudes, signed zeros, denormals,
-ties, NaN and Inf.
+"""Numbers that show differences that ordinary ones hide: of many magnitudes, signed zeros,
+denormals, ties, NaN and Inf.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ NOT_FINITE = (np.nan, np.inf, -np.inf)
 def mixed_magnitudes(
     normal: NDArray[np.float64], dtype: np.dtype[Any], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Numbers with the signs of `normal`, as far apart as elements of `dtype` bear it, with special
-    ones in between.
+    """Numbers with the signs of `normal`, as far apart as elements of `dtype` can be, with special
+    ones among them.
     """
     is_wide = dtype.itemsize >= 4
     values = np.asarray(
@@ -29,7 +29,7 @@ def mixed_magnitudes(
 def sprinkled(
     values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The values with one in fifty replaced, and one of every special at least as far as there is
+    """The values with one in fifty replaced by special ones, each of them at least once if there is
     room.
 
     Only the first half along the first axis is touched, so that a batch keeps ordinary rows.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import onnx
 
 from fusionc.operators.facts import Trait, holds_at
-from fusionc.verify.inputs.dataflow import Dataflow, Use
+from fusionc.verify.inputs.dataflow import Dataflow, ScopedName, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
 from fusionc.verify.inputs.grid_ties import Grid, grids_of
 from fusionc.verify.inputs.operands import (
@@ -29,23 +29,16 @@ _FLOATS = {
 
 @dataclass
 class ValueRange:
-    """The values that the uses of an input allow.
+    """The values that the uses of an input allow."""
 
-    Every value is below each of `limits` (sizes, or names of symbols) and at least `least`.
-    `whole`: used as an index, a size or a count, whatever its type. `mask`: used as a truth value
-    or cast to float, so that 0 and 1 are what it holds. `positive`: floats above 0. `shape`: the
-    target of a Reshape. `fit`: what values must fit other operands. `grids`: those that decide by
-    the last bit of a float.
-    """
-
-    limits: set[Dim] = field(default_factory=set)
-    least: int = 0
-    whole: bool = False
-    mask: bool = False
-    positive: bool = False
-    shape: bool = False
-    fit: Fit | None = None
-    grids: tuple[Grid, ...] = ()
+    limits: set[Dim] = field(default_factory=set)  # values are below each: sizes or symbols
+    least: int = 0  # values are at least this
+    whole: bool = False  # an index, a size or a count, whatever its type
+    mask: bool = False  # a truth value, or cast to float: 0 and 1
+    positive: bool = False  # floats above 0
+    shape: bool = False  # the target of a Reshape
+    fit: Fit | None = None  # values must fit other operands
+    grids: tuple[Grid, ...] = ()  # those that decide by the last bit of a float
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
         """The smallest limit under these sizes of the symbols."""
@@ -71,28 +64,47 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
                 allowed.fit = fit_of(flow, use)
             if whole:
                 _apply(allowed, flow, use, offset)
-            elif use.node.op_type in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
-                allowed.least = 1
-            elif value == start and _holds(Trait.POSITIVE, use):
-                allowed.positive = True
+            else:
+                _apply_to_floats(allowed, use, is_direct=value == start)
             still_whole = _is_whole_after(use, whole)
             if whole and not still_whole:
                 allowed.mask = True
                 continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            comes_out = _holds(Trait.MOVES, use) or _holds(Trait.PASSES_VALUE, use)
-            for reached in flow.reached(use, comes_out=comes_out):
-                if reached not in seen:
-                    seen.add(reached)
-                    queue.append((reached, offset + change, still_whole))
-    if port.element_type in _FLOATS and port.kind == "tensor":
-        allowed.grids = grids_of(flow, start, None if port.dims is None else len(port.dims))
+            for reached in _new_values(flow, use, seen):
+                queue.append((reached, offset + change, still_whole))
+    allowed.grids = _grids(flow, port)
     return allowed
 
 
 def _holds(trait: Trait, use: Use) -> bool:
     """Whether an operator has a trait at the input that is used."""
     return holds_at(trait, ("", use.node.op_type), use.operand)
+
+
+def _grids(flow: Dataflow, port: Port) -> tuple[Grid, ...]:
+    if port.element_type not in _FLOATS or port.kind != "tensor":
+        return ()
+    rank = None if port.dims is None else len(port.dims)
+    return grids_of(flow, flow.input(port.name), rank)
+
+
+def _new_values(flow: Dataflow, use: Use, seen: set[ScopedName]) -> Iterator[ScopedName]:
+    """The values that a use passes a value on to, without those that were seen."""
+    is_passed_on = _holds(Trait.MOVES, use) or _holds(Trait.PASSES_VALUE, use)
+    for reached in flow.reached(use, comes_out=is_passed_on):
+        if reached not in seen:
+            seen.add(reached)
+            yield reached
+
+
+def _apply_to_floats(allowed: ValueRange, use: Use, *, is_direct: bool) -> None:
+    """Narrow the range by the demands of a use on floats; `is_direct` if it reads the input."""
+    op = use.node.op_type
+    if op in ("Resize", "Upsample") and _holds(Trait.COUNTS, use):
+        allowed.least = 1
+    elif is_direct and _holds(Trait.POSITIVE, use):
+        allowed.positive = True
 
 
 def _is_whole_after(use: Use, whole: bool) -> bool:
@@ -104,7 +116,7 @@ def _is_whole_after(use: Use, whole: bool) -> bool:
 
 
 def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
-    """Narrows the range by what the use demands of an integer."""
+    """Narrow the range by the demands of a use on integers."""
     node, operand, scope = use
     op = node.op_type
     table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})

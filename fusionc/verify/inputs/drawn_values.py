@@ -1,0 +1,68 @@
+"""Values of any element type, drawn in one of several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusionc.verify.inputs.special_floats import NOT_FINITE, mixed_magnitudes, sprinkled
+
+WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
+FloatStyle = Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan", "ties"]
+_Shape = Sequence[int]
+_MOST_COUNTED = 1 << 48
+
+
+def draw(
+    dtype: np.dtype[Any],
+    shape: _Shape,
+    rng: np.random.Generator,
+    floats: Callable[[], NDArray[np.float64]],
+    integers: Callable[[], NDArray[Any]],
+    truths: Callable[[], NDArray[Any]],
+) -> NDArray[Any]:
+    """Elements of a type: text, or what one of these functions draws for it. `integers` also draws
+    those of 2 and 4 bits.
+    """
+    if dtype.kind in "OUS":
+        return rng.choice(np.array(WORDS, dtype=object), shape)
+    if dtype.kind == "b":
+        return truths()
+    with np.errstate(all="ignore"):
+        if dtype.kind == "c":
+            return (floats() + 1j * floats()).astype(dtype)
+        return (floats() if is_float(dtype) else integers()).astype(dtype)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is one of floats, those that numpy lacks included."""
+    return dtype.kind == "f" or "float" in dtype.name
+
+
+def draw_floats(
+    style: FloatStyle, dtype: np.dtype[Any], shape: _Shape, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Wide floats for a type, in a style as `Style` has it. At "ties" they are normal ones."""
+    if style == "positive":
+        return rng.uniform(0.1, 1.1, shape)
+    if style in ("zeros", "ones"):
+        return np.full(shape, float(style == "ones"))
+    normal = np.asarray(rng.standard_normal(shape))
+    if style == "mixed":
+        return mixed_magnitudes(normal, dtype, rng)
+    if style == "nonfinite":
+        return sprinkled(normal, NOT_FINITE, rng)
+    if style == "nan":  # an infinity in the same row hides that one is lost: it makes another
+        return sprinkled(normal, (np.nan,), rng)
+    return normal
+
+
+def fits_numpy(shape: Iterable[int]) -> bool:
+    """Whether numpy can have an array of this shape. It bounds the product of the dimensions other
+    than 0, even for an array without elements.
+    """
+    return prod(filter(None, shape)) <= _MOST_COUNTED

@@ -1,0 +1,122 @@
+"""What a judge has counted over all samples, and its summary in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fusionc.verify.compare import Mismatch, tells_something
+from fusionc.verify.excuses import STEPS_ONE_IN, Excused, Excuses, size_of
+from fusionc.verify.grid_steps import Stepped
+from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.order_dependence import Reach
+from fusionc.verify.second_run import Unsteady
+
+
+@dataclass
+class Tally:
+    """What was compared, excused and left out."""
+
+    names: Sequence[str]  # of the outputs
+    runs: int = 0  # samples on which the models are the same
+    left_out: int = 0  # samples on which the reference decides nothing
+    moves: float = 0.0  # how far the reference has moved, as a share of the largest value
+    is_undecided: bool = True  # until the models are the same on an ordinary sample
+    excuses: Excuses = field(default_factory=Excuses)
+    unsteady: Unsteady = field(default_factory=Unsteady)
+    never_finite: set[str] = field(init=False)  # outputs that were NaN and infinities only
+    # samples that are the same within the rounding that the reference amplifies
+    _amplified: Excuses = field(default_factory=Excuses)
+    _steps: Excuses = field(default_factory=lambda: Excuses(STEPS_ONE_IN, one_each=True))
+    _inner_steps: int = 0  # samples whose steps are inside quantized operators
+
+    def __post_init__(self) -> None:
+        self.never_finite = set(self.names)
+
+    def include(self, other: Tally) -> None:
+        """Count what another tally has excused."""
+        self.excuses.include(other.excuses)
+        self._amplified.include(other._amplified)
+        self._steps.include(other._steps)
+        self._inner_steps += other._inner_steps
+
+    def add_same(
+        self,
+        sample: Sample,
+        amplified: Mapping[str, Mismatch],
+        excused: Mapping[str, Excused],
+        unsteady: Sequence[Reach | None],
+    ) -> None:
+        """Count a sample on which the models are the same, up to mismatches that the reference
+        amplifies, and up to what is excused.
+        """
+        outputs = dict(zip(self.names, sample.outputs, strict=True))
+        if not sample.edge:
+            for name, value in outputs.items():
+                self.excuses.take(name, excused.get(name) or Excused(0, size_of(value), 0, 0.0))
+        self.unsteady.add(self.names, unsteady)
+        self._amplified.add(excused if amplified else {})
+        self.excuses.add({} if amplified else excused)
+        self.is_undecided &= sample.edge
+        self.never_finite -= {name for name in self.never_finite if tells_something(outputs[name])}
+        self.runs += 1
+
+    def has_room_for_steps(self, stepped: Stepped) -> bool:
+        """Whether so many steps may be excused, in addition to those of the samples before."""
+        return all(self._steps.has_room(*steps) for steps in stepped.steps.items())
+
+    def add_steps(self, stepped: Stepped) -> None:
+        """Count the steps of one sample."""
+        self._steps.add(stepped.steps)
+        self._inner_steps += not any(one.elements for one in stepped.steps.values())
+        for name, one in stepped.steps.items():
+            self._steps.take(name, one)
+
+    def summary(self, failures: Sequence[str]) -> str:
+        """A sentence on runs that were all the same; `failures` say why the reference did not run
+        on other inputs.
+        """
+        parts = [f"equal in {self.runs} {'run' if self.runs == 1 else 'runs'}"]
+        parts += self.exceptions()
+        parts += self.unsteady.notes(self.names)
+        if self.left_out:
+            parts.append(f"{self.left_out} left out where the reference is unstable")
+        if self.moves and (self._amplified.samples or self.left_out):
+            parts.append(self.movement)
+        if self.never_finite:
+            which = ", ".join(name for name in self.names if name in self.never_finite)
+            parts.append(
+                f"of {which} nothing but NaN and infinities was compared: other inputs tell more"
+            )
+        parts += [
+            f"{number} left out, on which the reference fails: {why}"
+            for why, number in Counter(failures).items()
+        ]
+        return "; ".join(parts)
+
+    def exceptions(self) -> Iterator[str]:
+        """What was excused on samples on which the models are the same."""
+        if self._amplified.samples:
+            within = "within the rounding that the reference itself amplifies"
+            yield f"in {self._amplified.samples} of them {within} ({self._amplified})"
+        if self.excuses.samples:
+            decided = "the order of a reduction or rounding decides them"
+            yield f"in {self.excuses.samples} of them but for {self.excuses}: {decided}"
+        if self._steps.samples:
+            counts = f"{self._steps.elements:,} of {self._steps.compared:,}"
+            which = f"{counts} quantized or rounded elements, which are on the next step"
+            yield f"in {self._steps.samples} of them but for {which}"
+        if self._inner_steps:
+            which = "steps that are taken inside of quantized operators"
+            yield f"in {self._inner_steps} of them but for {which}"
+
+    @property
+    def movement(self) -> str:
+        """How far the reference moves if rounding moves what it reads."""
+        if not self.moves:
+            return "all depends on the order of reductions"
+        return (
+            f"the reference's outputs move by {100 * self.moves:.2g} % of the largest value when "
+            "its inputs and weights move by one unit in the last place"
+        )
