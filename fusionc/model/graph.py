@@ -29,12 +29,13 @@ from fusionc.graphsurgeon import (
 )
 from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
+from fusionc.model.questions import Questions
 
 Shape = tensors.Shape
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
 
 
-class Edge(ReadOnly):
+class Edge(Questions, ReadOnly):
     """What variables and constants have in common: who makes them and who uses them."""
 
     def __init__(self, name: str, graph: Graph) -> None:

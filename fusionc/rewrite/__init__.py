@@ -1,7 +1,8 @@
 """The engine: what a pass is written in, and what searches, checks, counts and commits for it."""
 
+from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
-from fusionc.rewrite.match import Match, Refused, refuse
+from fusionc.rewrite.match import Match
 from fusionc.rewrite.pattern import (
     among,
     const,
@@ -19,5 +20,5 @@ from fusionc.rewrite.tape import Tape
 
 __all__ = [
     "Match", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among", "const", "each", "either", "keep",
-    "known", "maybe", "op", "refuse", "rest", "same", "var",
+    "known", "maybe", "not_constant", "op", "refuse", "require_known", "rest", "same", "unknown", "var",
 ]  # fmt: skip

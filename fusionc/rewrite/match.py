@@ -1,30 +1,12 @@
-"""A match: what a pattern found in one place of a graph. And how a rewrite refuses it."""
+"""A match: what a pattern found in one place of a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from fusionc.model.graph import Constant, Edge, Graph, Node
-
-
-class Refused(Exception):
-    """Raised by `refuse`; the engine counts the match as refused for this reason."""
-
-    def __init__(self, reason: str, opset: int = 0) -> None:
-        super().__init__(reason)
-        self.reason = str(reason)
-        self.opset = opset
-
-
-def refuse(reason: str, *, opset: int = 0) -> NoReturn:
-    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such
-    matches.
-
-    `opset` is the version of the standard operator set from which on there would not be this
-    reason, 0 for never.
-    """
-    raise Refused(reason, opset)
+from fusionc.model.questions import refuse
 
 
 class Match:
@@ -77,6 +59,11 @@ class Match:
     def opset(self) -> int:
         """The version of the standard operator set that the graph imports."""
         return self.graph.opset
+
+    def require_opset(self, version: int, before: str) -> None:
+        """Refuse an older opset; `before` says what it lacks ("Gemm does not broadcast")."""
+        if self.opset < version:
+            refuse(f"before opset {version} {before}", opset=version)
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -17,10 +17,11 @@ from fusionc.exactness import decisions_ahead, rounding_rewrites
 from fusionc.integer_groups import kept_groups
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
+from fusionc.model.questions import Refused, refuse
 from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
-from fusionc.rewrite.match import Match, Refused, refuse
+from fusionc.rewrite.match import Match
 from fusionc.rewrite.pattern import makers, names, required
 from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.splice import splice

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
-from fusionc.rewrite.match import Match, refuse
+from fusionc.model.questions import refuse
+from fusionc.rewrite.match import Match
 from fusionc.rewrite.tape import Tape
 
 

@@ -15,7 +15,7 @@ from onnx.shape_inference import InferenceError
 from fusionc.model import operators
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
-from fusionc.rewrite.match import refuse
+from fusionc.model.questions import refuse
 from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
 

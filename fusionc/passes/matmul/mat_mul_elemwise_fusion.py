@@ -1,7 +1,7 @@
 from typing import Any
 
 from fusionc.model.operators import MICROSOFT
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, var
 
 a = var("a")
 b = var("b")
@@ -41,14 +41,9 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.opset < 7:
-            refuse("before opset 7 Gemm does not broadcast", opset=7)
-        if m.a.rank != 2 or m.b.rank != 2:
-            refuse(
-                "the rank is unknown"
-                if m.a.rank is None or m.b.rank is None
-                else "the rank is not 2"
-            )
+        m.require_opset(7, "Gemm does not broadcast")
+        m.a.require_rank(2)
+        m.b.require_rank(2)
         kind = m.activation.op
         inputs = [m.a, m.b, m.c]
         parameters: dict[str, Any] = {

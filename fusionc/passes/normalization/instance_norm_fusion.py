@@ -1,5 +1,4 @@
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.passes._shared.reduce_axes import reduced_axes
 from fusionc.passes._shared.written_norms import NORMALIZED, channel_vector, epsilon_of, is_plain
@@ -27,22 +26,20 @@ class InstanceNormFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.x.elem_type != TensorProto.FLOAT:
-            refuse("the elements are not float32")
+        m.x.require_type(np.float32)
+        rank = m.x.require_rank()
         for node in (m.mean, m.mean_of_square, m.variance):
-            axes = reduced_axes(node, m.x.rank)
-            if m.x.rank < 3 or axes != list(range(2, m.x.rank)) or not node.attr("keepdims"):
+            axes = reduced_axes(node, rank)
+            if rank < 3 or axes != list(range(2, rank)) or not node.attr("keepdims"):
                 refuse("not all axes behind the channels are reduced")
-        channels, *space = m.x.shape[1:]
-        if not all(isinstance(d, int) and d > 0 for d in space):
-            refuse("the size of the image is unknown")
-        if not isinstance(channels, int):
-            refuse("the number of channels is unknown")
+        channels = m.x.require_size(1, "the number of channels")
+        if 0 in [m.x.require_size(axis, "the size of the image") for axis in range(2, rank)]:
+            refuse("the image is empty")
         ones = np.ones(channels, m.x.dtype)
         zeros = np.zeros(channels, m.x.dtype)
         if m.factor is not None:
-            ones = channel_vector(m.factor, channels, m.x.rank)
-            zeros = channel_vector(m.addend, channels, m.x.rank)
+            ones = channel_vector(m.factor, channels, rank)
+            zeros = channel_vector(m.addend, channels, rank)
         return new.InstanceNormalization(
             m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m)
         )

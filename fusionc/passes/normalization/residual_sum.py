@@ -1,4 +1,4 @@
-from onnx import TensorProto
+import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.target import require_onnxruntime
@@ -71,14 +71,13 @@ class ResidualSumPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        if m.a.elem_type != TensorProto.FLOAT:
-            refuse("the elements are not float32")
-        if m.a.rank != 3 or m.b.rank != 3:
-            refuse("the rank is not 3")
-        if any(_differ(a, b) for a, b in zip(m.a.shape, m.b.shape, strict=True)):
+        m.a.require_type(np.float32)
+        shape = m.a.require_shape(3)
+        other = m.b.require_shape(3)
+        if any(map(_differ, shape, other)):
             refuse("the shapes differ")
-        if m.opset < 8 and not same_shape(m.a.shape, m.b.shape):
-            refuse("before opset 8 Sum does not broadcast", opset=8)
+        if not same_shape(shape, other):
+            m.require_opset(8, "Sum does not broadcast")
         if _is_embedding(m.a) or _is_embedding(m.b):
             refuse("a sum of embeddings")
         return new.Sum(m.a, m.b)
