@@ -1,8 +1,11 @@
-"""Solve a formula at a node: which values and nodes it stands for, or that it does not stand there.
+"""Solve a formula at a node: which values and nodes it stands for, or that it does not match there.
 
 Solutions are searched depth first with backtracking over operand orders and alternatives. A formula
 of k operators with c commutative ones tries at most 2^c orders, and gives up on each at the first
 operator that does not fit.
+
+`trace` asks the same questions, but goes on after each thing that does not fit: a state that has a
+Trace notes it there. Of the orders of operands, the nearest to a match is kept.
 """
 
 from __future__ import annotations
@@ -18,6 +21,23 @@ from fusionc.model.operators import has_legacy_axis, is_known
 from fusionc.model.tensors import float_info
 from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
+from fusionc.rewrite.trace import Misfit, NoSolution, Trace, Why
+
+_MOST_TRACED = 4  # equally near states that are followed
+_LISTS = (pattern.Rest, pattern.Each, pattern.Among)
+_LEFT_OUT = NoSolution(Why.LEFT_OUT)
+_NOT_LEFT_OUT = NoSolution(Why.NOT_LEFT_OUT)
+_NOT_CONSTANT = NoSolution(Why.NOT_CONSTANT)
+_UNKNOWN_SHAPE = NoSolution(Why.UNKNOWN_SHAPE)
+_OTHER_NUMBER = NoSolution(Why.OTHER_NUMBER)
+_OTHER_VALUE = NoSolution(Why.OTHER_VALUE)
+_OTHER_OPERATOR = NoSolution(Why.OTHER_OPERATOR)
+_OTHER_OUTPUT = NoSolution(Why.OTHER_OUTPUT)
+_OTHER_NODE = NoSolution(Why.OTHER_NODE)
+_OTHER_GRAPH = NoSolution(Why.OTHER_GRAPH)
+_ODD = NoSolution(Why.ODD)
+
+Inputs = Sequence[Edge | None]
 
 
 class _State(NamedTuple):
@@ -28,10 +48,19 @@ class _State(NamedTuple):
     bound: dict[int, Node]  # by identity of the OpFormula
     nodes: dict[Node, bool]  # whether it stays in the graph
     literal_rank: int = 0
+    trace: Trace | None = None  # None: the first thing that does not fit ends it
 
     def capture(self, name: str, value: Any) -> _State:
         """This solution, with a name for a value; without one as it is."""
         return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
+
+    def without(
+        self, why: Why, node: Node | None, place: int | str, formula: pattern.Formula, value: Any
+    ) -> _State:
+        """This traced solution, with one thing more that does not fit."""
+        assert self.trace is not None
+        misfit = Misfit(why, node, place, formula, value, self.captures)
+        return self._replace(trace=self.trace.without(misfit))
 
 
 def match(
@@ -60,6 +89,26 @@ def match(
     return None
 
 
+def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
+    """How far the formulas get at a node; without a misfit, they match there.
+
+    Further outputs are looked for only if all of the first is there: nothing else says where they
+    would be.
+    """
+    start = _State(anchor.graph, {}, {}, {}, trace=Trace())
+    values = [value for value in anchor.outputs if value is not None]
+    states = _nearest(_traced(formulas[0], value, start, None, 0) for value in values)
+    for place, formula in enumerate(formulas[1:], 1):
+        (state, *_) = states
+        assert state.trace is not None
+        if state.trace.misfits:
+            break
+        found = (_solve(formula, value, state) for value in _candidates(formula, state))
+        states = _nearest(found) or [state.without(Why.NO_ALTERNATIVE, None, place, formula, None)]
+    assert states[0].trace is not None
+    return states[0].trace
+
+
 def _solve_others(
     formulas: Sequence[pattern.Formula], state: _State, values: tuple[Edge, ...]
 ) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
@@ -80,29 +129,25 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
             value = state.captures.get(name)
             return [] if value is None else [value]
         case pattern.OpFormula():
-            if id(formula) in state.bound:
-                nodes = [state.bound[id(formula)]]
-            else:
-                below = [value for part in formula.parts() for value in _candidates(part, state)]
-                users = dict.fromkeys(node for value in below for node in value.outputs)
-                nodes = [
-                    n for n in users if n.operator in formula.operators and n.graph is state.graph
-                ]
-            return [o for node in nodes for o in node.outputs[:1] if o is not None]
+            return [o for node in _makers(formula, state) for o in node.outputs[:1] if o]
         case pattern.Out(node, index):
             producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
-            return [
-                o
-                for p in producers
-                for o in (p.outputs if index is None else p.outputs[index : index + 1])
-                if o
-            ]
+            wanted = slice(None) if index is None else slice(index, index + 1)
+            return [o for producer in producers for o in producer.outputs[wanted] if o]
         case _:
-            return list(
-                dict.fromkeys(
-                    value for part in formula.parts() for value in _candidates(part, state)
-                )
-            )
+            return _of_parts(formula, state)
+
+
+def _of_parts(formula: pattern.Formula, state: _State) -> list[Edge]:
+    return list(dict.fromkeys(v for part in formula.parts() for v in _candidates(part, state)))
+
+
+def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
+    """The nodes that may be an operator: the one that is, or users of its arguments."""
+    if id(formula) in state.bound:
+        return [state.bound[id(formula)]]
+    users = dict.fromkeys(node for value in _of_parts(formula, state) for node in value.outputs)
+    return [n for n in users if n.operator in formula.operators and n.graph is state.graph]
 
 
 def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
@@ -110,7 +155,7 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
     kind.
     """
     if value is None:
-        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else ()
+        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else _LEFT_OUT
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
     return solver(formula, value, state)
 
@@ -119,7 +164,7 @@ def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_
     bound = state.captures.get(formula.name)
     if bound is None:
         return (state.capture(formula.name, value),)
-    return (state,) if bound is value else ()
+    return (state,) if bound is value else _OTHER_VALUE
 
 
 def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterator[_State]:
@@ -127,28 +172,33 @@ def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterat
         yield from _solve(alternative, value, state)
 
 
-def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterator[_State]:
-    for found in _solve(formula.inner, value, state):
-        yield found._replace(
+def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterable[_State]:
+    solutions = _solve(formula.inner, value, state)
+    if solutions == ():
+        return solutions
+    return (
+        found._replace(
             nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
         )
+        for found in solutions
+    )
 
 
 def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
-        return ()
+        return _NOT_CONSTANT
     if formula.value is not None:
         rank = value.rank
-        if (
-            rank is None
-            or any(d != 1 for d in value.shape or ())
-            or not is_number(value.constant(), formula.value)
-        ):
-            return ()
+        if rank is None:
+            return _UNKNOWN_SHAPE
+        if any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
+            return _OTHER_NUMBER
         state = state._replace(literal_rank=max(state.literal_rank, rank))
     if not formula.name or state.captures.get(formula.name) is value:
         return (state,)
-    return () if formula.name in state.captures else (state.capture(formula.name, value),)
+    if formula.name in state.captures:
+        return _OTHER_VALUE
+    return (state.capture(formula.name, value),)
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
@@ -175,38 +225,61 @@ def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Itera
 def _solve_node(
     formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: _State
 ) -> Iterable[_State]:
-    formula, index = (
-        (formula.node, formula.index) if isinstance(formula, pattern.Out) else (formula, 0)
-    )
-    formula = formula.inner if isinstance(formula, pattern.Same) else formula
+    index: int | None = 0
+    if isinstance(formula, pattern.Out):
+        index = formula.index
+        formula = formula.node
+    if isinstance(formula, pattern.Same):
+        formula = formula.inner
     node = value.producer
-    if node is None or (index is not None and node.outputs.index(value) != index):
-        return ()
+    if node is None or node.operator not in formula.operators:
+        return _OTHER_OPERATOR
+    if index is not None and node.outputs.index(value) != index:
+        return _OTHER_OUTPUT
     if id(formula) in state.bound:
-        return (state,) if state.bound[id(formula)] is node else ()
+        return (state,) if state.bound[id(formula)] is node else _OTHER_NODE
+    if node.graph is not state.graph:
+        return _OTHER_GRAPH
+    return _solve_operator(formula, node, state)
+
+
+def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> Iterable[_State]:
+    """The solutions in which a node of the right operator is what the formula says."""
     orders = _orders(formula, node)
-    if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
+    if not orders and state.trace is None:
         return ()
-    if not all(
-        is_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()
-    ):
-        return ()
+    if node.has_references or has_legacy_axis(node):
+        return _ODD
+    for name, wanted in formula.attributes.items():
+        if not is_attribute(node.attr(name), wanted):
+            if state.trace is None:
+                return ()
+            state = state.without(Why.ATTRIBUTE, node, name, formula, None)
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
-    here = _State(
-        state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank
-    )
-    return chain.from_iterable(_solve_inputs(formula.args, inputs, here) for inputs in orders)
+    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *state[4:])
+    if here.trace is not None:
+        here = here._replace(trace=here.trace.with_node(formula, node))
+        return _nearest(
+            _trace_inputs(formula, node, inputs, here)
+            for inputs in orders or _operand_orders(formula, node)
+        )
+    return chain.from_iterable(_solve_inputs(formula, inputs, here) for inputs in orders)
 
 
-def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
+def _operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+    """The inputs of a node, in both orders if they may be exchanged."""
+    has_two_orders = formula.is_commutative and len(node.inputs) == 2
+    return [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
+
+
+def _orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
     """The orders of the operands in which a node could be this formula. One look at it and at what
     makes its operands is enough to give most nodes up.
     """
     if node.operator not in formula.operators:
         return []
-    has_two_orders = formula.is_commutative and len(node.inputs) == 2
-    orders = [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
+    orders = _operand_orders(formula, node)
     for place, makers in formula.demands:
         orders = [
             order
@@ -230,47 +303,55 @@ def is_attribute(actual: Any, wanted: Any) -> bool:
 
 
 def _solve_inputs(
-    args: Sequence[pattern.Formula], inputs: Sequence[Edge | None], state: _State, place: int = 0
+    formula: pattern.OpFormula, inputs: Inputs, state: _State, place: int = 0
 ) -> Iterator[_State]:
     """The solutions for the inputs from a place on."""
+    args = formula.args
     while place < len(args):
-        match args[place]:
-            case pattern.Rest(name):
-                yield state.capture(name, list(inputs[place:]))
-                return
-            case pattern.Each(inner):
-                yield from _solve_each(inner, inputs[place:], state)
-                return
-            case pattern.Among(inner):
-                for value in inputs[place:]:
-                    yield from _solve(inner, value, state)
-                return
-        found = _solve(args[place], inputs[place] if place < len(inputs) else None, state)
+        found = _solve_argument(args[place], inputs, place, state)
         place += 1
         if not isinstance(found, tuple):
             for solution in found:
-                yield from _solve_inputs(args, inputs, solution, place)
+                yield from _solve_inputs(formula, inputs, solution, place)
             return
         if not found:
             return
         (state,) = found
-    if all(value is None for value in inputs[place:]):
+    if formula.takes_all or all(value is None for value in inputs[place:]):
         yield state
 
 
+def _solve_argument(
+    arg: pattern.Formula, inputs: Inputs, place: int, state: _State, node: Node | None = None
+) -> Iterable[_State]:
+    """The solutions for the input at a place, or for all from there on; `node` has them, if it is
+    traced.
+    """
+    if isinstance(arg, _LISTS):
+        match arg:
+            case pattern.Rest(name):
+                return (state.capture(name, list(inputs[place:])),)
+            case pattern.Each(inner):
+                return _solve_each(inner, inputs, place, state, node)
+            case pattern.Among(inner):
+                return chain.from_iterable(_solve(inner, v, state) for v in inputs[place:])
+    return _solve(arg, inputs[place] if place < len(inputs) else None, state)
+
+
 def _solve_each(
-    inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State
+    inner: pattern.Formula, inputs: Inputs, start: int, state: _State, node: Node | None
 ) -> Iterator[_State]:
-    if not inputs:
+    """The solution in which all inputs from a place on are what a formula says."""
+    if start >= len(inputs):
         return
-    same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
-    shared = {id(part) for whole in same for part in pattern.walk(whole)}
-    once = {name for whole in same for name in pattern.names(whole)}
-    lists: dict[str, list[Any]] = {
-        n: [] for n in pattern.names(inner) if n not in once and n not in state.captures
-    }
-    for value in inputs:
-        found = next(iter(_solve(inner, value, state)), None)
+    shared, lists = _shared_and_listed(inner, state)
+    for place, value in enumerate(inputs[start:], start):
+        solutions = (
+            _solve(inner, value, state)
+            if node is None
+            else _traced(inner, value, state, node, place)
+        )
+        found = next(iter(solutions), None)
         if found is None:
             return
         for name, captured in lists.items():
@@ -280,6 +361,64 @@ def _solve_each(
             bound={k: n for k, n in found.bound.items() if k in shared or k in state.bound},
         )
     yield state._replace(captures={**state.captures, **lists})
+
+
+def _shared_and_listed(
+    inner: pattern.Formula, state: _State
+) -> tuple[set[int], dict[str, list[Any]]]:
+    """Of the formula in an `each`: the operators that are the same node every time, and a list for
+    each name that it captures anew.
+    """
+    same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
+    once = {name for whole in same for name in pattern.names(whole)}
+    shared = {id(part) for whole in same for part in pattern.walk(whole)}
+    anew = [n for n in pattern.names(inner) if n not in once and n not in state.captures]
+    return shared, {name: [] for name in anew}
+
+
+def _trace_inputs(
+    formula: pattern.OpFormula, node: Node, inputs: Inputs, state: _State
+) -> list[_State]:
+    """The nearest states after all arguments."""
+    rest = inputs[len(formula.args) :]
+    if not formula.takes_all and any(value is not None for value in rest):
+        state = state.without(Why.INPUTS, node, len(formula.args), formula, None)
+    states = [state]
+    for place, arg in enumerate(formula.args):
+        value = inputs[place] if place < len(inputs) else None
+        states = _nearest(
+            _or_misfit(_solve_argument(arg, inputs, place, one, node), arg, value, one, node, place)
+            for one in states
+        )
+    return states
+
+
+def _traced(
+    formula: pattern.Formula, value: Edge | None, state: _State, node: Node | None, place: int
+) -> list[_State]:
+    """The nearest states in which a formula is at a place; the state without it if it is not."""
+    return _or_misfit(_solve(formula, value, state), formula, value, state, node, place)
+
+
+def _or_misfit(
+    solutions: Iterable[_State],
+    formula: pattern.Formula,
+    value: Edge | None,
+    state: _State,
+    node: Node | None,
+    place: int,
+) -> list[_State]:
+    """The nearest of these solutions; if there are none, the state with a misfit in their place."""
+    why = solutions.why if isinstance(solutions, NoSolution) else Why.NO_ALTERNATIVE
+    return _nearest([solutions]) or [state.without(why, node, place, formula, value)]
+
+
+def _nearest(states: Iterable[Iterable[_State]]) -> list[_State]:
+    """Of traced states the nearest to a match, several if they are equally near."""
+    every = list(chain.from_iterable(states))
+    least = min((s.trace.distance for s in every if s.trace is not None), default=0.0)
+    near = [s for s in every if s.trace is not None and s.trace.distance == least]
+    return near[:_MOST_TRACED]
 
 
 _Solver = Callable[[Any, Edge, _State], Iterable[_State]]
@@ -292,5 +431,5 @@ _SOLVERS: dict[type, _Solver] = {
     pattern.Either: _solve_either,
     pattern.Keep: _solve_kept,
     pattern.Maybe: lambda formula, value, state: _solve(formula.inner, value, state),
-    pattern.Omitted: lambda formula, value, state: (),
+    pattern.Omitted: lambda formula, value, state: _NOT_LEFT_OUT,
 }

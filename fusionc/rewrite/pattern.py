@@ -129,6 +129,11 @@ class OpFormula(Formula):
         )
 
     @cached_property
+    def takes_all(self) -> bool:
+        """Whether its last argument is all inputs that remain."""
+        return isinstance(self.args[-1] if self.args else None, Rest | Each | Among)
+
+    @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
         """The inputs, by their places, that one of some operators must make; None: a stored
         constant.
@@ -218,6 +223,9 @@ class Same(_Around):
 
 class Keep(_Around):
     """Matched, but not replaced: the node stays, and anybody may use it."""
+
+
+AROUND = (Maybe, Keep, Same, Each, Among)  # formulas with one inside
 
 
 class _Operators:
@@ -313,6 +321,16 @@ def required(formula: Formula) -> tuple[Operators, ...]:
     own = makers(formula) if isinstance(formula, OpFormula | Either) else None
     parts = () if isinstance(formula, Maybe | Either) else formula.parts()
     return (*((own,) if own else ()), *(found for part in parts for found in required(part)))
+
+
+@cache
+def operators_in(formula: Formula) -> frozenset[OpFormula]:
+    """The operators of a formula; of alternatives, those of the shortest."""
+    parts = [operators_in(part) for part in formula.parts()]
+    if isinstance(formula, Either):
+        return min(parts, key=len)
+    own = [frozenset([formula])] if isinstance(formula, OpFormula) else []
+    return frozenset[OpFormula]().union(*own, *parts)
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import CodeType
@@ -15,16 +15,15 @@ from types import CodeType
 import numpy as np
 
 from fusionc.errors import said
-from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
-from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape
+from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape, matcher
 from fusionc.rewrite.pattern import makers, names
 from fusionc.rewrite.pipeline import is_alive
 from fusionc.rewrite.soundness import check, check_private
+from fusionc.rewrite.trace import Misfit, Trace
 from fusionc.target_opset.limits import newest_opset
-from fusionc.why.first_reason import first_reason, named, node_text, value_at
-from fusionc.why.furthest import PatternSearch, Unfit
-from fusionc.why.partial_formula import operators_in
+from fusionc.why.first_reason import first_reason, named, node_text
 
 _MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
 _OWN = "a condition of its own"  # one of which nothing can be said
@@ -81,13 +80,12 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
                 found = islice(pattern.find(graph), _MOST_SEARCHED)
                 yield from (place_of_match(pass_, pattern, match) for match in found)
                 continue
-            search = PatternSearch(pattern.formulas, absent)
             for anchor in anchors_of(pattern, graph):
-                match = search.whole(anchor)
+                match = matcher.match(pattern.formulas, anchor, absent)
                 if match is not None:
                     yield place_of_match(pass_, pattern, match)
                 elif not only_matches:
-                    yield _nearly(pattern, search, anchor)
+                    yield _nearly(pattern, matcher.trace(pattern.formulas, anchor), anchor)
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
@@ -108,52 +106,44 @@ def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
     )
 
 
-def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
-    furthest = search.furthest(anchor)
-    nodes = [anchor, *(() if furthest.found is None else furthest.found.nodes)]
-    nodes += [
-        value.producer
-        for unfit in furthest.unfit
-        for value in value_at(furthest, unfit)
-        if value.producer
-    ]
-    fitting = furthest.part.size
+def _nearly(pattern: Pattern, trace: Trace, anchor: Node) -> Place:
+    values = [misfit.value for misfit in trace.misfits if misfit.value is not None]
+    nodes = [anchor, *trace.nodes, *(value.producer for value in values if value.producer)]
     return Place(
         anchor.graph.id,
         pattern.name,
         node_text(anchor),
-        first_reason(furthest, anchor),
+        first_reason(trace, anchor),
         tuple(dict.fromkeys(node.label() for node in nodes)),
         is_match=False,
-        fitting=fitting,
-        size=fitting + sum(one.operators for one in furthest.unfit),
-        unfit=len(furthest.unfit),
-        missing=sum(one.weight for one in furthest.unfit),
-        beyond=sum(_beyond(unfit, value_at(furthest, unfit)) for unfit in furthest.unfit),
+        fitting=len(trace.operators),
+        size=trace.size,
+        unfit=len(trace.misfits),
+        missing=trace.missing,
+        beyond=sum(map(_beyond, trace.misfits)),
     )
 
 
-def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
-    """How many operators of what does not fit are behind it all the same, if they are most of them:
-    one is another.
+def _beyond(misfit: Misfit) -> int:
+    """How many operators of what does not fit come before it in the graph all the same, if they are
+    most of them: one is another.
     """
-    wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
+    if not misfit.operators:
+        return 0
+    wanted = [formula.operators for formula in misfit.operators]
     count = len(wanted)
-    pending = deque(values)
+    pending = deque([] if misfit.value is None else [misfit.value])
     seen = set[Node]()
     while pending and wanted and len(seen) < _LOOKED_AT * count:
         producer = pending.popleft().producer
         if producer is not None and producer not in seen:
             seen.add(producer)
             pending.extend(value for value in producer.inputs if value is not None)
-            fitting = next(
-                (operators for operators in wanted if (producer.domain, producer.op) in operators),
-                None,
-            )
-            if fitting is not None:
-                wanted.remove(fitting)
-    found = count - len(wanted)
-    return found if 2 * found > count else 0
+            fitting = [operators for operators in wanted if producer.operator in operators]
+            if fitting:
+                wanted.remove(fitting[0])
+    passed = count - len(wanted)
+    return passed if 2 * passed > count else 0
 
 
 def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:

@@ -11,10 +11,9 @@ import pytest
 from harness import Fires, Stays, parse
 
 from fusionc.passes import PASSES
-from fusionc.rewrite import Pass
+from fusionc.rewrite import Pass, matcher
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
-from fusionc.why.furthest import PatternSearch
 from fusionc.why.nearest import reasons_of
 from fusionc.why.pass_places import anchors_of, places_of
 
@@ -38,12 +37,11 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
     for case in _cases(pass_):
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
-            search = PatternSearch(pattern.formulas, {})
             for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                furthest = search.furthest(anchor)
-                is_there = search.whole(anchor) is not None
-                assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
-                assert is_there or ": " in first_reason(furthest, anchor)
+                trace = matcher.trace(pattern.formulas, anchor)
+                is_there = matcher.match(pattern.formulas, anchor, {}) is not None
+                assert is_there == (not trace.misfits), f"{case.name}: {pattern.name} at {anchor}"
+                assert is_there or ": " in first_reason(trace, anchor)
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:

@@ -339,7 +339,7 @@ MISSES = [
         "[s] s = Conv (p,",
         "[j] k, j = Split <axis = 1, num_outputs = 2> (x) [s] s = Conv (k,",
         (
-            "Conv ‹s›: first input ‹k› is made by Split ‹j›: the pattern has one and the same "
+            "Conv ‹t›: first input ‹q› is made by Split ‹i›: the pattern has one and the same "
             "Split in several places"
         ),
     ),
@@ -377,12 +377,12 @@ MISSES = [
         "a key in groups; a Transpose merges the heads, or there is one query; and nothing "
         "guards against hidden rows",
     ),
-    # of patterns that get equally far, the one that lacks less
+    # of several patterns, the one that gets furthest
     Miss(
         BIAS_GELU,
         "[h] h = Mul (a, x)",
         "[t] t = Tan (x) [h] h = Mul (a, t)",
-        "Div ‹d›: first operand ‹x› is not ‹t›: the pattern has the same value in both places",
+        "Mul ‹h›: second operand ‹t› is made by Tan ‹t›, not by Add",
     ),
     # interior values
     Miss(
