@@ -21,21 +21,28 @@ from fusionc.model.operators import has_legacy_axis, is_known
 from fusionc.model.tensors import float_info
 from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
-from fusionc.rewrite.trace import Misfit, NoSolution, Trace, Why
+from fusionc.rewrite.trace import (
+    LEFT_OUT,
+    MORE_INPUTS,
+    NO_ALTERNATIVE,
+    NOT_CONSTANT,
+    NOT_LEFT_OUT,
+    ODD_NODE,
+    OTHER_ATTRIBUTE,
+    OTHER_GRAPH,
+    OTHER_NODE,
+    OTHER_NUMBER,
+    OTHER_OPERATOR,
+    OTHER_OUTPUT,
+    OTHER_VALUE,
+    UNKNOWN_SHAPE,
+    Misfit,
+    NoSolution,
+    Trace,
+)  # fmt: skip
 
 _MOST_TRACED = 4  # equally near states that are followed
 _LISTS = (pattern.Rest, pattern.Each, pattern.Among)
-_LEFT_OUT = NoSolution(Why.LEFT_OUT)
-_NOT_LEFT_OUT = NoSolution(Why.NOT_LEFT_OUT)
-_NOT_CONSTANT = NoSolution(Why.NOT_CONSTANT)
-_UNKNOWN_SHAPE = NoSolution(Why.UNKNOWN_SHAPE)
-_OTHER_NUMBER = NoSolution(Why.OTHER_NUMBER)
-_OTHER_VALUE = NoSolution(Why.OTHER_VALUE)
-_OTHER_OPERATOR = NoSolution(Why.OTHER_OPERATOR)
-_OTHER_OUTPUT = NoSolution(Why.OTHER_OUTPUT)
-_OTHER_NODE = NoSolution(Why.OTHER_NODE)
-_OTHER_GRAPH = NoSolution(Why.OTHER_GRAPH)
-_ODD = NoSolution(Why.ODD)
 
 Inputs = Sequence[Edge | None]
 
@@ -55,7 +62,12 @@ class _State(NamedTuple):
         return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
     def without(
-        self, why: Why, node: Node | None, place: int | str, formula: pattern.Formula, value: Any
+        self,
+        why: NoSolution,
+        node: Node | None,
+        place: int | str,
+        formula: pattern.Formula,
+        value: Any,
     ) -> _State:
         """This traced solution, with one thing more that does not fit."""
         assert self.trace is not None
@@ -97,14 +109,17 @@ def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
     """
     start = _State(anchor.graph, {}, {}, {}, trace=Trace())
     values = [value for value in anchor.outputs if value is not None]
-    states = _nearest(_traced(formulas[0], value, start, None, 0) for value in values)
+    states = _nearest(
+        _or_misfit(_solve(formulas[0], value, start), start, None, 0, formulas[0], value)
+        for value in values
+    )
     for place, formula in enumerate(formulas[1:], 1):
         (state, *_) = states
         assert state.trace is not None
         if state.trace.misfits:
             break
         found = (_solve(formula, value, state) for value in _candidates(formula, state))
-        states = _nearest(found) or [state.without(Why.NO_ALTERNATIVE, None, place, formula, None)]
+        states = _nearest(found) or [state.without(NO_ALTERNATIVE, None, place, formula, None)]
     assert states[0].trace is not None
     return states[0].trace
 
@@ -155,7 +170,7 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
     kind.
     """
     if value is None:
-        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else _LEFT_OUT
+        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
     return solver(formula, value, state)
 
@@ -164,7 +179,7 @@ def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_
     bound = state.captures.get(formula.name)
     if bound is None:
         return (state.capture(formula.name, value),)
-    return (state,) if bound is value else _OTHER_VALUE
+    return (state,) if bound is value else OTHER_VALUE
 
 
 def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterator[_State]:
@@ -174,7 +189,7 @@ def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterat
 
 def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterable[_State]:
     solutions = _solve(formula.inner, value, state)
-    if solutions == ():
+    if isinstance(solutions, NoSolution):
         return solutions
     return (
         found._replace(
@@ -186,18 +201,18 @@ def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterable[_
 
 def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
-        return _NOT_CONSTANT
+        return NOT_CONSTANT
     if formula.value is not None:
         rank = value.rank
         if rank is None:
-            return _UNKNOWN_SHAPE
+            return UNKNOWN_SHAPE
         if any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
-            return _OTHER_NUMBER
+            return OTHER_NUMBER
         state = state._replace(literal_rank=max(state.literal_rank, rank))
     if not formula.name or state.captures.get(formula.name) is value:
         return (state,)
     if formula.name in state.captures:
-        return _OTHER_VALUE
+        return OTHER_VALUE
     return (state.capture(formula.name, value),)
 
 
@@ -233,13 +248,13 @@ def _solve_node(
         formula = formula.inner
     node = value.producer
     if node is None or node.operator not in formula.operators:
-        return _OTHER_OPERATOR
+        return OTHER_OPERATOR
     if index is not None and node.outputs.index(value) != index:
-        return _OTHER_OUTPUT
+        return OTHER_OUTPUT
     if id(formula) in state.bound:
-        return (state,) if state.bound[id(formula)] is node else _OTHER_NODE
+        return (state,) if state.bound[id(formula)] is node else OTHER_NODE
     if node.graph is not state.graph:
-        return _OTHER_GRAPH
+        return OTHER_GRAPH
     return _solve_operator(formula, node, state)
 
 
@@ -249,12 +264,12 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> It
     if not orders and state.trace is None:
         return ()
     if node.has_references or has_legacy_axis(node):
-        return _ODD
+        return ODD_NODE
     for name, wanted in formula.attributes.items():
         if not is_attribute(node.attr(name), wanted):
             if state.trace is None:
                 return ()
-            state = state.without(Why.ATTRIBUTE, node, name, formula, None)
+            state = state.without(OTHER_ATTRIBUTE, node, name, formula, None)
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
     here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *state[4:])
@@ -346,11 +361,9 @@ def _solve_each(
         return
     shared, lists = _shared_and_listed(inner, state)
     for place, value in enumerate(inputs[start:], start):
-        solutions = (
-            _solve(inner, value, state)
-            if node is None
-            else _traced(inner, value, state, node, place)
-        )
+        solutions = _solve(inner, value, state)
+        if node is not None:
+            solutions = _or_misfit(solutions, state, node, place, inner, value)
         found = next(iter(solutions), None)
         if found is None:
             return
@@ -380,36 +393,28 @@ def _trace_inputs(
     formula: pattern.OpFormula, node: Node, inputs: Inputs, state: _State
 ) -> list[_State]:
     """The nearest states after all arguments."""
-    rest = inputs[len(formula.args) :]
-    if not formula.takes_all and any(value is not None for value in rest):
-        state = state.without(Why.INPUTS, node, len(formula.args), formula, None)
+    if not formula.takes_all and any(inputs[len(formula.args) :]):
+        state = state.without(MORE_INPUTS, node, 0, formula, None)
     states = [state]
     for place, arg in enumerate(formula.args):
         value = inputs[place] if place < len(inputs) else None
         states = _nearest(
-            _or_misfit(_solve_argument(arg, inputs, place, one, node), arg, value, one, node, place)
-            for one in states
+            _or_misfit(_solve_argument(arg, inputs, place, s, node), s, node, place, arg, value)
+            for s in states
         )
     return states
 
 
-def _traced(
-    formula: pattern.Formula, value: Edge | None, state: _State, node: Node | None, place: int
-) -> list[_State]:
-    """The nearest states in which a formula is at a place; the state without it if it is not."""
-    return _or_misfit(_solve(formula, value, state), formula, value, state, node, place)
-
-
 def _or_misfit(
     solutions: Iterable[_State],
-    formula: pattern.Formula,
-    value: Edge | None,
     state: _State,
     node: Node | None,
     place: int,
+    formula: pattern.Formula,
+    value: Edge | None,
 ) -> list[_State]:
     """The nearest of these solutions; if there are none, the state with a misfit in their place."""
-    why = solutions.why if isinstance(solutions, NoSolution) else Why.NO_ALTERNATIVE
+    why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
     return _nearest([solutions]) or [state.without(why, node, place, formula, value)]
 
 
@@ -431,5 +436,5 @@ _SOLVERS: dict[type, _Solver] = {
     pattern.Either: _solve_either,
     pattern.Keep: _solve_kept,
     pattern.Maybe: lambda formula, value, state: _solve(formula.inner, value, state),
-    pattern.Omitted: lambda formula, value, state: _NOT_LEFT_OUT,
+    pattern.Omitted: lambda formula, value, state: NOT_LEFT_OUT,
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import cached_property
 from typing import Any
 
@@ -18,41 +17,34 @@ from fusionc.rewrite.pattern import Formula, OpFormula, operators_in
 _LEAF = 0.5  # what a value or an attribute counts that does not fit; an operator counts 1
 
 
-class Why(Enum):
-    """Why a part of a formula does not fit."""
-
-    LEFT_OUT = auto()
-    NOT_LEFT_OUT = auto()
-    NOT_CONSTANT = auto()
-    UNKNOWN_SHAPE = auto()  # of a constant that would have to be one number
-    OTHER_NUMBER = auto()
-    OTHER_VALUE = auto()  # than in another place of the formula
-    OTHER_OPERATOR = auto()
-    OTHER_OUTPUT = auto()  # of the right operator
-    OTHER_NODE = auto()  # than in another place of the formula
-    OTHER_GRAPH = auto()
-    ODD = auto()  # a node of the right operator that no formula means
-    ATTRIBUTE = auto()
-    INPUTS = auto()  # there are too many
-    NO_ALTERNATIVE = auto()
-
-
 class NoSolution(tuple[Any, ...]):
-    """An empty tuple of solutions that knows why it is empty."""
+    """An empty tuple of solutions. Which one it is says why there are none."""
 
-    why: Why
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
 
-    def __new__(cls, why: Why) -> NoSolution:
-        made = super().__new__(cls)
-        made.why = why
-        return made
+
+LEFT_OUT = NoSolution()
+NOT_LEFT_OUT = NoSolution()
+NOT_CONSTANT = NoSolution()
+UNKNOWN_SHAPE = NoSolution()  # of a constant that would have to be one number
+OTHER_NUMBER = NoSolution()
+OTHER_VALUE = NoSolution()  # than in another place of the formula
+OTHER_OPERATOR = NoSolution()
+OTHER_OUTPUT = NoSolution()  # of the right operator
+OTHER_NODE = NoSolution()  # than in another place of the formula
+OTHER_GRAPH = NoSolution()
+ODD_NODE = NoSolution()  # the right operator, but one that no formula means
+OTHER_ATTRIBUTE = NoSolution()
+MORE_INPUTS = NoSolution()
+NO_ALTERNATIVE = NoSolution()
 
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
     """One thing that does not fit."""
 
-    why: Why
+    why: NoSolution
     node: Node | None  # the one whose input or attribute it is; None: an output of the pattern
     place: int | str  # the number of the input, the name of the attribute, the number of the output
     formula: Formula  # what would have to be there; of an attribute, the operator that has it
@@ -62,7 +54,7 @@ class Misfit:
     @cached_property
     def operators(self) -> frozenset[OpFormula]:
         """The operators that are missing for it."""
-        is_leaf = self.why in (Why.ATTRIBUTE, Why.INPUTS, Why.OTHER_NODE)
+        is_leaf = self.why in (OTHER_ATTRIBUTE, MORE_INPUTS, OTHER_NODE)
         return frozenset() if is_leaf else operators_in(self.formula)
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from fusionc.errors import quote
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_legacy_axis
+from fusionc.rewrite import trace
 from fusionc.rewrite.pattern import (
     AROUND,
     Among,
@@ -21,7 +22,7 @@ from fusionc.rewrite.pattern import (
     Var,
     makers,
 )
-from fusionc.rewrite.trace import Misfit, Trace, Why
+from fusionc.rewrite.trace import Misfit, NoSolution, Trace
 
 _NAME = re.compile("‹.*?›")
 _SAME = "the pattern has the same value in both places"
@@ -59,9 +60,9 @@ def without_names(reason: str) -> str:
     return _NAME.sub("", reason)
 
 
-def first_reason(trace: Trace, anchor: Node) -> str:
+def first_reason(furthest: Trace, anchor: Node) -> str:
     """The first thing that does not fit, and where."""
-    misfit = trace.misfits[0]
+    misfit = furthest.misfits[0]
     if misfit.node is not None:
         return f"{node_text(misfit.node)}: {_of_node(misfit, misfit.node)}"
     if misfit.place:
@@ -168,24 +169,24 @@ def _odd(formula: Formula, value: Edge, misfit: Misfit) -> str:
     return f"is made by {node_text(node)}, whose {_oddity(node)}"
 
 
-_OF_NODES: dict[Why, Callable[[Misfit, OpFormula, Node], str]] = {
-    Why.INPUTS: _too_many_inputs,
-    Why.ATTRIBUTE: _attribute,
+_OF_NODES: dict[NoSolution, Callable[[Misfit, OpFormula, Node], str]] = {
+    trace.MORE_INPUTS: _too_many_inputs,
+    trace.OTHER_ATTRIBUTE: _attribute,
 }
-_WORDS: dict[Why, Callable[[Formula, Edge, Misfit], str]] = {
-    Why.NOT_LEFT_OUT: lambda _, value, __: f"is {_origin(value)}, and would have to be left out",
-    Why.NOT_CONSTANT: _not_constant,
-    Why.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
-    Why.OTHER_NUMBER: _other_number,
-    Why.OTHER_VALUE: _other_value,
-    Why.OTHER_OPERATOR: _other_operator,
-    Why.OTHER_OUTPUT: _other_output,
-    Why.OTHER_NODE: _other_node,
-    Why.OTHER_GRAPH: lambda _, value, __: (
+_WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
+    trace.NOT_LEFT_OUT: lambda _, value, __: f"is {_origin(value)}, and would have to be left out",
+    trace.NOT_CONSTANT: _not_constant,
+    trace.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
+    trace.OTHER_NUMBER: _other_number,
+    trace.OTHER_VALUE: _other_value,
+    trace.OTHER_OPERATOR: _other_operator,
+    trace.OTHER_OUTPUT: _other_output,
+    trace.OTHER_NODE: _other_node,
+    trace.OTHER_GRAPH: lambda _, value, __: (
         f"is made outside of this subgraph, by {node_text(_maker(value))}"
     ),
-    Why.ODD: _odd,
-    Why.NO_ALTERNATIVE: _other_operator,
+    trace.ODD_NODE: _odd,
+    trace.NO_ALTERNATIVE: _other_operator,
 }
 
 
