@@ -1,1 +1,1 @@
-"""Slice, Split, Concat, Gather, Transpose, Reshape, Cast: fewer of them, and earlier ones."""
+"""Fewer Slice, Split, Concat, Gather, Transpose, Reshape and Cast, and earlier in the graph."""

@@ -1,8 +1,8 @@
-"""Row by row: from which rows of its inputs an operator computes the rows of its result.
+"""Row by row: the rows of its inputs from which an operator computes the rows of its result.
 
-The rows of a value are what lies along one of its axes, counted from the front. An operator that
-works row by row gives the same rows when it gets only these rows of some inputs (which carry them)
-and all of the others.
+The rows of a value are its slices along one axis, counted from the front. An operator works row by
+row if it gives the same rows when some inputs (the carriers) are reduced to these rows and the
+other inputs stay whole.
 """
 
 from __future__ import annotations
@@ -17,36 +17,41 @@ from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 
-Carriers = dict[int, int]  # which inputs bring the rows, by position, and along which of their axes
+Carriers = dict[int, int]  # position of each input that carries the rows → its axis of the rows
 
 
 def carriers(node: Node, axis: int) -> Carriers | None:
-    """Which inputs bring the rows along an axis of the first output; None where it is not computed
-    row by row, or that is not known.
+    """The inputs that carry the rows along an axis of the first output.
+
+    None if the output is not computed row by row, or not known to be.
     """
-    result = node.outputs[0]
-    if result is None or result.rank is None or node.has_references or node.domain != "":
-        return None
-    if any(value is not None and value.is_used for value in node.outputs[1:]):
+    if not _has_one_plain_output(node):
         return None
     if is_of_one(node):
         return {0: axis}
+    shape = shape_of(node.outputs[0])
     if is_of_several(node):
-        return _aligned(node.inputs, axis, result.shape)
+        return _aligned(node.inputs, axis, shape)
     rule = _RULES.get(node.op)
     first = shape_of(node.inputs[0]) if rule is not None else None
-    if rule is None or first is None or result.shape is None:
+    if rule is None or first is None or shape is None:
         return None
-    return rule(node, axis, first, result.shape)
+    return rule(node, axis, first, shape)
+
+
+def _has_one_plain_output(node: Node) -> bool:
+    """Whether only the first output of a standard operator is used, and its rank is known."""
+    result = node.outputs[0]
+    if result is None or result.rank is None or node.has_references or node.domain != "":
+        return False
+    return not any(value is not None and value.is_used for value in node.outputs[1:])
 
 
 def _aligned(
     inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trailing: int = 0
 ) -> Carriers | None:
-    """Of values that are broadcast: those that are as long as the result along the axis. None where
-    that is unknown.
-    """
-    found: Carriers = {}
+    """The broadcast inputs that are as long as the result along the axis; None if unknown."""
+    aligned: Carriers = {}
     for position, value in enumerate(inputs):
         own = shape_of(value)
         if own is None or shape is None or len(own) < trailing:
@@ -56,17 +61,16 @@ def _aligned(
             continue
         if own[at] is None or own[at] != shape[axis]:
             return None
-        found[position] = at
-    return found or None
+        aligned[position] = at
+    return aligned or None
 
 
 def _normalization(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     begin = node.attr("axis") % len(shape)
-    others = [shape if own is None else own for own in map(shape_of, node.inputs[1:])]
-    given = [own for own, value in zip(others, node.inputs[1:], strict=True) if value is not None]
-    return (
-        {0: axis} if axis < begin and all(len(own) <= len(shape) - begin for own in given) else None
-    )
+    parameters = [shape_of(value) for value in node.inputs[1:] if value is not None]
+    ranks = [len(shape if own is None else own) for own in parameters]
+    is_outside = axis < begin and all(rank <= len(shape) - begin for rank in ranks)
+    return {0: axis} if is_outside else None
 
 
 def _softmax(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -97,7 +101,7 @@ def _matmul(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    found = {1: int(not node.attr("transB"))} if axis else {0: int(bool(node.attr("transA")))}
+    gemm = {1: int(not node.attr("transB"))} if axis else {0: int(bool(node.attr("transA")))}
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         bias = shape_of(node.inputs[2])
         if bias is None:
@@ -106,20 +110,25 @@ def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
         if at >= 0 and bias[at] != 1:
             if bias[at] is None or bias[at] != shape[axis]:
                 return None
-            found[2] = at
-    return found
+            gemm[2] = at
+    return gemm
 
 
 def _conv(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     weight = shape_of(node.inputs[1])
-    if weight is None or axis == 0:
-        return None if weight is None else {0: 0}
+    if weight is None:
+        return None
+    if axis == 0:
+        return {0: 0}
     if axis == 1:
         return dict.fromkeys(range(1, len(node.inputs)), 0) if node.attr("group") == 1 else None
-    is_one = all(d == 1 for d in weight[2:]) and not any(node.attr("pads") or [0])
-    return (
-        {0: axis} if is_one and all(stride == 1 for stride in node.attr("strides") or [1]) else None
-    )
+    return {0: axis} if _is_by_pixel(node, weight) else None
+
+
+def _is_by_pixel(conv: Node, weight: Shape) -> bool:
+    """Whether each pixel of a Conv is computed from the input pixel at the same place."""
+    ones = [*weight[2:], *(conv.attr("strides") or ())]
+    return all(size == 1 for size in ones) and not any(conv.attr("pads") or ())
 
 
 def _transpose(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -143,26 +152,31 @@ def _others(axes: Sequence[int], rank: int) -> list[int]:
 
 
 def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """The axis of x that has as many rows, and as many elements in each."""
+    """The axis of x with as many rows, and as many elements in each."""
     target = None if node.inputs[1] is None else node.inputs[1].constant()
-    rows = shape[axis]
-    behind = _count(shape[axis + 1 :])
-    if (
-        target is None
-        or target.shape != (len(shape),)
-        or rows in (None, 0, 1)
-        or not behind
-        or (node.attr("allowzero") and 0 in target)
-    ):
+    if target is None or target.shape != (len(shape),):
         return None
-    for own in range(len(x)):
-        if x[own] == rows and _count(x[own + 1 :]) == behind:
-            copies_rows = own != axis and own < len(target) and target[own] == 0
-            return None if copies_rows else {0: own}
-    return None
+    if node.attr("allowzero") and 0 in target:
+        return None
+    own = _same_rows(x, axis, shape)
+    if own is None:
+        return None
+    copies_rows = own != axis and own < len(target) and target[own] == 0
+    return None if copies_rows else {0: own}
+
+
+def _same_rows(x: Shape, axis: int, shape: Shape) -> int | None:
+    """The axis of x that has as many rows as this axis of shape, and as many elements in each."""
+    rows = shape[axis]
+    row_size = _count(shape[axis + 1 :])
+    if rows in (None, 0, 1) or not row_size:
+        return None
+    axes = (own for own in range(len(x)) if x[own] == rows and _count(x[own + 1 :]) == row_size)
+    return next(axes, None)
 
 
 def _count(dims: Shape) -> int:
+    """The number of elements; 0 if a dimension is unknown."""
     numbers = [d for d in dims if isinstance(d, int)]
     return math.prod(numbers) if len(numbers) == len(dims) else 0
 
@@ -172,17 +186,12 @@ def _concat(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _gather(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    """Of embeddings, the indices bring the rows."""
+    """The indices carry the rows, as in an embedding."""
     index = node.inputs[1]
-    first = node.attr("axis") % len(x)
-    if (
-        index is None
-        or index.is_constant
-        or index.rank is None
-        or not first <= axis < first + index.rank
-    ):
+    if index is None or index.is_constant or index.rank is None:
         return None
-    return {1: axis - first}
+    first = node.attr("axis") % len(x)
+    return {1: axis - first} if first <= axis < first + index.rank else None
 
 
 _RULES: dict[str, Callable[[Node, int, Shape, Shape], Carriers | None]] = {

@@ -1,6 +1,4 @@
-"""Elementwise operators of values that are all transposed: they can be computed first, and
-transposed together.
-"""
+"""Elementwise operators whose inputs are all transposed: compute first, then transpose once."""
 
 from __future__ import annotations
 
@@ -17,23 +15,21 @@ from fusionc.passes._shared.transpose_and_reshape import order_of, transposed
 from fusionc.rewrite import Match, Result, Tape
 
 _MOST = 64  # operators that one match looks through
-Chosen = Callable[[Collection[Node]], bool]  # whether a pass takes these elementwise operators
+Accepts = Callable[[Collection[Node]], bool]  # whether a pass takes these elementwise operators
 
 
 @dataclass
 class _Sunk:
-    """Elementwise operators, and the Transposes of one and the same order that they begin with."""
+    """A region of elementwise operators that begins with Transposes, all of the same order."""
 
     graph: Graph
-    order: list[int] = field(default_factory=list)
-    leaves: dict[Edge, Node] = field(default_factory=dict)
-    nodes: dict[Node, None] = field(default_factory=dict)
-    fixed: dict[Edge, None] = field(default_factory=dict)  # what is broadcast
+    order: list[int] = field(default_factory=list)  # of axes, of every Transpose
+    leaves: dict[Edge, Node] = field(default_factory=dict)  # transposed value → its Transpose
+    nodes: dict[Node, None] = field(default_factory=dict)  # the elementwise operators
+    fixed: dict[Edge, None] = field(default_factory=dict)  # values that are broadcast
 
     def add(self, value: Edge | None) -> bool:
-        """Take in everything that a value is computed from; False where something else than a
-        Transpose begins it.
-        """
+        """Take in everything that computes a value; False if it does not begin with Transposes."""
         if value is None or len(self.nodes) > _MOST:
             return False
         if value.is_constant or _is_one(value):
@@ -45,7 +41,7 @@ class _Sunk:
         return node in self.nodes or value in self.leaves or self._add_node(value, node)
 
     def _add_node(self, value: Edge, node: Node) -> bool:
-        """Take in what makes a value, and all in front of it."""
+        """Take in the node that computes a value, and everything before it."""
         if node.is_op("Transpose") and not node.has_references:
             order = order_of(node)
             self.leaves[value] = node
@@ -58,7 +54,7 @@ class _Sunk:
 
     @property
     def is_movable(self) -> bool:
-        """Whether what is broadcast can be turned round."""
+        """Whether the broadcast values can be transposed back."""
         return bool(self.order and self.nodes) and all(map(self._can_turn, self.fixed))
 
     def _can_turn(self, value: Edge) -> bool:
@@ -68,7 +64,7 @@ class _Sunk:
         return _is_one(value) or not would_double(value, array_of(value).size)
 
     def private(self) -> list[Node]:
-        """The Transposes that nobody else uses."""
+        """The Transposes that are not used outside."""
         inside = self.nodes
         return [
             n
@@ -76,8 +72,8 @@ class _Sunk:
             if not v.is_output and all(u in inside for u in v.outputs)
         ]
 
-    def turned(self, value: Edge, new: Tape) -> Edge:
-        """What is broadcast, as it lies beside the inputs of the Transposes."""
+    def transposed_back(self, value: Edge, new: Tape) -> Edge:
+        """A broadcast value in the order of axes that the inputs of the Transposes have."""
         if _is_one(value):
             return value
         array = array_of(value)
@@ -96,31 +92,29 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _operands(node: Node) -> tuple[Edge | None, ...]:
-    """The inputs of which an elementwise operator computes each element from that at the same
-    place.
-    """
+    """The inputs that an elementwise operator reads element by element."""
     return node.inputs if is_of_several(node) else node.inputs[:1]
 
 
 def _quantizes(node: Node) -> bool:
-    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a
-    place of an axis.
+    """Whether a node quantizes or dequantizes with one scale, or with one per index of an axis.
 
-    Below opset 13 it names no axis, and onnxruntime takes several scales along axis 1.
+    Below opset 13 it has no axis attribute, and onnxruntime takes several scales along axis 1.
     """
-    shape = shape_of(node.inputs[1]) if node.is_op("QuantizeLinear", "DequantizeLinear") else None
-    is_plain = not node.has_references and not node.attr("block_size")
-    is_one = shape in ((), (1,))
-    return (
-        is_plain
-        and shape is not None
-        and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
-    )
+    if not node.is_op("QuantizeLinear", "DequantizeLinear"):
+        return False
+    if node.has_references or node.attr("block_size"):
+        return False
+    shape = shape_of(node.inputs[1])
+    if shape is None or len(shape) > 1:
+        return False
+    return shape in ((), (1,)) or node.attr("axis") is not None
 
 
 def _axis(node: Node, order: Sequence[int]) -> dict[str, int]:
-    """Of a node with a scale for each place of an axis, where that goes; a constant of fewer axes
-    has the last ones.
+    """The new axis attribute of a node with one scale per index of an axis; else no attribute.
+
+    A constant of fewer axes has the last ones.
     """
     axis = node.attr("axis") if _quantizes(node) else None
     # with one scale, any axis may be written
@@ -135,14 +129,14 @@ def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
 
 
 def is_same(node: Node) -> bool:
-    """Whether an elementwise operator computes its elements in the same way wherever they lie."""
+    """Whether an elementwise operator computes an element in the same way at every position."""
     return all(
         made is not None and is_same_everywhere(node.op, made.elem_type) for made in node.outputs
     )
 
 
-def between_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
-    """Transposes of what elementwise operators, all of which are asked for, make of Transposes."""
+def between_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:
+    """Transpose(f(Transpose(a), …)) for the elementwise operators f that the pass wants."""
     for root in graph.of_operator("Transpose"):
         if not root.is_in_graph or root.has_references:
             continue
@@ -159,8 +153,8 @@ def between_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
                 yield _match(graph, root, sunk, order)
 
 
-def of_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
-    """Elementwise operators of several values that are all transposed, and used nowhere else."""
+def joined_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:
+    """f(Transpose(a), Transpose(b), …) where the Transposes are used nowhere else."""
     for root in graph.ordered() if len(graph.of_operator("Transpose")) > 1 else ():
         if root.is_in_graph and is_of_several(root):
             sunk = _Sunk(graph)
@@ -170,15 +164,14 @@ def of_transposes(graph: Graph, is_wanted: Chosen) -> Iterator[Match]:
 
 
 def sink(m: Match, new: Tape) -> Result:
-    """The elementwise operators of what the Transposes take, and one Transpose behind them or
-    none.
-    """
-    made = {value: node.inputs[0] for value, node in m.sunk.leaves.items()}
-    made.update({value: m.sunk.turned(value, new) for value in m.sunk.fixed})
+    """The elementwise operators before the Transposes, and at most one Transpose after them."""
+    replaced = {value: node.inputs[0] for value, node in m.sunk.leaves.items()}
+    replaced.update({value: m.sunk.transposed_back(value, new) for value in m.sunk.fixed})
     nodes = sorted(m.sunk.nodes, key=lambda n: n.position)
     for node in nodes:
         inputs = list(node.inputs)
         for position, operand in enumerate(_operands(node)):
-            inputs[position] = made[operand]
-        made[node.outputs[0]] = new.node(node.op, inputs, like=node, **_axis(node, m.sunk.order))
-    return transposed(new, made[nodes[-1].outputs[0]], m.then)
+            inputs[position] = replaced[operand]
+        axis = _axis(node, m.sunk.order)
+        replaced[node.outputs[0]] = new.node(node.op, inputs, like=node, **axis)
+    return transposed(new, replaced[nodes[-1].outputs[0]], m.then)

@@ -24,11 +24,12 @@ class CastReluCastFusionPass(Pass):
     before   Cast(f(Cast(x, wide), …), narrow), f one of Relu, Abs, Neg, Transpose, Reshape,
              Squeeze, Unsqueeze, Flatten, Expand, Identity
     after    f(x, …)
-    refuses  a first Cast that loses something; a last one to another type than that of x; integers
-             with Relu, Abs and Neg, which wrap around; elements that the target has no kernel for
+    refuses  a first Cast that loses something; a last Cast to a type other than that of x; integers
+             with Relu, Abs and Neg, which wrap around; element types for which the target lacks a
+             kernel
     never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs
-             one branch only, so that nothing is saved by it
-    algebra  f moves numbers or changes their sign, or puts 0 for them: the narrow type holds the
+             only one branch, so this saves nothing
+    algebra  f moves numbers, changes their sign or replaces them by 0: the narrow type holds the
              results
     source   CANN's CastReluCastFusionPass
     """
@@ -46,10 +47,10 @@ class CastReluCastFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         narrow = m.x.elem_type
         if not narrow or m.narrow.attr("to") != narrow or not holds(m.widen.attr("to"), narrow):
-            refuse("not to a wider type and back")
+            refuse("the Casts do not go to a wider type and back")
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are not floating-point numbers")
-        # which onnxruntime computes between two Casts where it has no kernel
+        # if it lacks a float16 kernel, onnxruntime computes between two Casts itself
         if narrow != TensorProto.FLOAT16:
             require_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

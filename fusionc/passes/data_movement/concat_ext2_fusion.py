@@ -17,8 +17,9 @@ def _is_empty(value: Edge, axis: int) -> bool:
 
 
 def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
-    """Whether the result may have other sizes without an empty input: where all are empty when the
-    model runs, the first one has those of the result.
+    """Whether the result may have other sizes without an empty input.
+
+    If all inputs are empty when the model runs, the first one gives the result its sizes.
     """
     if empty is not inputs[0]:
         return False
@@ -27,7 +28,7 @@ def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
 
 
 def _groups(m: Match) -> list[list[Edge]]:
-    """The inputs, those that become one value together in one list; empty ones left out."""
+    """The inputs without empty ones, grouped into lists that become one value each."""
     first = next((v for v in m.inputs if v.rank is not None), None)
     axis = axis_of(m.concat, None if first is None else first.rank)
     groups: list[list[Edge]] = []
@@ -43,12 +44,12 @@ def _groups(m: Match) -> list[list[Edge]]:
 
 def _belong_together(a: Edge, b: Edge, axis: int) -> bool:
     if _may_be_joined(a) and _may_be_joined(b):
-        return _have_one_frame(a, b, axis)  # an empty one may have another
+        return _have_one_frame(a, b, axis)  # the other sizes of an empty one may differ
     return _are_adjacent(a, b, axis)
 
 
 def _have_one_frame(a: Edge, b: Edge, axis: int) -> bool:
-    """Whether two values are known to have the same sizes but along the axis."""
+    """Whether two values are known to have the same sizes, except along the axis."""
     if a.shape is None or b.shape is None:
         return False
     own, other = ((*shape[:axis], *shape[axis + 1 :]) for shape in (a.shape, b.shape))
@@ -77,20 +78,20 @@ def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
 
 
 def _can_join(m: Match) -> bool:
-    """Whether neighbours are constants or pieces of one value, or one of them is empty."""
+    """Whether neighbours are constants or adjacent pieces of one value, or one is empty."""
     groups = _groups(m)
     return 0 < len(groups) < len(m.inputs)
 
 
 class ZConcatExt2FusionPass(Pass):
-    """Inputs of a Concat that belong together become one; empty ones go.
+    """Adjacent inputs of a Concat are joined where possible; empty ones are removed.
 
     before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2,
              5))
-    after    Concat(x, cd); x; Slice(x, 0, 5), or x where that is all of it
+    after    Concat(x, cd); x; Slice(x, 0, 5), or x if that is all of it
     refuses  nothing of its own
-    never    an empty one in front of what may be empty, too, and has other sizes: they are those of
-             the result then; constants of more than 1 MiB, or large ones that are used elsewhere or
+    never    an empty first input, if all others may be empty and have other sizes: the result then
+             has its sizes; constants of more than 1 MiB, or large ones that are used elsewhere or
              twice; slices with a step; sizes that are not known before the model runs
     algebra  concatenation is associative and the empty tensor is its neutral element; cutting and
              joining undo each other

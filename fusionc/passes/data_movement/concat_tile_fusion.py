@@ -9,13 +9,13 @@ def _repeats(value: Edge) -> list[int] | None:
 
 
 class ConcatTileFusionPass(Pass):
-    """Concat of values that are all tiled alike becomes Tile of the Concat.
+    """Concat of values with equal tiling becomes Tile of the Concat.
 
     before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is repeated once
     after    Tile(Concat(a, b), [1, 3])
-    refuses  other repeats, or 0 of them, repeats that are not known before the model runs, or that
-             repeat the joined axis
-    algebra  repeating along one axis and joining along another do not see each other
+    refuses  repeats that differ, are not known before the model runs, are 0, or repeat the joined
+             axis
+    algebra  repeating along one axis and joining along another are independent
     source   CANN's ConcatTileFusionPass
     """
 
@@ -32,5 +32,5 @@ class ConcatTileFusionPass(Pass):
         if axis is None or first[axis] != 1:
             refuse("the joined axis is repeated")
         if 0 in first:
-            refuse("an axis that is repeated no times, along which the values may differ")
+            refuse("an axis is repeated 0 times, and the values may differ along it")
         return new.Tile(new.node("Concat", m.xs, like=m.concat), m.repeats_of[0])

@@ -1,54 +1,66 @@
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_MOST = 64  # pieces that come of a Concat which stands in another one several times
+_MOST = 64  # pieces in all that one Concat adds if another one reads it several times
+
+
+@dataclass
+class _Tree:
+    """A Concat and the Concats among its inputs that can be merged into it."""
+
+    nodes: dict[Node, None]
+    pieces: list[Edge | None] = field(default_factory=list)  # the inputs of the merged Concat
+    refused: dict[Node, Node] = field(default_factory=dict)  # inner Concat → the Concat it feeds
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Every tree of Concats at once: merged one by one, a chain of them would be copied as often as
-    it is long.
-    """
+    """Every tree of Concats at once: merging a chain one by one would copy its inputs each time."""
     merged: set[Node] = set()
     for outer in sorted(graph.of_operator("Concat"), key=lambda node: -node.position):
         if outer in merged or outer.has_references:
             continue
-        tree = {outer: None}
-        pieces = []
-        refused = {}
-        pending: list[tuple[Edge | None, Node]] = [
-            (value, outer) for value in reversed(outer.inputs)
-        ]
-        while pending:
-            value, user = pending.pop()
-            inner = None if value is None else value.producer
-            if (
-                inner is None
-                or not inner.is_op("Concat")
-                or inner.graph is not graph
-                or inner.has_references
-            ):
-                pieces.append(value)
-            elif _is_alone(inner, user) and _same_axis(inner, user):
-                tree[inner] = None
-                pending += [(piece, inner) for piece in reversed(inner.inputs)]
-            else:
-                pieces.append(value)
-                refused[inner] = user
-        merged.update(tree)
-        for inner, user in refused.items():
+        tree = _tree(outer)
+        merged.update(tree.nodes)
+        for inner, user in tree.refused.items():
             yield Match(
                 graph, (user, inner), user.outputs, {"pieces": None, "inner": inner, "outer": user}
             )
-        if len(tree) > 1:
-            yield Match(graph, tuple(tree), outer.outputs, {"pieces": pieces, "outer": outer})
+        if len(tree.nodes) > 1:
+            captures = {"pieces": tree.pieces, "outer": outer}
+            yield Match(graph, tuple(tree.nodes), outer.outputs, captures)
+
+
+def _tree(outer: Node) -> _Tree:
+    tree = _Tree({outer: None})
+    pending = [(value, outer) for value in reversed(outer.inputs)]
+    while pending:
+        value, user = pending.pop()
+        inner = _concat_of(value, outer.graph)
+        if inner is not None and _is_alone(inner, user) and _same_axis(inner, user):
+            tree.nodes[inner] = None
+            pending += [(piece, inner) for piece in reversed(inner.inputs)]
+            continue
+        tree.pieces.append(value)
+        if inner is not None:
+            tree.refused[inner] = user
+    return tree
+
+
+def _concat_of(value: Edge | None, graph: Graph) -> Node | None:
+    """The Concat of this graph that computes a value."""
+    node = None if value is None else value.producer
+    if node is None or not node.is_op("Concat") or node.graph is not graph or node.has_references:
+        return None
+    return node
 
 
 def _is_alone(inner: Node, user: Node) -> bool:
-    """Whether only `user` reads what `inner` makes, and not so often that merging doubles and
-    doubles again.
+    """Whether only `user` reads the result of `inner`, and not so often that merging grows
+    exponentially.
     """
     (value,) = inner.outputs
     if value is None or value.is_output or value.use_count > 1:
@@ -70,8 +82,9 @@ class ZConcatv2dFusionPass(Pass):
 
     before   Concat(a, Concat(b, Concat(c, d)), e)
     after    Concat(a, b, c, d, e)
-    refuses  another axis, or axes that only an unknown rank could show to be equal; an inner Concat
-             used elsewhere; one that stands there several times and would bring more than 64 pieces
+    refuses  another axis, or axes that are equal only for some ranks if the rank is unknown; an
+             inner Concat used elsewhere; one that is an input several times and would add more than
+             64 pieces
     algebra  concatenation is associative
     source   CANN's ZConcatv2dFusionPass
     """
@@ -81,7 +94,7 @@ class ZConcatv2dFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.pieces is None:
             refuse(
-                "an inner Concat stands there too often"
+                "an inner Concat is used elsewhere, or too often"
                 if _same_axis(m.inner, m.outer)
                 else "the axes differ"
             )

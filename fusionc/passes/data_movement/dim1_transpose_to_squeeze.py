@@ -4,7 +4,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 
 def _target(m: Match) -> list[int] | None:
-    """The shape behind the Transpose in numbers, one −1 at most, if only axes of size 1 move."""
+    """The result's shape in numbers, with at most one −1, if only axes of size 1 move."""
     shape = m.x.shape
     perm = m.node.attr("perm")
     if shape is None or perm is None or len(perm) != len(shape) or list(perm) == sorted(perm):

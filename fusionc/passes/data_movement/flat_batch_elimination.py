@@ -12,24 +12,22 @@ from fusionc.shapes.equality import same_after_reshape
 _MOST = 16  # operators that one match looks through
 
 
-def _joined(reshape: Node) -> Shape:
-    """The leading axes that a Reshape makes one of; none where it is not known to do that alone."""
+def _joined_axes(reshape: Node) -> Shape:
+    """The leading dimensions that a Reshape joins; none if it is not known to do only that."""
     x = reshape.inputs[0]
-    made = reshape.outputs[0]
-    if x is None or made is None or x.shape is None or made.shape is None or not made.shape:
+    flat = reshape.outputs[0]
+    if x is None or flat is None or x.shape is None or flat.shape is None or not flat.shape:
         return ()
-    count = len(x.shape) - len(made.shape) + 1
-    rest = tuple(made.shape[1:])
-    is_known = None not in (*x.shape, *rest) and 0 not in rest
-    return (
-        tuple(x.shape[:count]) if count > 1 and is_known and tuple(x.shape[count:]) == rest else ()
-    )
+    count = len(x.shape) - len(flat.shape) + 1
+    rest = tuple(flat.shape[1:])
+    if count < 2 or tuple(x.shape[count:]) != rest:
+        return ()
+    is_known = None not in x.shape and 0 not in rest
+    return tuple(x.shape[:count]) if is_known else ()
 
 
-def _is_by_batch(node: Node) -> bool:
-    """Whether an operator computes each element along the first axis of its result from the same
-    ones of its inputs.
-    """
+def _is_batchwise(node: Node) -> bool:
+    """Whether each item along the first axis is computed from the same item of each input."""
     ranks = {None if value is None else value.rank for value in node.inputs}
     rank = next(iter(ranks))
     if len(ranks) > 1 or rank is None:
@@ -41,19 +39,15 @@ def _is_by_batch(node: Node) -> bool:
 
 @dataclass
 class _Region:
-    """Operators that work by batches, and the Reshapes of the same leading axes that they begin
-    with.
-    """
+    """Batchwise operators that begin with Reshapes, all of which join the same leading axes."""
 
     graph: Graph
-    lead: Shape = ()
-    leaves: dict[Edge, Node] = field(default_factory=dict)
-    nodes: dict[Node, None] = field(default_factory=dict)
+    lead: Shape = ()  # the joined dimensions
+    leaves: dict[Edge, Node] = field(default_factory=dict)  # reshaped value → its Reshape
+    nodes: dict[Node, None] = field(default_factory=dict)  # the batchwise operators
 
     def add(self, value: Edge | None) -> bool:
-        """Take in everything that a value is computed from; False where something else than a
-        Reshape begins it.
-        """
+        """Take in everything that computes a value; False if it does not begin with Reshapes."""
         node = None if value is None else value.producer
         if value is None or node is None or node.graph is not self.graph or len(self.nodes) > _MOST:
             return False
@@ -61,16 +55,20 @@ class _Region:
             return True
         if node.has_references or not node.is_op("Reshape", "MatMul", "Transpose", "Softmax"):
             return False
-        if node.op == "Reshape":
-            lead = _joined(node)
-            self.leaves[value] = node
-            self.lead = self.lead or lead
-            return bool(lead) and lead == self.lead
+        return self._add_leaf(value, node) if node.op == "Reshape" else self._add_node(node)
+
+    def _add_leaf(self, value: Edge, reshape: Node) -> bool:
+        lead = _joined_axes(reshape)
+        self.leaves[value] = reshape
+        self.lead = self.lead or lead
+        return bool(lead) and lead == self.lead
+
+    def _add_node(self, node: Node) -> bool:
         self.nodes[node] = None
-        return _is_by_batch(node) and all(map(self.add, node.inputs))
+        return _is_batchwise(node) and all(map(self.add, node.inputs))
 
     def private(self) -> list[Node]:
-        """The Reshapes that nobody else uses."""
+        """The Reshapes that are not used outside."""
         return [
             n
             for v, n in self.leaves.items()
@@ -79,64 +77,57 @@ class _Region:
 
 
 def _between_reshapes(graph: Graph) -> Iterator[Match]:
-    """Reshapes of what operators that work by batches make of Reshapes."""
+    """Reshape(f(Reshape(a), …)) for batchwise operators f."""
     for root in graph.of_operator("Reshape"):
         flat = root.inputs[0]
-        made = root.outputs[0]
-        region = _Region(graph)
-        if (
-            not root.is_in_graph
-            or root.has_references
-            or made is None
-            or not region.add(flat)
-            or not region.nodes
-        ):
+        if not root.is_in_graph or root.has_references or flat is None or flat.shape is None:
             continue
-        rest = () if flat is None or flat.shape is None else tuple(flat.shape[1:])
-        if rest and same_after_reshape(made.shape, (*region.lead, *rest)):
-            yield Match(
-                graph, [root, *region.nodes, *region.private()], root.outputs, {"region": region}
-            )
+        region = _Region(graph)
+        if not region.add(flat) or not region.nodes:
+            continue
+        rest = tuple(flat.shape[1:])
+        result = root.outputs[0]
+        shape = None if result is None else result.shape
+        if rest and same_after_reshape(shape, (*region.lead, *rest)):
+            nodes = [root, *region.nodes, *region.private()]
+            yield Match(graph, nodes, root.outputs, {"region": region})
 
 
 class FlatBatchEliminationPass(Pass):
-    """Products of matrices between Reshapes that only join leading axes are computed with the axes
-    as they are.
+    """Matrix products between Reshapes that only join leading axes work on the separate axes.
 
-    before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes make [batch · heads, …]
-             of [batch, heads, …], the outer one undoes it, and f is made of MatMul, Softmax over
-             the last axis, and Transposes that leave the first one
+    before   Reshape(f(Reshape(a), Reshape(b), …)), where the inner Reshapes turn [batch, heads, …]
+             into [batch · heads, …], the outer one undoes it, and f is made of MatMul, Softmax over
+             the last axis, and Transposes that keep the first one
     after    f(a, b, …)
     refuses  nothing of its own
-    never    leading axes that are not known to be the same, or to be joined and parted again;
+    never    leading axes that are not known to be the same, or to be joined and split again;
              broadcasting
-    algebra  each matrix of a batch is computed by itself, in however many axes they are counted
-    source   how Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention, which is
-             looked for on four axes
+    algebra  each matrix of a batch is computed on its own, whatever axes the batch has
+    source   how Hugging Face's BART, OPT, CLIP, Whisper and wav2vec 2.0 write attention; the
+             attention passes look for four axes
     """
 
     patterns = (Pattern("FlatBatch", find=_between_reshapes, operators=("Reshape",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         region: _Region = m.region
-        more = len(region.lead) - 1
-        made: dict[Edge | None, Edge | None] = {
+        added = len(region.lead) - 1
+        replaced: dict[Edge | None, Edge | None] = {
             value: node.inputs[0] for value, node in region.leaves.items()
         }
-        nodes = sorted(region.nodes, key=lambda n: n.position)
-        for node in nodes:
-            attributes: dict[str, Any] = {}
-            if node.op == "Transpose":
-                attributes["perm"] = [
-                    *range(more + 1),
-                    *(axis + more for axis in order_of(node)[1:]),
-                ]
-            elif node.op == "Softmax":
-                attributes["axis"] = (
-                    node.attr("axis") if node.attr("axis") < 0 else node.attr("axis") + more
-                )
-            result = new.node(
-                node.op, [made[value] for value in node.inputs], like=node, **attributes
-            )
-            made[node.outputs[0]] = result
+        for node in sorted(region.nodes, key=lambda n: n.position):
+            inputs = [replaced[value] for value in node.inputs]
+            result = new.node(node.op, inputs, like=node, **_attributes(node, added))
+            replaced[node.outputs[0]] = result
         return result
+
+
+def _attributes(node: Node, added: int) -> dict[str, Any]:
+    """The attributes that change when the batch has this many more axes."""
+    if node.op == "Transpose":
+        return {"perm": [*range(added + 1), *(axis + added for axis in order_of(node)[1:])]}
+    if node.op == "Softmax":
+        axis = node.attr("axis")
+        return {"axis": axis if axis < 0 else axis + added}
+    return {}

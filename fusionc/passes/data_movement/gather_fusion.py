@@ -10,7 +10,7 @@ index = const("index")
 
 
 def _same_axis(a: int, b: int, rank: int | None) -> bool:
-    """Whether two axes of a value are the same one, as far as that is known."""
+    """Whether two axes of a value are known to be the same one."""
     return a == b or (rank is not None and a % rank == b % rank)
 
 
@@ -23,7 +23,7 @@ def _gather_unsqueeze(m: Match, new: Tape) -> Result:
         or len(axes) != 1
         or not _same_axis(axis, axes[0], m.x.rank)
     ):
-        refuse("not a single element whose axis comes back")
+        refuse("the Gather does not take one element whose axis the Unsqueeze restores")
     return new.Gather(m.x, new.const(array_of(m.index).reshape(1), like=m.index), like=m.gather)
 
 
@@ -31,16 +31,16 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
     axes = axes_of(m.squeeze)
     cuts = cuts_of(m.slice)
     if axes is None or cuts is None or len(axes) != 1 or len(cuts) != 1 or cuts[0].step != 1:
-        refuse("not one axis")
+        refuse("the Slice or the Squeeze works on more than one axis")
     start = cuts[0].start
     if not cuts[0].is_single or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
-        refuse("not one element of one axis")
+        refuse("the Slice does not take one element of the squeezed axis")
     if (
         m.x.shape is None
         or not isinstance(size := m.x.shape[cuts[0].axis], int)
         or not -size <= start < size
     ):
-        refuse("it is not known that there is this element")
+        refuse("the element is not known to exist")
     return new.Gather(m.x, new.const(np.array(start, np.int64)), axis=cuts[0].axis)
 
 
@@ -63,7 +63,7 @@ def _gather_concat(m: Match, new: Tape) -> Result:
     if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
         refuse("the axes differ")
     if at.size != 1 or at.reshape(()) < 0:
-        refuse("not one element, counted from the front")
+        refuse("the index is not one element, counted from the front")
     if not joins_all_inputs(m.concat):
         refuse("one of the joined values may be empty, which onnxruntime overlooks")
     place = int(at.reshape(()))
@@ -80,15 +80,15 @@ def _gather_concat(m: Match, new: Tape) -> Result:
 
 
 class GatherFusionPass(Pass):
-    """Gather and what stands around it become one Gather.
+    """A Gather and the nodes around it become one Gather.
 
     before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c),
              d); Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
-    refuses  other axes; elements of which it is not known that they exist, or where they lie; a
-             Concat of which an input may be empty where other sizes differ, too
-    never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements,
-             whose indices are as large as what it gives
+    refuses  other axes; elements that are not known to exist, or whose place is not known; a Concat
+             with an input that may be empty while its other sizes differ
+    never    a Slice for a Gather of one known index: it would need an additional Squeeze;
+             GatherElements, whose indices are as large as its result
     algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops
              it
     source   CANN's GatherFusionPass; exporters write dimensions and tokens like this

@@ -10,15 +10,15 @@ from fusionc.shapes.expressions import is_static
 x = var("x")
 shape = var("shape")
 _SWAPPED = [0, 2, 1]
-_NO_SIZES = "rows and columns are computed when the model runs, or there are none"
+_NO_SIZES = "rows and columns are computed when the model runs, or are 0"
 
 
-def _is_behind_conv(m: Match) -> bool:
+def _follows_conv(m: Match) -> bool:
     """Whether the last two of three axes are exchanged, and a Conv makes the image."""
     return order_of(m.turn) == _SWAPPED and m.x.producer is not None and m.x.producer.is_op("Conv")
 
 
-def _is_before_conv(m: Match) -> bool:
+def _precedes_conv(m: Match) -> bool:
     """Whether the last two of three axes are exchanged, and a Conv takes the image."""
     image = m.reshape.outputs[0]
     return order_of(m.turn) == _SWAPPED and any(
@@ -36,11 +36,11 @@ def _pixels_of_image(m: Match, new: Tape) -> Result:
         count = -1
     if not isinstance(count, int) or count == 0:
         refuse(_NO_SIZES)
-    made = m.turn.outputs[0]
-    if not made.is_output and all(user.is_op("MatMul") for user in made.outputs):
-        refuse("products read it with its axes exchanged")
-    turned = new.Transpose(m.x, perm=[0, 2, 3, 1])
-    return new.Reshape(turned, new.const(np.array([0, count, channels], np.int64)))
+    result = m.turn.outputs[0]
+    if not result.is_output and all(user.is_op("MatMul") for user in result.outputs):
+        refuse("only matrix products read the result, and they exchange axes themselves")
+    channels_last = new.Transpose(m.x, perm=[0, 2, 3, 1])
+    return new.Reshape(channels_last, new.const(np.array([0, count, channels], np.int64)))
 
 
 def _image_of_pixels(m: Match, new: Tape) -> Result:
@@ -53,16 +53,18 @@ def _image_of_pixels(m: Match, new: Tape) -> Result:
         sizes = () if target is None else tuple(target[2:].tolist())
         if -1 not in sizes or max(sizes) < 1:
             refuse(_NO_SIZES)
-    apart = new.Reshape(m.x, new.const(np.array([0, *sizes, channels], np.int64)))
-    return new.Transpose(apart, perm=[0, 3, 1, 2])
+    channels_last = new.Reshape(m.x, new.const(np.array([0, *sizes, channels], np.int64)))
+    return new.Transpose(channels_last, perm=[0, 3, 1, 2])
 
 
 def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) -> int:
-    """The channels of an image and of its pixels, whose batch and channels are these axes. Refuses
-    where the Reshape is not known to leave both as they are.
+    """The number of channels of an image and of its pixels.
+
+    `axes` are the batch and channels of the pixels. Refuses if the Reshape is not known to leave
+    both as they are.
     """
     if image is None or pixels is None or len(image) != 4:
-        refuse("a shape is unknown, or the image has not four axes")
+        refuse("a shape is unknown, or the image does not have four axes")
     if not same_shape(image[:2], [pixels[axis] for axis in axes]):
         refuse("the Reshape is not known to leave batch and channels as they are")
     channels = image[1]
@@ -72,22 +74,21 @@ def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) 
 
 
 class ImageTransposePass(UBFusionPass):
-    """Channels of an image become the last axis, or the second one again, beside the convolution,
-    not beyond a Reshape.
+    """The Transpose that moves the channels of an image goes next to the Conv, past the Reshape.
 
     before   Transpose(Reshape(Conv(…), [N, C, H·W]), [0, 2, 1]);
              Conv(Reshape(Transpose(x, [0, 2, 1]), [N, C, H, W]), …)
     after    Reshape(Transpose(Conv(…), [0, 2, 3, 1]), [N, H·W, C]);
              Conv(Transpose(Reshape(x, [N, H, W, C]), [0, 3, 1, 2]), …)
     refuses  a Reshape that is not known to leave batch and channels as they are; unknown channels;
-             rows and columns that are computed when the model runs, or of which there are none;
-             pixels that products alone read, which exchange axes themselves; other targets
-    algebra  the same elements in the same order, and as many are moved
-    source   measured: onnxruntime 1.32 reads and writes images of convolutions with the channels
-             last without a Transpose, if it is beside them, and looks no further; and it pushes a
-             Transpose through a written-out normalization towards the next Transpose, and no longer
-             finds the normalization then. Hierarchical vision transformers (PVT, SegFormer) run in
-             0.93 to 0.99 of the time
+             rows and columns that are computed when the model runs, or are 0; pixels that only
+             matrix products read, which exchange axes themselves; other targets
+    algebra  the same elements in the same order, and as many of them are moved
+    source   measured: onnxruntime 1.32 merges a Transpose next to a convolution into it: it reads
+             and writes images with the channels last. It does not look further. It also pushes a
+             Transpose through a written-out normalization towards the next Transpose, and then no
+             longer finds the normalization. Hierarchical vision transformers (PVT, SegFormer) run
+             in 0.93 to 0.99 of the time
     """
 
     patterns = (
@@ -95,12 +96,12 @@ class ImageTransposePass(UBFusionPass):
             "PixelsOfImage",
             op.Transpose(op.Reshape(x, shape, _as="reshape"), _as="turn"),
             _pixels_of_image,
-            where=_is_behind_conv,
+            where=_follows_conv,
         ),
         Pattern(
             "ImageOfPixels",
             op.Reshape(op.Transpose(x, _as="turn"), shape, _as="reshape"),
             _image_of_pixels,
-            where=_is_before_conv,
+            where=_precedes_conv,
         ),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph, Shape
+from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.model.tensors import Array
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, new_split
@@ -26,9 +26,8 @@ from fusionc.rewrite import (
 )
 from fusionc.shapes.elements import FAR
 
-# elements in a row that a Gather takes, and rows
-_LONG = 8
-_FEW = 100
+_LONG = 8  # elements in a row from which a Gather is fast
+_FEW = 100  # rows up to which a Gather is fast
 
 x = var("x")
 values = rest("values")
@@ -37,10 +36,10 @@ _SPLIT = op.SplitToSequence(x, maybe(var("sizes")), _as="split")
 
 
 def _place(at: Edge, count: int) -> int:
-    """The place in a sequence of that many values, counted from the front."""
+    """The index in a sequence of `count` values, counted from the front."""
     place = int(array_of(at).reshape(-1)[0])
     if not -count <= place < count:
-        refuse("the sequence has no such place")
+        refuse("the index lies outside the sequence")
     return place % count
 
 
@@ -50,81 +49,97 @@ def _value_at(m: Match, new: Tape) -> Result:
 
 
 def _splits(graph: Graph) -> Iterator[Match]:
-    """Splits of which all pieces are taken one by one."""
+    """SplitToSequence whose pieces are only read one by one."""
     for split in graph.of_operator("SplitToSequence"):
         (sequence,) = split.outputs
         (x, *sizes) = split.inputs
         if sequence is None or sequence.is_output or split.has_references:
             continue
-        takers = [
-            user for user in sequence.outputs if user.graph is graph and user.is_op("SequenceAt")
-        ]
-        places = [at for user in takers if (at := user.inputs[1]) is not None and at.is_constant]
-        if places and len(places) == sequence.use_count:
+        readers = [node for node in sequence.outputs if _reads_constant_place(node, graph)]
+        if readers and len(readers) == sequence.use_count:
             captures = {
                 "x": x,
                 "split": split,
                 "sizes": sizes[0] if sizes else None,
-                "places": places,
+                "places": [node.inputs[1] for node in readers],
             }
-            yield Match(graph, (split, *takers), [user.outputs[0] for user in takers], captures)
+            yield Match(graph, (split, *readers), [node.outputs[0] for node in readers], captures)
+
+
+def _reads_constant_place(node: Node, graph: Graph) -> bool:
+    """Whether a node is a SequenceAt of this graph with a constant index."""
+    if node.graph is not graph or not node.is_op("SequenceAt"):
+        return False
+    place = node.inputs[1]
+    return place is not None and place.is_constant
 
 
 def _may_drop_its_axis(m: Match) -> bool:
-    """Whether one size is given, or may be, beside keepdims = 0: onnxruntime heeds that, against
-    the standard.
+    """Whether there may be one size for all pieces together with keepdims = 0.
+
+    onnxruntime then removes the axis; the standard says that keepdims is ignored.
     """
     return m.sizes is not None and m.sizes.rank != 1 and not m.split.attr("keepdims")
 
 
-def _pieces(m: Match, new: Tape) -> Result:
+def _split_at(m: Match, new: Tape) -> Result:
     axis = axis_of(m.split, m.x.rank)
-    shape = m.x.shape
     if axis is None:
         refuse("the rank is unknown")
     if _may_drop_its_axis(m):
-        refuse("with a size for all pieces, keepdims = 0 is not the same everywhere")
-    length = None if shape is None or not isinstance(shape[axis], int) else int(shape[axis])
+        refuse("runtimes differ on keepdims = 0 with one size for all pieces")
+    length = _length_of(m.x, axis)
     is_squeezed = m.sizes is None and not m.split.attr("keepdims")
-    if is_squeezed and _is_picked_fast(shape, axis):
-        picked = [
-            array_of(at).reshape(()) if length is None else np.array(_place(at, length))
-            for at in m.places
-        ]
-        return [new.Gather(m.x, new.const(at, dtype=np.int64), axis=axis) for at in picked]
+    if is_squeezed and _is_gather_fast(m.x.shape, axis):
+        return _gathers(m, axis, length, new)
+    pieces = _pieces(m, axis, length, is_squeezed, new)
+    return [new_unsqueeze(new, x, [axis], "Squeeze") for x in pieces] if is_squeezed else pieces
+
+
+def _length_of(value: Edge, axis: int) -> int | None:
+    """The size of a value along an axis; None if unknown."""
+    size = None if value.shape is None else value.shape[axis]
+    return size if isinstance(size, int) else None
+
+
+def _gathers(m: Match, axis: int, length: int | None, new: Tape) -> list[Edge]:
+    """Each piece as a Gather of one index, which removes the axis."""
+    indices = [
+        array_of(at).reshape(()) if length is None else np.array(_place(at, length))
+        for at in m.places
+    ]
+    return [new.Gather(m.x, new.const(index, dtype=np.int64), axis=axis) for index in indices]
+
+
+def _pieces(m: Match, axis: int, length: int | None, is_squeezed: bool, new: Tape) -> list[Edge]:
+    """Each piece as an output of one Split if it needs all of them, else as a Slice."""
     bounds = [_bounds(at, m.sizes, length) for at in m.places]
     if _are_all(sorted(bounds), length):
         split = new_split(new, m.x, [end - start for start, end in sorted(bounds)], axis)
-        made: list[Edge] = [split[sorted(bounds).index(piece)] for piece in bounds]
-    elif is_squeezed and len(bounds) > 1:
+        return [split[sorted(bounds).index(piece)] for piece in bounds]
+    if is_squeezed and len(bounds) > 1:
         refuse("a Gather would pick single elements")
-    else:
-        made = [new_slice(new, m.x, [Cut(axis, start, end)]) for start, end in bounds]
-    return [
-        new_unsqueeze(new, piece, [axis], "Squeeze") if is_squeezed else piece for piece in made
-    ]
+    return [new_slice(new, m.x, [Cut(axis, start, end)]) for start, end in bounds]
 
 
-def _is_picked_fast(shape: Shape | None, axis: int) -> bool:
-    """Whether a Gather takes few pieces or long ones; what is known only when the model runs is
-    thought to be large.
-    """
-    before, behind = (
+def _is_gather_fast(shape: Shape | None, axis: int) -> bool:
+    """Whether a Gather copies few rows or long ones; unknown dimensions count as large."""
+    rows, row_size = (
         math.prod(size if isinstance(size, int) else math.inf for size in sizes)
         for sizes in ((shape or ())[:axis], (shape or ())[axis + 1 :])
     )
-    return before <= _FEW or behind >= _LONG
+    return rows <= _FEW or row_size >= _LONG
 
 
 def _are_all(bounds: Sequence[tuple[int, int]], length: int | None) -> bool:
-    """Whether the pieces, one behind the other, are all of an axis of this length."""
+    """Whether the pieces, one after the other, fill an axis of this length."""
     starts, ends = zip(*bounds, strict=True)
     return len(bounds) > 1 and (0, *ends) == (*starts, length)
 
 
-def _bounds(at: Edge, given: Edge | None, length: int | None) -> tuple[int, int]:
+def _bounds(at: Edge, written: Edge | None, length: int | None) -> tuple[int, int]:
     """Where a piece begins and ends along an axis of this length."""
-    sizes = np.array(1) if given is None else given.constant()
+    sizes = np.array(1) if written is None else written.constant()
     if sizes is None or (sizes <= 0).any():
         refuse("the sizes are not known before the model runs")
     if sizes.ndim:
@@ -138,7 +153,7 @@ def _bounds(at: Edge, given: Edge | None, length: int | None) -> tuple[int, int]
 
 
 def _joins_what_was_split(m: Match) -> bool:
-    """Whether the pieces are joined along the axis along which they were cut."""
+    """Whether the pieces are joined along the axis that they were split along."""
     axes = m.split.attr("axis"), m.concat.attr("axis")
     if axes[0] != axes[1] and m.x.rank:
         axes = axes[0] % m.x.rank, axes[1] % m.x.rank
@@ -157,12 +172,11 @@ def _length(m: Match, new: Tape) -> Result:
 
 def _number_of_pieces(m: Match, new: Tape) -> Result:
     axis = axis_of(m.split, m.x.rank)
-    size = None if axis is None or m.x.shape is None else m.x.shape[axis]
-    length = size if isinstance(size, int) else None
+    length = None if axis is None else _length_of(m.x, axis)
     if m.sizes is not None and m.sizes.rank == 1 and isinstance(m.sizes.shape[0], int):
-        given = m.sizes.constant()
-        if given is not None and not _fill(given, length):
-            refuse("the sizes are not those of the axis")
+        sizes = m.sizes.constant()
+        if sizes is not None and not _may_fill(sizes, length):
+            refuse("the sizes do not add up to the length of the axis")
         return new.const(np.array(m.sizes.shape[0], np.int64))
     step = _step(m.sizes)
     if not length or not step:
@@ -171,34 +185,34 @@ def _number_of_pieces(m: Match, new: Tape) -> Result:
 
 
 def _step(sizes: Edge | None) -> int:
-    """The one size of all pieces; 0 where it is not known."""
+    """The one size of all pieces; 0 if unknown."""
     step = np.array(1) if sizes is None else sizes.constant()
     return 0 if step is None or step.ndim else max(0, int(step))
 
 
-def _fill(sizes: Array, length: int | None) -> bool:
-    """Whether pieces of these sizes may fill an axis of this length, where that is known."""
+def _may_fill(sizes: Array, length: int | None) -> bool:
+    """Whether pieces of these sizes may fill an axis of this length, or of an unknown one."""
     return bool(sizes.size) and not (sizes < 0).any() and length in (None, sizes.sum())
 
 
 class SequenceEliminationPass(Pass):
-    """Sequences that only carry tensors from one node to the next go.
+    """Sequences that only carry tensors from one node to the next are removed.
 
     before   SequenceAt(SequenceConstruct(a, b, …), 1), SequenceLength(SequenceConstruct(a, b, …)),
              ConcatFromSequence(SequenceConstruct(a, b, …)); SequenceInsert(SequenceEmpty(), a),
              SequenceInsert(SequenceConstruct(a, …), b); SequenceAt(SplitToSequence(x), 1);
-             ConcatFromSequence(SplitToSequence(x)) along one and the same axis; SequenceLength of
+             ConcatFromSequence(SplitToSequence(x)) along the same axis; SequenceLength of
              SequenceEmpty, and of SplitToSequence
     after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split
-             or Slice of x, with Squeeze or as Gather where the axis goes; x; constants
-    refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known
-             before the model runs; an axis of an unknown rank; some of many columns, which a Gather
-             would pick element by element; one size for all pieces beside keepdims = 0, which
-             onnxruntime heeds, against the standard
-    never    a split of which others need the whole sequence; values joined along a new axis; a
-             place that is computed
-    algebra  what is put into a sequence comes out of it as it was
-    source   torch's unbind, split, chunk and stack, of which its exporter makes sequences
+             or Slice of x, with Squeeze or as Gather if the axis is removed; x; constants
+    refuses  indices outside the sequence; sizes, or a number of pieces, that are not known before
+             the model runs; an axis of an unknown rank; some of many columns, which a Gather would
+             pick element by element; one size for all pieces with keepdims = 0, which onnxruntime
+             obeys although the standard ignores it
+    never    a split whose whole sequence is needed elsewhere; values joined along a new axis; an
+             index that is computed
+    algebra  a sequence returns the tensors that were put into it
+    source   torch's unbind, split, chunk and stack, which its exporter writes as sequences
     """
 
     patterns = (
@@ -225,7 +239,7 @@ class SequenceEliminationPass(Pass):
             op.SequenceInsert(_CONSTRUCT, x),
             lambda m, new: new.SequenceConstruct(*m.values, m.x),
         ),
-        Pattern("SplitAt", rewrite=_pieces, find=_splits, operators=("SplitToSequence",)),
+        Pattern("SplitAt", rewrite=_split_at, find=_splits, operators=("SplitToSequence",)),
         Pattern(
             "SplitConcat",
             op.ConcatFromSequence(_SPLIT, _as="concat"),

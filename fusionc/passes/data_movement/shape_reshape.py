@@ -1,16 +1,16 @@
+from collections.abc import Sequence
+
 import numpy as np
 
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
-from fusionc.shapes.elements import dimension, elements
+from fusionc.shapes.elements import Element, dimension, elements
 
 x = var("x")
 shape = var("shape")
 
 
 def _reshape_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 0 for a dimension that is the one of x at that place, −1 for one
-    other.
-    """
+    """The shape in numbers: 0 for a dimension that x has on the same axis, −1 for one other."""
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
@@ -19,16 +19,22 @@ def _reshape_target(m: Match) -> list[int] | None:
     for axis, element in enumerate(wanted):
         is_own = axis < rank and element == dimension(m.x, axis)
         target.append(element if isinstance(element, int) else 0 if is_own else -1)
-    # With allowzero a 0 is a size. A −1 in place of another one would not do where that is 0.
-    pairs = zip(wanted, target, strict=True) if m.node.attr("allowzero") else ()
-    is_same = all(element != 0 and (made != -1 or element == -1) for element, made in pairs)
-    return target if is_same and target.count(-1) <= 1 else None
+    if target.count(-1) > 1 or (m.node.attr("allowzero") and not _is_same(wanted, target)):
+        return None
+    return target
+
+
+def _is_same(wanted: Sequence[Element], target: list[int]) -> bool:
+    """Whether the target means the same with allowzero, by which 0 is a size.
+
+    A −1 could not take the place of a computed dimension that is 0.
+    """
+    pairs = zip(wanted, target, strict=True)
+    return all(element != 0 and (size != -1 or element == -1) for element, size in pairs)
 
 
 def _expand_target(m: Match) -> list[int] | None:
-    """The shape in numbers: 1 for a dimension that is the one of x, which Expand leaves as it
-    is.
-    """
+    """The shape in numbers: 1 for a dimension of x, which Expand leaves as it is."""
     wanted = elements(m.shape)
     rank = m.x.rank
     if wanted is None or m.shape.is_constant or rank is None:
@@ -50,14 +56,12 @@ def _expand(m: Match, new: Tape) -> Result:
 
 
 def _can_reshape(m: Match) -> bool:
-    """Whether the shape is made of numbers and dimensions of x at their places, and at most one
-    other.
-    """
+    """Whether the shape has numbers, dimensions of x on their axes, and at most one other."""
     return _reshape_target(m) is not None
 
 
 def _can_expand(m: Match) -> bool:
-    """Whether the shape is made of numbers and dimensions of x at their places."""
+    """Whether the shape has only numbers and dimensions of x on their axes."""
     return _expand_target(m) is not None
 
 
@@ -66,13 +70,13 @@ class ShapeReshapePass(Pass):
 
     before   Reshape(x, s) with s made of Shape, Gather, Slice, Concat … and constants; Expand(x, s)
              likewise
-    after    Reshape(x, [0, 12, −1, 64]): 0 where s has the dimension that x has there, −1 in at
-             most one other place; Expand(x, [1, 8]): 1 where s has the dimension of x
+    after    Reshape(x, [0, 12, −1, 64]): 0 for a dimension that x has on the same axis, −1 for at
+             most one other; Expand(x, [1, 8]): 1 for a dimension that x has on the same axis
     refuses  nothing of its own
-    never    two dimensions that are not those of x at that place, or one with allowzero; a tensor
-             without elements can be reshaped only where no −1 is needed, as in the model that
+    never    two dimensions that x does not have on the same axis, or one with allowzero. A tensor
+             without elements can be reshaped only if no −1 is needed, as in the model that
              onnxruntime makes itself
-    algebra  the product of the dimensions stays, so that one of them follows from the others
+    algebra  the product of the dimensions stays, so one of them follows from the others
     source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds part of these
     """
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -9,76 +10,74 @@ from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.constants import array_of, would_double
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of
 from fusionc.passes._shared.target import require_kernel
-from fusionc.passes.data_movement._pixel_blocks import apart, check, moved, times
+from fusionc.passes.data_movement._pixel_blocks import (
+    blocks_of,
+    product,
+    require_equal_shape,
+    transposed_blocks,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
 from fusionc.shapes.elements import FAR
 
 
 def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], list[Node]]:
-    """What a value is cut from by Slices with steps, how, and those Slices."""
+    """The value that strided Slices cut this one from, the cuts, and those Slices."""
     cuts: list[Cut] = []
     nodes: list[Node] = []
     while value is not None and value.producer is not None and value.producer.is_op("Slice"):
         node = value.producer
-        found = None if node.has_references else cuts_of(node)
-        if found is None or node.graph is not graph or all(cut.step == 1 for cut in found):
+        own = None if node.has_references else cuts_of(node)
+        if own is None or node.graph is not graph or all(cut.step == 1 for cut in own):
             break
-        cuts += found
+        cuts += own
         nodes.append(node)
         value = node.inputs[0]
     return value, cuts, nodes
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """Concats of all pieces that steps cut an image into; the Slices are shared in many ways."""
+    """Concats of all pieces that strided Slices cut an image into; the pieces share Slices."""
     for concat in graph.of_operator("Concat"):
         size = math.isqrt(len(concat.inputs))
-        if (
-            not concat.is_in_graph
-            or concat.has_references
-            or size < 2
-            or size * size != len(concat.inputs)
-        ):
+        if size < 2 or size * size != len(concat.inputs) or not _joins_channels(concat):
             continue
-        pieces = [_cuts(value, graph) for value in concat.inputs]
-        x = pieces[0][0]
-        if (
-            x is None
-            or x.rank != 4
-            or axis_of(concat, 4) != 1
-            or any(piece[0] is not x for piece in pieces)
-        ):
+        sources, cuts, nodes = zip(*(_cuts(value, graph) for value in concat.inputs), strict=True)
+        x = sources[0]
+        if x is None or x.rank != 4 or len(set(sources)) > 1:
             continue
-        places = [_place(x, cuts, size) for _, cuts, _ in pieces]
-        if sorted(place for place in places if place is not None) == list(range(size * size)):
-            nodes = dict.fromkeys([concat, *(node for piece in pieces for node in piece[2])])
-            yield Match(
-                graph, list(nodes), concat.outputs, {"x": x, "places": places, "size": size}
-            )
+        places = [_place(x, piece, size) for piece in cuts]
+        if set(places) == set(range(size * size)):
+            inner = dict.fromkeys(chain(*nodes))
+            captures = {"x": x, "places": places, "size": size}
+            yield Match(graph, [concat, *inner], concat.outputs, captures)
+
+
+def _joins_channels(concat: Node) -> bool:
+    """Whether a Concat of images joins their channels."""
+    return concat.is_in_graph and not concat.has_references and axis_of(concat, 4) == 1
 
 
 def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
-    """The number of the pixel in each block that the cuts take, rows first."""
+    """The number of the pixel that the cuts take from each block, counted along rows."""
     starts = {}
     for cut in cuts:
         axis = cut.axis % 4
         length = None if x.shape is None else x.shape[axis]
-        goes_to_end = cut.end >= (length if isinstance(length, int) else FAR)
-        if (
-            axis < 2
-            or axis in starts
-            or cut.step != size
-            or not 0 <= cut.start < size
-            or not goes_to_end
-        ):
-            return None
-        if isinstance(length, int) and length % size:
+        if axis < 2 or axis in starts or not _takes_each_block(cut, length, size):
             return None
         starts[axis] = cut.start
     return starts[2] * size + starts[3] if len(starts) == 2 else None
 
 
-def _of_slices(m: Match, new: Tape) -> Result:
+def _takes_each_block(cut: Cut, length: int | str | None, size: int) -> bool:
+    """Whether a cut takes one element of each block of this size along an axis."""
+    if isinstance(length, int) and length % size:
+        return False
+    reaches_end = cut.end >= (length if isinstance(length, int) else FAR)
+    return cut.step == size and 0 <= cut.start < size and reaches_end
+
+
+def _join_slices(m: Match, new: Tape) -> Result:
     require_kernel(m, "SpaceToDepth")
     result = new.SpaceToDepth(m.x, blocksize=m.size)
     if m.places == sorted(m.places):
@@ -90,8 +89,8 @@ def _of_slices(m: Match, new: Tape) -> Result:
     return new.Gather(result, new.const(index.astype(np.int64)), axis=1)
 
 
-def _by_channel(m: Match, new: Tape) -> Result:
-    """Channels come first, then the pixels of the block: the other way round."""
+def _unshuffle(m: Match, new: Tape) -> Result:
+    """PixelUnshuffle orders by channel, then by pixel of the block; SpaceToDepth the reverse."""
     shape, size = _checked(m)
     channels = shape[1]
     if not isinstance(channels, int):
@@ -103,16 +102,20 @@ def _by_channel(m: Match, new: Tape) -> Result:
 
 
 def _checked(m: Match) -> tuple[Shape, int]:
-    """The six dimensions in between, and the size of a block."""
-    shape, size = apart(m, 3, 5)
-    check(m.x.shape, (shape[0], shape[1], times(shape[2], size), times(shape[4], size)))
-    check(m.outputs[0].shape, (shape[0], times(shape[1], size, size), shape[2], shape[4]))
+    """The six dimensions of the blocks, and the size of a block."""
+    shape, size = blocks_of(m, 3, 5)
+    require_equal_shape(
+        m.x.shape, (shape[0], shape[1], product(shape[2], size), product(shape[4], size))
+    )
+    require_equal_shape(
+        m.outputs[0].shape, (shape[0], product(shape[1], size, size), shape[2], shape[4])
+    )
     require_kernel(m, "SpaceToDepth")
     return shape, size
 
 
-def _into_weights(m: Match, new: Tape) -> Result:
-    """A Conv that reads the channels in another order: its weights in that order."""
+def _reorder_weights(m: Match, new: Tape) -> Result:
+    """A Conv that reads reordered channels: reorder its weights instead."""
     index = array_of(m.index)
     weight = array_of(m.W)
     blocks = m.blocks.outputs[0]
@@ -130,30 +133,29 @@ def _into_weights(m: Match, new: Tape) -> Result:
 
 
 class SpaceToDepthFusionPass(Pass):
-    """Blocks of pixels that become channels, written with Slices or with Reshapes, become
-    SpaceToDepth.
+    """Slices or Reshapes that turn blocks of pixels into channels become SpaceToDepth.
 
     before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H,
              W]), or by [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
              Concat of the b·b Slices of x with steps b along both axes of an image (YOLO's Focus);
              Conv(Gather(SpaceToDepth(x), another order of the channels), W)
-    after    SpaceToDepth(x, b), and a Gather of the channels where their order differs;
+    after    SpaceToDepth(x, b), and a Gather of the channels if their order differs;
              Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to be these; elements that the target has no kernel for;
-             another order of an unknown number of channels; in front of a Conv: a Gather that is
+    refuses  shapes that are not known to be these; element types for which the target lacks a
+             kernel; another order of an unknown number of channels; before a Conv: a Gather that is
              not a reordering of the channels, or not known to take all of them, groups, large
              weights that are used elsewhere
-    never    Slices that do not reach the end, or of which one is missing
-    algebra  the definition of SpaceToDepth, bit by bit; only a Conv behind it sums its channels in
+    never    Slices that do not reach the end, or one that is missing
+    algebra  the definition of SpaceToDepth, bit by bit; only a Conv after it sums its channels in
              another order
     source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX
     """
 
     numerics = "rounding"
     patterns = (
-        Pattern("SpaceToDepth", moved((0, 3, 5, 1, 2, 4))),
-        Pattern("PixelUnshuffle", moved((0, 1, 3, 5, 2, 4)), _by_channel),
-        Pattern("SlicesConcat", rewrite=_of_slices, find=_find, operators=("Concat", "Slice")),
+        Pattern("SpaceToDepth", transposed_blocks((0, 3, 5, 1, 2, 4))),
+        Pattern("PixelUnshuffle", transposed_blocks((0, 1, 3, 5, 2, 4)), _unshuffle),
+        Pattern("SlicesConcat", rewrite=_join_slices, find=_find, operators=("Concat", "Slice")),
         Pattern(
             "ChannelsConv",
             op.Conv(
@@ -162,7 +164,7 @@ class SpaceToDepthFusionPass(Pass):
                 maybe(var("B")),
                 _as="conv",
             ),
-            _into_weights,
+            _reorder_weights,
         ),
     )
 

@@ -10,13 +10,13 @@ def _all_pieces(m: Match) -> bool:
 
 
 class SplitConcatFusionPass(Pass):
-    """Concat of all pieces of a Split becomes x, or a transposition of x where the axis is another.
+    """Concat of all pieces of a Split becomes x, or a transposition of x if the axes differ.
 
     before   Concat(Split(x)[0], …, Split(x)[n−1])
     after    the same axis: x; another axis: Reshape(Transpose(Reshape(x)))
-    refuses  axes that only an unknown rank could show to be equal; another axis where the pieces
-             are not equal, or more than one dimension is unknown or one is 0
-    algebra  cutting x along a into n pieces and laying them along b moves the index of the piece
+    refuses  axes that are equal only for some ranks if the rank is unknown; another axis if the
+             pieces are not equal, more than one dimension is unknown, or one is 0
+    algebra  splitting x along a into n pieces and joining them along b moves the index of the piece
              from a to b
     source   MindSpore's split_concat_fusion
     """
@@ -42,20 +42,26 @@ class SplitConcatFusionPass(Pass):
             return m.x
         if rank is None:
             refuse("the rank is unknown")
-        sizes = sizes_of(m.split)
         count = len(m.split.outputs)
-        if sizes is None or len(set(sizes)) != 1:
-            refuse("the pieces are not known to be equal")
-        dims = [d if isinstance(d, int) else -1 for d in m.x.shape]
-        dims[source] = sizes[0]
-        if 0 in dims:
-            refuse("a dimension is 0, which Reshape reads in another way")
-        if dims.count(-1) > 1:
-            refuse("more than one dimension is unknown")
+        dims = _piece_dims(m, source)
         cut = [*dims[:source], count, *dims[source:]]  # the index of the piece is axis `source` now
         order = [axis for axis in range(len(cut)) if axis != source]
         order.insert(target, source)
         joined = list(dims)
         joined[target] = -1 if dims[target] == -1 else dims[target] * count
-        apart = new.Reshape(m.x, new.const(np.array(cut, np.int64)))
-        return new.Reshape(new.Transpose(apart, perm=order), new.const(np.array(joined, np.int64)))
+        pieces = new.Reshape(m.x, new.const(np.array(cut, np.int64)))
+        return new.Reshape(new.Transpose(pieces, perm=order), new.const(np.array(joined, np.int64)))
+
+
+def _piece_dims(m: Match, axis: int) -> list[int]:
+    """The dimensions of each piece, with −1 for an unknown one. Refuses what Reshape cannot do."""
+    sizes = sizes_of(m.split)
+    if sizes is None or len(set(sizes)) != 1:
+        refuse("the pieces are not known to be equal")
+    dims = [d if isinstance(d, int) else -1 for d in m.x.shape]
+    dims[axis] = sizes[0]
+    if 0 in dims:
+        refuse("a dimension is 0, which means something else to Reshape")
+    if dims.count(-1) > 1:
+        refuse("more than one dimension is unknown")
+    return dims

@@ -6,18 +6,13 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """A Split of a piece of a Split. It has any number of outputs, which a formula cannot say."""
+    """A Split of a piece of a Split, with any number of outputs, which a formula cannot express."""
     for inner in graph.of_operator("Split"):
         piece = inner.inputs[0]
         outer = None if piece is None else piece.producer
-        if (
-            outer is None
-            or not outer.is_op("Split")
-            or outer.graph is not graph
-            or outer.has_references
-        ):
+        if outer is None or not outer.is_op("Split") or outer.graph is not graph:
             continue
-        if inner.has_references or not inner.is_in_graph:
+        if outer.has_references or inner.has_references or not inner.is_in_graph:
             continue
         at = next(i for i, output in enumerate(outer.outputs) if output is piece)
         outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
@@ -36,9 +31,9 @@ class ZSplitVDFusionPass(Pass):
 
     before   p, q = Split(x); q1, q2 = Split(q)
     after    p, q1, q2 = Split(x)
-    refuses  another axis; sizes that are not known before the model runs; a piece that is used as a
-             whole as well
-    algebra  cutting a piece again is cutting the whole at both places
+    refuses  another axis; sizes that are not known before the model runs; a piece that is also used
+             as a whole
+    algebra  splitting a piece again splits the whole at both places
     source   CANN's ZSplitVDFusionPass
     """
 
@@ -54,5 +49,5 @@ class ZSplitVDFusionPass(Pass):
         inner = sizes_of(m.inner)
         if outer is None or inner is None:
             refuse("the sizes are not known before the model runs")
-        made = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)
-        return [value for value, old in zip(made, m.all_outputs, strict=True) if old is not None]
+        pieces = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)
+        return [value for value, old in zip(pieces, m.all_outputs, strict=True) if old is not None]

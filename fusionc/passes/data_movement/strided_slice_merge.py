@@ -1,4 +1,4 @@
-from fusionc.model.graph import Node
+from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.slice_split_concat import (
     Cut,
     axis_of,
@@ -9,10 +9,11 @@ from fusionc.passes._shared.slice_split_concat import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
+_NOT_WITHIN = "the piece does not lie within one of the joined values"
 
 
 def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
-    """What a Slice does to each axis. Refuses what is not known before the model runs."""
+    """The cut of a Slice along each axis. Refuses bounds that are computed when the model runs."""
     cuts = cuts_of(node)
     if cuts is None:
         refuse("the bounds are not known before the model runs")
@@ -21,32 +22,33 @@ def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
     return {cut.axis % rank if rank else cut.axis: cut for cut in cuts}
 
 
-def _of_concat(m: Match, new: Tape) -> Result:
-    """The one input of the Concat that holds everything which is cut out, cut."""
+def _slice_input(m: Match, new: Tape) -> Result:
+    """The slice, taken from the one input of the Concat that holds all of it."""
     rank = m.inputs[0].rank
     axis = axis_of(m.concat, rank)
     cuts = _cuts(m.slice, rank)
     if axis is None or list(cuts) != [axis] or not cuts[axis].is_forward:
-        refuse("not a piece of the joined axis, counted from the front")
+        refuse("the Slice does not cut the joined axis alone, counted from the front")
     if not joins_all_inputs(m.concat):
         refuse("one of the joined values may be empty, which onnxruntime overlooks")
-    before = 0
+    value, offset, size = _input_at(m, axis, cuts[axis].start)
+    cut = Cut(axis, cuts[axis].start - offset, cuts[axis].end - offset)
+    if not cut.start <= cut.end <= size:
+        refuse(_NOT_WITHIN)
+    return value if (cut.start, cut.end) == (0, size) else new_slice(new, value, [cut])
+
+
+def _input_at(m: Match, axis: int, place: int) -> tuple[Edge, int, int]:
+    """The input of the Concat that holds this place of the axis, where it begins, and its size."""
+    offset = 0
     for value in m.inputs:
         size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
         if not isinstance(size, int):
             refuse("the sizes are not known before the model runs")
-        start = cuts[axis].start - before
-        end = cuts[axis].end - before
-        if 0 <= start < size and start <= end <= size:
-            return (
-                value
-                if (start, end) == (0, size)
-                else new_slice(new, value, [Cut(axis, start, end)])
-            )
-        before += size
-        if start < size:
-            break
-    refuse("not within one of the joined values")
+        if place < offset + size:
+            return value, offset, size
+        offset += size
+    refuse(_NOT_WITHIN)
 
 
 class StridedSliceMergePass(Pass):
@@ -55,11 +57,12 @@ class StridedSliceMergePass(Pass):
     before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis;
              Slice(Concat(a, b), …)
     after    Slice(x, axes [1, 2]); Slice(x, 3, 5); Slice(b, …) or b
-    refuses  bounds that are not known before the model runs; axes that only an unknown rank could
-             tell apart; of the same axis: steps, and bounds that count from the end; of a Concat:
-             more than one input, one that may be empty where other sizes differ, too
-    algebra  axes are cut independently of each other; places within a piece are places of the
-             whole, moved
+    refuses  bounds that are not known before the model runs; axes that are equal only for some
+             ranks if the rank is unknown; for one axis: steps, and bounds that count from the end;
+             for a Concat: a piece of more than one input, an input that may be empty while its
+             other sizes differ
+    algebra  axes are cut independently of each other; an index of a piece is an index of the whole,
+             moved
     source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's
              fuse_consecutive_slices
     """
@@ -71,7 +74,7 @@ class StridedSliceMergePass(Pass):
         Pattern(
             "SliceConcat",
             op.Slice(op.Concat(rest("inputs"), _as="concat"), rest("bounds"), _as="slice"),
-            _of_concat,
+            _slice_input,
         ),
     )
 
@@ -87,9 +90,6 @@ class StridedSliceMergePass(Pass):
                 start = inner.start + cut.start
                 merged[axis] = Cut(axis, start, min(inner.end, inner.start + cut.end))
             else:
-                refuse("bounds of one axis that count from the end, or steps")
-        return new_slice(
-            new,
-            m.x,
-            [Cut(axis, cut.start, cut.end, cut.step) for axis, cut in sorted(merged.items())],
-        )
+                refuse("an axis is cut twice, with steps or bounds that count from the end")
+        cuts = [Cut(axis, cut.start, cut.end, cut.step) for axis, cut in sorted(merged.items())]
+        return new_slice(new, m.x, cuts)

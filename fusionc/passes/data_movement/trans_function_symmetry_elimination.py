@@ -8,7 +8,7 @@ from fusionc.operators.deciding_operators import ARITHMETIC
 from fusionc.passes.data_movement._sunk_transposes import (
     between_transposes,
     is_same,
-    of_transposes,
+    joined_transposes,
     sink,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
@@ -18,8 +18,8 @@ def _between_transposes(graph: Graph) -> Iterator[Match]:
     return between_transposes(graph, _has_functions)
 
 
-def _of_transposes(graph: Graph) -> Iterator[Match]:
-    return of_transposes(graph, _has_functions)
+def _joined_transposes(graph: Graph) -> Iterator[Match]:
+    return joined_transposes(graph, _has_functions)
 
 
 def _has_functions(nodes: Collection[Node]) -> bool:
@@ -35,18 +35,17 @@ def _sink(m: Match, new: Tape) -> Result:
 
 
 class TransFunctionSymmetryEliminationPass(Pass):
-    """Transposes around functions such as Log or Tanh become one or none.
+    """Transposes around functions such as Log or Tanh become one or disappear.
 
     before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where f
              is made of elementwise operators, at least one of which is a function: Exp, Log, Tanh,
              Sigmoid, Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
-    refuses  a power of which the last bit decides, as in Floor
-    never    where the number of Transposes stays; constants of a higher rank, or large ones used
-             elsewhere; arithmetic alone, which is TransOpSymmetryEliminationPass's
-    algebra  what is computed element by element does not depend on where the elements lie, but for
-             the last bit of a function: onnxruntime computes the elements that fill no vector in
-             another way
+    refuses  a power whose last bit decides a later result, for example of Floor
+    never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
+             ones used elsewhere; arithmetic alone, which TransOpSymmetryEliminationPass handles
+    algebra  elementwise results do not depend on where the elements lie, except for the last bit of
+             a function: onnxruntime computes the elements that do not fill a vector in another way
     source   CANN's TransOpSymmetryEliminationPass
     """
 
@@ -59,6 +58,6 @@ class TransFunctionSymmetryEliminationPass(Pass):
             operators=("Transpose",),
         ),
         Pattern(
-            "FunctionOfTransposes", rewrite=_sink, find=_of_transposes, operators=("Transpose",)
+            "FunctionOfTransposes", rewrite=_sink, find=_joined_transposes, operators=("Transpose",)
         ),
     )

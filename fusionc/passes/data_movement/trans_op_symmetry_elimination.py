@@ -15,7 +15,7 @@ from fusionc.passes._shared.transpose_and_reshape import (
 from fusionc.passes.data_movement._sunk_transposes import (
     between_transposes,
     is_same,
-    of_transposes,
+    joined_transposes,
     sink,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -23,11 +23,13 @@ from fusionc.shapes.equality import same_shape
 
 x = var("x")
 _RESHAPED = op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first")
+_COPY = None  # a size that Reshape copies from its input, written as 0
+_MOVED_COPY = "the shape copies a dimension that would move"
 
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:
     axes = axes_of(m.first), axes_of(m.second)
-    if not axes[0] or not axes[1]:  # none are all or nothing, as the runtime has it
+    if not axes[0] or not axes[1]:  # runtimes differ on an empty list: all axes, or no axis
         refuse("the axes are not known before the model runs")
     return axes[0], axes[1]
 
@@ -46,51 +48,70 @@ def _undo(m: Match, new: Tape) -> Result:
 
 
 def _twice(m: Match, new: Tape) -> Result:
-    """One Unsqueeze, or one Squeeze, for two: its axes are those of the largest tensor."""
+    """One Unsqueeze, or one Squeeze, in place of two: its axes are those of the largest tensor."""
     first, second = _axes(m)
     largest = m.x.rank if m.second.op == "Squeeze" else m.second.outputs[0].rank
     if largest is None:
         refuse("the rank is unknown")
-    outer, inner, others = (
-        (second, first, len(second)) if m.second.op == "Unsqueeze" else (first, second, len(first))
-    )
-    outer = [axis % largest for axis in outer]
-    # where the axes of the tensor in between lie
-    free = [axis for axis in range(largest) if axis not in outer]
-    both = sorted([*outer, *(free[axis % (largest - others)] for axis in inner)])
+    is_unsqueeze = m.second.op == "Unsqueeze"
+    outer = [axis % largest for axis in (second if is_unsqueeze else first)]
+    inner = first if is_unsqueeze else second
+    middle = [axis for axis in range(largest) if axis not in outer]  # axes of the middle tensor
+    both = sorted([*outer, *(middle[axis % (largest - len(outer))] for axis in inner)])
     return new_unsqueeze(new, m.x, both, m.second.op)
 
 
-def _one_reshape(m: Match, new: Tape) -> Result:
-    """One Reshape, the axes of one element that come or go behind it being part of its shape."""
+def _unsqueezed_reshape(m: Match, new: Tape) -> Result:
+    """One Reshape, with the axes of the Unsqueeze in its shape."""
+    sizes, axes = _written_sizes(m)
+    places = sorted(axis % (len(sizes) + len(axes)) for axis in axes)
+    if any(size == _COPY and at >= places[0] for at, size in enumerate(sizes)):
+        refuse(_MOVED_COPY)
+    for place in places:
+        sizes.insert(place, 1)
+    return _reshape(m, new, sizes)
+
+
+def _squeezed_reshape(m: Match, new: Tape) -> Result:
+    """One Reshape, without the axes of the Squeeze in its shape."""
+    sizes, axes = _written_sizes(m)
+    places = sorted(axis % len(sizes) for axis in axes)
+    kept = [at for at in range(len(sizes)) if at not in places]
+    if any(sizes[at] == _COPY and at > places[0] for at in kept):
+        refuse(_MOVED_COPY)
+    shape = m.first.outputs[0].shape
+    if any(sizes[at] != 1 and (shape is None or shape[at] != 1) for at in places):
+        refuse("an axis is not known to have one element")
+    return _reshape(m, new, [sizes[at] for at in kept])
+
+
+def _written_sizes(m: Match) -> tuple[list[int | None], list[int]]:
+    """The sizes that the first Reshape names, and the axes of the second node.
+
+    A size that the Reshape copies from x is written out if it is known; else it is _COPY.
+    """
     target = m.shape.constant()
     axes = axes_of(m.second)
-    shape = m.first.outputs[0].shape
     if target is None or target.ndim != 1 or not axes:
         refuse("the shape or the axes are not known before the model runs")
     if any(user.is_op("Expand") for user in m.second.outputs[0].outputs):
-        refuse("an Expand repeats the new axis, by which attention is found")
-    wanted = [int(size) for size in target]
-    copied = [at for at, size in enumerate(wanted) if size == 0 and not m.first.attr("allowzero")]
-    for at in copied if shape is not None else ():
-        wanted[at] = shape[at] if isinstance(shape[at], int) else 0
-    is_longer = m.second.op == "Unsqueeze"
-    rank = len(wanted) + (len(axes) if is_longer else 0)
-    places = sorted(axis % rank for axis in axes)
-    if any(
-        wanted[at] == 0 and at > places[0] - is_longer
-        for at in copied
-        if is_longer or at not in places
-    ):
-        refuse("the shape copies a dimension that would move")
-    if is_longer:
-        for at in places:
-            wanted.insert(at, 1)
-    else:
-        if any(wanted[at] != 1 and (shape is None or shape[at] != 1) for at in places):
-            refuse("an axis is not known to have one element")
-        wanted = [size for at, size in enumerate(wanted) if at not in places]
-    return new.Reshape(m.x, new.const(np.array(wanted, np.int64), like=m.shape), like=m.first)
+        refuse("an Expand repeats the new axis, which identifies attention")
+    sizes: list[int | None] = [int(size) for size in target]
+    if not m.first.attr("allowzero"):
+        shape = m.first.outputs[0].shape or (None,) * len(sizes)
+        sizes = [
+            _copied(own) if size == 0 else size for size, own in zip(sizes, shape, strict=False)
+        ]
+    return sizes, axes
+
+
+def _copied(size: int | str | None) -> int | None:
+    return size if isinstance(size, int) and size else _COPY
+
+
+def _reshape(m: Match, new: Tape, sizes: list[int | None]) -> Result:
+    target = np.array([0 if size is _COPY else size for size in sizes], np.int64)
+    return new.Reshape(m.x, new.const(target, like=m.shape), like=m.first)
 
 
 def _flattened(m: Match, new: Tape) -> Result:
@@ -99,51 +120,44 @@ def _flattened(m: Match, new: Tape) -> Result:
         size if isinstance(size, int) else -1 for size in m.second.outputs[0].shape or (-1, -1)
     ]
     if 0 in target or target.count(-1) > 1:
-        refuse("neither size of the matrix is known, or one is 0")
+        refuse("both sizes of the matrix are unknown, or one is 0")
     return new.Reshape(m.x, new.const(np.array(target, np.int64)))
 
 
 def transpose_of_groups(m: Match, new: Tape) -> Result:
-    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one parts
+    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one splits
     them again.
     """
-    whole, joint, made = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
-    if whole is None or joint is None or made is None:
+    whole, joint, result = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
+    if whole is None or joint is None or result is None:
         refuse("the ranks are unknown")
     for groups in _groups(whole, joint):
         order = [axis for group in order_of(m.turn) for axis in groups[group]]
-        if same_shape(made, [whole[axis] for axis in order]):
+        if same_shape(result, [whole[axis] for axis in order]):
             return new.Transpose(m.x, like=m.turn, perm=order)
-    refuse("the axes are not known to be joined and parted again")
+    refuse("the axes are not known to be joined and split again")
 
 
 def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
-    """The axes of the whole that each axis of the joint shape can have: one each, but for one that
-    has several.
+    """Every way to assign the axes of the whole to those of the joint shape: one each, except for
+    one joint axis that gets several.
     """
     several = len(whole) - len(joint) + 1
-    found = []
+    axes = [[axis] for axis in range(len(whole))]
+    ways = []
     for at in range(len(joint) if several > 1 else 0):
-        if same_shape(joint[:at], whole[:at]) and same_shape(
-            joint[at + 1 :], whole[at + several :]
-        ):
-            axes = list(range(len(whole)))
-            found.append(
-                [
-                    *([a] for a in axes[:at]),
-                    axes[at : at + several],
-                    *([a] for a in axes[at + several :]),
-                ]
-            )
-    return found
+        end = at + several
+        if same_shape(joint[:at], whole[:at]) and same_shape(joint[at + 1 :], whole[end:]):
+            ways.append([*axes[:at], list(range(at, end)), *axes[end:]])
+    return ways
 
 
 def _between_transposes(graph: Graph) -> Iterator[Match]:
     return between_transposes(graph, _is_exact)
 
 
-def _of_transposes(graph: Graph) -> Iterator[Match]:
-    return of_transposes(graph, _is_exact)
+def _joined_transposes(graph: Graph) -> Iterator[Match]:
+    return joined_transposes(graph, _is_exact)
 
 
 def _is_exact(nodes: Collection[Node]) -> bool:
@@ -151,26 +165,26 @@ def _is_exact(nodes: Collection[Node]) -> bool:
 
 
 class TransOpSymmetryEliminationPass(Pass):
-    """Two operators that move or reshape, one after the other, become one or none.
+    """Two operators in a row that move or reshape become one or disappear.
 
     before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a
-             Reshape or Flatten, or Squeeze, Unsqueeze behind a Reshape; Squeeze(Unsqueeze(x)) and
+             Reshape or Flatten, or Squeeze, Unsqueeze after a Reshape; Squeeze(Unsqueeze(x)) and
              Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x));
-             Reshape(Transpose(Reshape(x))), axes being joined, moved and parted again, as torch
-             turns the keys of attention; Transpose(f(Transpose(a), …)), f(Transpose(a),
-             Transpose(b), …) of one order, where f is made of elementwise arithmetic,
-             QuantizeLinear and DequantizeLinear
+             Reshape(Transpose(Reshape(x))) that joins, moves and splits axes, as torch transposes
+             the keys of attention; Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …)
+             of one order, where f is made of elementwise arithmetic, QuantizeLinear and
+             DequantizeLinear
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …),
              Transpose(f(a, b, …))
-    refuses  a Reshape to a shape that may copy dimensions (0) that x has not at that place; a
-             Flatten to a matrix of which neither size is known, or one is 0; other axes; axes that
-             are not known to be joined and parted again, or to have one element; what an Expand
-             repeats, by which attention is found
-    never    where the number of Transposes stays; constants of a higher rank, or large ones used
-             elsewhere; blocks that are quantized each; pairs of Casts, which are CastRemovePass's;
-             functions such as Log, which are TransFunctionSymmetryEliminationPass's
-    algebra  permutations compose; the order of elements does not depend on shapes in between; what
-             is computed element by element does not depend on where the elements lie
+    refuses  a Reshape to a shape that may copy dimensions (0) that x does not have on the same
+             axis; a Flatten to a matrix if both sizes are unknown or one is 0; other axes; axes
+             that are not known to be joined and split again, or to have one element; a new axis
+             that an Expand repeats, which identifies attention
+    never    a rewrite that would leave as many Transposes; constants of a higher rank, or large
+             ones used elsewhere; blockwise quantization; pairs of Casts, which CastRemovePass
+             handles; functions such as Log, which TransFunctionSymmetryEliminationPass handles
+    algebra  permutations compose; the order of elements does not depend on shapes in between;
+             elementwise results do not depend on where the elements lie
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
     """
 
@@ -207,9 +221,12 @@ class TransOpSymmetryEliminationPass(Pass):
             Pattern(
                 f"Reshape{name}",
                 op[name](op.Reshape(x, var("shape"), _as="first"), rest("b"), _as="second"),
-                _one_reshape,
+                rewrite,
             )
-            for name in ("Unsqueeze", "Squeeze")
+            for name, rewrite in (
+                ("Unsqueeze", _unsqueezed_reshape),
+                ("Squeeze", _squeezed_reshape),
+            )
         ),
         Pattern(
             "ReshapeTransposeReshape",
@@ -223,6 +240,9 @@ class TransOpSymmetryEliminationPass(Pass):
             operators=("Transpose",),
         ),
         Pattern(
-            "ElementwiseOfTransposes", rewrite=sink, find=_of_transposes, operators=("Transpose",)
+            "ElementwiseOfTransposes",
+            rewrite=sink,
+            find=_joined_transposes,
+            operators=("Transpose",),
         ),
     )

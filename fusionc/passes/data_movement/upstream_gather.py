@@ -5,98 +5,114 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.constants import array_of, shape_of
 from fusionc.passes._shared.slice_split_concat import Cut, cuts_of, new_slice
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.data_movement._row_by_row import Carriers, carriers
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
-_ROWS = 64  # how many rows a value is thought to have where that is unknown
+_ROWS = 64  # rows that a value is assumed to have if that is unknown
 _ALONE = 8  # elements that are copied in the time of one that is picked alone
-_NODE = 1000  # what one more node costs, in elements of elementwise work
+_NODE = 1000  # cost of one more node, in elements of elementwise work
 _PRODUCTS = 8  # multiplications and additions of a matrix product that cost as much as one element
 _FREE = ("Reshape", "Squeeze", "Unsqueeze")
+_Region = dict[Node, tuple[int, Carriers]]  # node → the axis of its rows, and its carriers
 
 
-def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
-    """The operators that can do with the rows: nobody needs anything else of what they make. Each
-    with the axis of its rows, and what brings them.
-    """
-    found: dict[Node, tuple[int, Carriers]] = {}
+def _region(rows: _Selection) -> _Region:
+    """The operators whose results are only used for the selected rows."""
+    region: _Region = {}
     start = rows.node.inputs[0]
-    wanted: dict[Edge, set[int]] = {} if start is None else {start: {rows.axis}}
-    pending = [_entry(value) for value in wanted if value.producer is not None]
-    while pending:  # users come before what they use
+    if start is None or start.producer is None:
+        return region
+    wanted = {start: {rows.axis}}
+    pending = [_entry(start)]
+    while pending:  # from users to producers
         _, _, value = heapq.heappop(pending)
         node = value.producer
-        axes = wanted[value]
-        if (
-            node is None
-            or node.graph is not rows.node.graph
-            or len(axes) > 1
-            or value.is_output
-            or value.is_pinned
-        ):
+        if node is None or not _is_private(value, wanted[value], rows, region):
             continue
-        (axis,) = axes
-        if not all(
-            user is rows.node or _only_carries(user, value, found) for user in value.outputs
-        ):
+        (axis,) = wanted[value]
+        carried = _carriers(node, value, axis, rows)
+        if carried is None:
             continue
-        brought = None if node.outputs[0] is not value else carriers(node, axis)
-        if brought is None or (node.op == "Reshape" and rows.count is None):
-            continue
-        found[node] = axis, brought
-        for position, own in brought.items():
-            operand = node.inputs[position]
-            if operand is not None and operand.producer is not None and operand not in wanted:
+        region[node] = axis, carried
+        for operand, own in ((node.inputs[position], own) for position, own in carried.items()):
+            if operand is None:
+                continue
+            if operand.producer is not None and operand not in wanted:
                 heapq.heappush(pending, _entry(operand))
-            if operand is not None:
-                wanted.setdefault(operand, set()).add(own)
-    return found
+            wanted.setdefault(operand, set()).add(own)
+    return region
+
+
+def _carriers(node: Node, value: Edge, axis: int, rows: _Selection) -> Carriers | None:
+    """The inputs that carry the rows of a value; None if its node needs all rows."""
+    if node.outputs[0] is not value or (node.op == "Reshape" and rows.count is None):
+        return None
+    return carriers(node, axis)
 
 
 def _entry(value: Edge) -> tuple[float, int, Edge]:
     return (-value.producer.position if value.producer else 0, value.serial, value)
 
 
-def _only_carries(user: Node, value: Edge, found: dict[Node, tuple[int, Carriers]]) -> bool:
-    return user in found and all(
-        p in found[user][1] for p, v in enumerate(user.inputs) if v is value
+def _is_private(value: Edge, axes: set[int], rows: _Selection, region: _Region) -> bool:
+    """Whether everything that uses a value uses its selected rows, along one axis."""
+    node = value.producer
+    if node is None or node.graph is not rows.node.graph or len(axes) > 1:
+        return False
+    if value.is_output or value.is_pinned:
+        return False
+    return all(user is rows.node or _only_carries(user, value, region) for user in value.outputs)
+
+
+def _only_carries(user: Node, value: Edge, region: _Region) -> bool:
+    return user in region and all(
+        p in region[user][1] for p, v in enumerate(user.inputs) if v is value
     )
 
 
-def _saves(rows: _Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
-    """Whether what need not be computed is more than what the additional Gathers cost."""
+def _saves_work(rows: _Selection, region: _Region) -> bool:
+    """Whether the work that is saved exceeds the cost of the additional Gathers."""
     count = rows.count or 1
     whole = rows.node.inputs[0]
     size = whole.shape[rows.axis] if whole is not None and whole.shape is not None else None
     saved = sum(_work(node, axis) for node, (axis, _) in region.items())
     saved *= (size if isinstance(size, int) else _ROWS) - count
+    gathered = _gathered(region)
+    copied = (sum(_copied(v, a) for v, a in gathered) - _copied(whole, rows.axis)) * count
+    return saved > copied + _NODE * (len(gathered) - 1 + rows.is_dropped)
+
+
+def _gathered(region: _Region) -> set[tuple[Edge, int]]:
+    """The values that need a Gather before the region, with the axes of their rows."""
     inner = {node.outputs[0] for node in region}
-    ends = {
-        (node.inputs[p], a) for node, (_, brought) in region.items() for p, a in brought.items()
-    }
-    cuts = [(v, a) for v, a in ends if v is not None and v not in inner and not v.is_constant]
-    copied = (sum(_copied(v, a) for v, a in cuts) - _copied(whole, rows.axis)) * count
-    return saved > copied + _NODE * (len(cuts) - 1 + rows.is_dropped)
+    gathered: set[tuple[Edge, int]] = set()
+    for node, (_, carried) in region.items():
+        for position, axis in carried.items():
+            value = node.inputs[position]
+            if value is not None and value not in inner and not value.is_constant:
+                gathered.add((value, axis))
+    return gathered
 
 
 def _copied(value: Edge | None, axis: int) -> int:
-    """What picking one row costs: elements, one by one where rows are columns in memory."""
+    """The cost of picking one row, in elements; higher if a row is a column in memory."""
     shape = shape_of(value)
     return _elements(value, axis) * (_ALONE if shape is not None and axis == len(shape) - 1 else 1)
 
 
 def _elements(value: Edge | None, axis: int) -> int:
-    """The elements of one row, as far as they are known."""
+    """The number of elements of one row; unknown dimensions count as 1."""
     return math.prod(
         d for a, d in enumerate(shape_of(value) or ()) if a != axis and isinstance(d, int)
     )
 
 
 def _work(node: Node, axis: int) -> int:
+    """The cost of computing one row, in elements of elementwise work."""
     work = 0 if node.op in _FREE else _elements(node.outputs[0], axis)
     depth: list[int | str | None] = []
     if node.op in ("MatMul", "Gemm"):
@@ -110,28 +126,26 @@ def _find(graph: Graph) -> Iterator[Match]:
     for node in [*graph.of_operator("Gather"), *graph.of_operator("Slice")]:
         rows = _selection_of(node) if node.is_in_graph else None
         region = {} if rows is None else _region(rows)
-        if rows is not None and region and _saves(rows, region):
+        if rows is not None and region and _saves_work(rows, region):
             yield Match(graph, [node, *region], node.outputs, {"rows": rows, "region": region})
 
 
 @dataclass(frozen=True)
 class _Selection:
-    """The rows that a Gather or Slice takes along one axis; `count` None where at most one is
-    taken.
-    """
+    """The rows that a Gather or Slice takes along one axis."""
 
     node: Node
     axis: int
-    count: int | None
-    cut: Cut | None = None
+    count: int | None  # of rows; None if it is 0 or 1
+    cut: Cut | None = None  # of a Slice
 
     @property
     def is_dropped(self) -> bool:
-        """Whether the axis goes: the index is a scalar."""
+        """Whether the axis is removed because the index is a scalar."""
         index = self.node.inputs[1] if self.cut is None else None
         return index is not None and index.rank == 0
 
-    def of(self, value: Edge, axis: int, new: Tape) -> Edge:
+    def select(self, value: Edge, axis: int, new: Tape) -> Edge:
         """The same rows of another value, whose axis stays."""
         if self.cut is not None:
             return new_slice(new, value, [Cut(axis, self.cut.start, self.cut.end, self.cut.step)])
@@ -148,20 +162,27 @@ class _Selection:
 
 
 def _selection_of(node: Node) -> _Selection | None:
-    """What a Gather or Slice takes, where that is at most half of the rows."""
+    """The rows that a Gather or Slice takes, if they are at most half of all."""
     x = node.inputs[0]
     shape = None if x is None else x.shape
     if not shape or node.has_references:
         return None
-    if node.op == "Gather":
-        axis = node.attr("axis") % len(shape)
-        index = node.inputs[1]
-        taken = None if index is None else index.shape
-        count = 1 if taken == () else taken[0] if taken is not None and len(taken) == 1 else None
-        is_few = isinstance(count, int) and 0 < 2 * count <= (
-            d if isinstance(d := shape[axis], int) else 2
-        )
-        return _Selection(node, axis, count) if is_few and isinstance(count, int) else None
+    return _gather_selection(node, shape) if node.op == "Gather" else _slice_selection(node, shape)
+
+
+def _gather_selection(node: Node, shape: Shape) -> _Selection | None:
+    axis = node.attr("axis") % len(shape)
+    index = node.inputs[1]
+    indices = None if index is None else index.shape
+    if indices is None or len(indices) > 1:
+        return None
+    count = indices[0] if indices else 1
+    size = shape[axis]
+    is_few = isinstance(count, int) and 0 < 2 * count <= (size if isinstance(size, int) else 2)
+    return _Selection(node, axis, count) if is_few and isinstance(count, int) else None
+
+
+def _slice_selection(node: Node, shape: Shape) -> _Selection | None:
     cuts = cuts_of(node)
     if cuts is None or len(cuts) != 1 or cuts[0].step < 1:
         return None
@@ -175,19 +196,18 @@ def _selection_of(node: Node) -> _Selection | None:
 
 
 class UpstreamGatherPass(Pass):
-    """A Gather or Slice of some rows moves up through what works row by row: the other rows are not
-    computed.
+    """A Gather or Slice of some rows moves before operators that work row by row, so that the other
+    rows are not computed.
 
     before   Gather(f(x, c), 0, axis 1), where f is made of elementwise operators, normalizations,
-             Softmax, products (of which either side has rows), Transpose, Reshape, …: a classifier
+             Softmax, products (with the rows on either side), Transpose, Reshape, …: a classifier
              that reads one token
     after    Squeeze(f(Gather(x, [0], axis 1), c))
     refuses  nothing of its own
-    never    more than half of the rows; where it would not save work; through values that somebody
-             else uses; where it is not known whether an operand has as many rows as the result, or
-             one that is broadcast
-    algebra  these operators compute each row of the result from the same row of some operands, and
-             all of the others
+    never    more than half of the rows; a move that would not save work; values that are also used
+             elsewhere; operands that are not known to have either one row or as many as the result
+    algebra  these operators compute each row of the result from the same row of some operands and
+             the whole of the others
     source   onnxruntime's UpStreamGather, which is for training
     """
 
@@ -195,19 +215,21 @@ class UpstreamGatherPass(Pass):
     patterns = (Pattern("RowsOfRows", find=_find, operators=("Gather", "Slice")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        made: dict[tuple[Edge, int], Edge] = {}
+        selected: dict[tuple[Edge, int], Edge] = {}
         result = m.rows.node.inputs[0]
         for node in sorted(m.region, key=lambda n: n.position):
-            axis, brought = m.region[node]
+            axis, carried = m.region[node]
             inputs = list(node.inputs)
-            for position, own in brought.items():
+            for position, own in carried.items():
                 value = inputs[position]
                 if value is not None:
                     key = value, own
-                    made[key] = inputs[position] = made.get(key) or m.rows.of(value, own, new)
+                    if key not in selected:
+                        selected[key] = m.rows.select(value, own, new)
+                    inputs[position] = selected[key]
             if node.op == "Reshape":
                 target = array_of(inputs[1]).copy()
                 target[axis] = m.rows.count
                 inputs[1] = new.const(target, like=inputs[1])
-            result = made[node.outputs[0], axis] = new.node(node.op, inputs, like=node)
+            result = selected[node.outputs[0], axis] = new.node(node.op, inputs, like=node)
         return new_unsqueeze(new, result, [m.rows.axis], "Squeeze") if m.rows.is_dropped else result

@@ -20,12 +20,14 @@ STAYS = [
         "no CPU kernel for Expand of these elements",
     ),
     Stays(
-        "by way of a narrower type", graph("b = Relu (a)", wide=10), "not to a wider type and back"
+        "by way of a narrower type",
+        graph("b = Relu (a)", wide=10),
+        "the Casts do not go to a wider type and back",
     ),
     Stays(
         "to another type",
         graph("b = Relu (a)", back=10).replace("=> (float[", "=> (float16["),
-        "not to a wider type and back",
+        "the Casts do not go to a wider type and back",
     ),
     Stays("an operator that rounds", graph("b = Sqrt (a)"), None),
     Stays(

@@ -26,7 +26,7 @@ STAYS = [
     Stays(
         "no repeats at all",
         graph(repeats="{1, 0}", x="float[1,P] a, float[1,Q] b"),
-        "an axis that is repeated no times, along which the values may differ",
+        "an axis is repeated 0 times, and the values may differ along it",
     ),
     Stays(
         "the joined axis is repeated",

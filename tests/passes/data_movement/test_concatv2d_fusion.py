@@ -50,7 +50,7 @@ STAYS = [
     Stays(
         "pieces that would double and double again",
         graph(f"Concat <axis = 1> ({', '.join('pq' * 17)})", "Concat <axis = 1> (i, i)"),
-        "an inner Concat stands there too often",
+        "an inner Concat is used elsewhere, or too often",
     ),
     Stays(
         "something between them",

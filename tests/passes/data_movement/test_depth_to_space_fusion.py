@@ -37,14 +37,14 @@ STAYS = [
     Stays(
         "another rank before",
         graph(x="float[24,4,5] x"),
-        "the shapes are not those of images, cut into blocks",
+        "the shapes are not those of images cut into blocks",
     ),
     Stays(
         "another rank behind",
         graph(together="{2, 3, 80, 1}")
         .replace("int64[4] t = {2, 3, 80, 1}", "int64[3] t = {2, 3, 80}")
         .replace(",D", ""),
-        "the shapes are not those of images, cut into blocks",
+        "the shapes are not those of images cut into blocks",
     ),
     Stays("two unknown dimensions", graph(x="float[N,12,M,5] x", n="-1"), UNKNOWN),
     Stays(

@@ -26,7 +26,7 @@ STAYS = [
             "int64[2] s = {2, 1}, int64[2] e = {3, 2}, int64[2] a = {1, 2}, int64[1] one = {1}",
             y="float[A,B] y",
         ),
-        "not one axis",
+        "the Slice or the Squeeze works on more than one axis",
     ),
     Stays(
         "an element of another axis than the joined one",
@@ -51,7 +51,7 @@ STAYS = [
     Stays(
         "another axis comes back",
         graph("g = Gather <axis = 1> (x, i) y = Unsqueeze (g, b)", f"int64 i = {{2}}, {AX}"),
-        "not a single element whose axis comes back",
+        "the Gather does not take one element whose axis the Unsqueeze restores",
     ),
     Stays(
         "several elements",
@@ -60,7 +60,7 @@ STAYS = [
             f"int64[2] i = {{2, 3}}, {AX}",
             y="float[A,B,C,D] y",
         ),
-        "not a single element whose axis comes back",
+        "the Gather does not take one element whose axis the Unsqueeze restores",
     ),
     Stays(
         "the gathered value is used elsewhere",
@@ -79,14 +79,14 @@ STAYS = [
             x="float[1,6,3] x",
             y="float[A,B] y",
         ),
-        "not one element of one axis",
+        "the Slice does not take one element of the squeezed axis",
     ),
     Stays(
         "perhaps no element",
         graph(
             "c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, x="float[N,M,3] x", y="float[A,B] y"
         ),
-        "it is not known that there is this element",
+        "the element is not known to exist",
     ),
     Stays(
         "other axes",
@@ -119,7 +119,7 @@ STAYS = [
             x=JOINED,
             y="float[N] y",
         ),
-        "not one element, counted from the front",
+        "the index is not one element, counted from the front",
     ),
     Stays(
         "two coordinates",

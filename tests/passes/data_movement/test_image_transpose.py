@@ -3,7 +3,7 @@ from harness import Fires, Stays, tables
 TO_PIXELS = "i = Conv (x, w) r = Reshape (i, shape) y = Transpose <perm = [0, 2, 1]> (r)"
 TO_IMAGE = "t = Transpose <perm = [0, 2, 1]> (x) r = Reshape (t, shape) y = Conv (r, w)"
 UNKNOWN_BATCH = "the Reshape is not known to leave batch and channels as they are"
-NO_SIZES = "rows and columns are computed when the model runs, or there are none"
+NO_SIZES = "rows and columns are computed when the model runs, or are 0"
 
 
 def pixels(
@@ -51,12 +51,12 @@ STAYS = [
     Stays(
         "one axis of an image",
         pixels(x="float[N,3,7] x", shape="{0, 4, 5}", weights="float[4,3,3] w", y="float[N,5,4] y"),
-        "a shape is unknown, or the image has not four axes",
+        "a shape is unknown, or the image does not have four axes",
     ),
     Stays(
         "an unknown rank",
         pixels("q = Reshape (x, k) " + TO_PIXELS.replace("(x, w)", "(q, w)"), "float[N,3,7,9] x, int64[K] k"),
-        "a shape is unknown, or the image has not four axes",
+        "a shape is unknown, or the image does not have four axes",
     ),
     Stays(
         "unknown channels",
@@ -74,7 +74,7 @@ STAYS = [
     Stays(
         "pixels that a product reads",
         pixels(TO_PIXELS.replace("y =", "p =") + " y = MatMul (p, v)", y="float[N,35,2] y", weights="float[4,3,3,3] w, float[4,2] v"),
-        "products read it with its axes exchanged",
+        "only matrix products read the result, and they exchange axes themselves",
     ),
     Stays("rows that are copied", image(x="float[N,P,4] x", shape="{0, 4, 0, -1}", y="float[N,3,P,1] y", weights="float[3,4,1,1] w"), NO_SIZES),
     Stays(

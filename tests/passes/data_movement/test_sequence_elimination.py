@@ -41,9 +41,9 @@ def length(
 
 TWO = ", float[N,4] z"
 UNKNOWN = "the number of pieces is not known before the model runs"
-WRONG = "the sizes are not those of the axis"
+WRONG = "the sizes do not add up to the length of the axis"
 MADE = "s = SequenceConstruct (x, z)"
-NO_PLACE = "the sequence has no such place"
+NO_PLACE = "the index lies outside the sequence"
 SIZES = "the sizes are not known before the model runs"
 COLUMNS = "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
 STAYS = [
@@ -123,7 +123,7 @@ STAYS = [
     Stays(
         "one size for all pieces, without the axis",
         split("k1", ", k1", keepdims=0, x="float[N,2] x", y="float[p,q] y"),
-        "with a size for all pieces, keepdims = 0 is not the same everywhere",
+        "runtimes differ on keepdims = 0 with one size for all pieces",
     ),
     Stays(
         "cut into pieces of one size without the axis, and joined",

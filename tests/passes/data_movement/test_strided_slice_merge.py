@@ -23,12 +23,12 @@ STAYS = [
     Stays(
         "from the end of one axis",
         graph("a = Slice (x, n1, n5, n1) y = Slice (a, last, n9, n1)"),
-        "bounds of one axis that count from the end, or steps",
+        "an axis is cut twice, with steps or bounds that count from the end",
     ),
     Stays(
         "steps along one axis",
         graph("a = Slice (x, n0, n5, n1, n2) y = Slice (a, n0, n2, n1)"),
-        "bounds of one axis that count from the end, or steps",
+        "an axis is cut twice, with steps or bounds that count from the end",
     ),
     Stays(
         "bounds that are computed",
@@ -46,17 +46,17 @@ STAYS = [
     Stays(
         "across two values",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n1, n3, n1)", x=CONCAT, y="float[N,2] y"),
-        "not within one of the joined values",
+        "the piece does not lie within one of the joined values",
     ),
     Stays(
         "nothing, from behind its end",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n5, n3, n1)", x=CONCAT, y="float[N,0] y"),
-        "not within one of the joined values",
+        "the piece does not lie within one of the joined values",
     ),
     Stays(
         "another axis than the joined one",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n0, n1, n0)", x=CONCAT, y="float[1,6] y"),
-        "not a piece of the joined axis, counted from the front",
+        "the Slice does not cut the joined axis alone, counted from the front",
     ),
     Stays(
         "unknown sizes",

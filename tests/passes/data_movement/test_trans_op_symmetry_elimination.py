@@ -53,7 +53,7 @@ def grouped(
     return f"agraph (float[{x}] x) => ({outputs}{more}) <{', '.join(constants)}> {{ {body} }}"
 
 
-NOT_PARTED = "the axes are not known to be joined and parted again"
+NOT_PARTED = "the axes are not known to be joined and split again"
 SCALES = "float s = {0.5}, uint8 z = {3}, float[4] p = {1, 0.5, 2, 0.25}, uint8[4] v = {3, 4, 5, 6}, float[1] o = {0.5}"
 
 
@@ -75,12 +75,12 @@ STAYS = [
         graph(
             "Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[N,M,4] x", "p,q"
         ).replace("M,4", "M,K"),
-        "neither size of the matrix is known, or one is 0",
+        "both sizes of the matrix are unknown, or one is 0",
     ),
     Stays(
         "a Flatten to nothing",
         graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,0,4] x", "2,0"),
-        "neither size of the matrix is known, or one is 0",
+        "both sizes of the matrix are unknown, or one is 0",
     ),
     Stays(
         "a Flatten, and what it takes is used elsewhere",
@@ -299,7 +299,7 @@ STAYS += [
     Stays("a copied dimension behind that would move", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {1, 0, -1}, int64[1] s = {0}", "float[1,N,3,4] x", "p,q"), COPIES),
     Stays("an axis that may be longer", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {-1, 3, 4}, int64[1] s = {0}", "float[N,3,4] x", "p,q"), "an axis is not known to have one element"),
     Stays("a copied axis that may be longer", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[N,3,4] x", "p"), "an axis is not known to have one element"),
-    Stays("what an Expand repeats", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {-1, 4}, int64[1] s = {1}, int64[3] w = {1, 2, 1}", "float[N,3,4] x").replace("Neg (c)", "Expand (c, w)"), "an Expand repeats the new axis, by which attention is found"),
+    Stays("what an Expand repeats", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {-1, 4}, int64[1] s = {1}, int64[3] w = {1, 2, 1}", "float[N,3,4] x").replace("Neg (c)", "Expand (c, w)"), "an Expand repeats the new axis, which identifies attention"),
     Stays("a Reshape that is used elsewhere", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {-1, 4}, int64[1] s = {1}", "float[N,3,4] x", more=", float[u,v] z"), "an interior value is used elsewhere"),
 ]  # fmt: skip
 
