@@ -2,7 +2,7 @@
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
-from fusionc.rewrite.match import Match
+from fusionc.rewrite.match import Match, Miss, at_each
 from fusionc.rewrite.pattern import (
     among,
     const,
@@ -19,6 +19,7 @@ from fusionc.rewrite.pattern import (
 from fusionc.rewrite.tape import Tape
 
 __all__ = [
-    "Match", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among", "const", "each", "either", "keep",
-    "known", "maybe", "not_constant", "op", "refuse", "require_known", "rest", "same", "unknown", "var",
+    "Match", "Miss", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among",
+    "at_each", "const", "each", "either", "keep", "known", "maybe", "not_constant", "op", "refuse",
+    "require_known", "rest", "same", "unknown", "var",
 ]  # fmt: skip

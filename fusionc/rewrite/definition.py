@@ -5,19 +5,19 @@ documentation.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from fusionc.model.graph import Graph
-    from fusionc.rewrite.match import Match
+    from fusionc.rewrite.match import Find, Match
     from fusionc.rewrite.pattern import Formula
     from fusionc.rewrite.tape import Tape
 
 Kind = Literal["GraphFusion", "UBFusion"]
 Numerics = Literal["bitwise", "rounding", "approximate"]
 Default = Literal["on", "off", "must"]
+Condition = Callable[["Match"], bool]
 # of a rewrite: the value that the output becomes, or a tuple of them, one for each output
 Result = Any
 
@@ -27,11 +27,15 @@ class Pattern:
     """One structure that a pass looks for; it gets its own counters and its own log line.
 
     `formula` is what is searched; several formulas are several outputs, the first one being where
-    the search begins. `where` says what of the structure a formula cannot say: without it, there is
-    no match. A pass whose matter is not local, or has any number of outputs, gives `find` instead:
-    it walks the graph and yields matches itself. Each is committed before the next is asked for;
-    one of which a part has gone by then is dropped, and `find` asked again. `operators` then names
-    those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
+    the search begins. `where` are the conditions that a formula cannot express: if one does not
+    hold, there is no match. Each states one fact in its docstring ("Whether …").
+
+    If a pattern is not local, or has any number of outputs, `find` walks the graph instead and
+    yields matches; it may yield a Miss for a candidate that it leaves (see `at_each`). Each match
+    is committed before the next is asked for; a match that has lost a part by then is dropped, and
+    `find` asked again. `operators` names those that it looks for; without any, it looks for all.
+
+    `rewrite` builds the replacement on a tape or refuses;
     left out, the pass's own is used. `is_exact` says that its results are bit for bit those that
     were there, or differ in the signs of zeros, whatever the numerics of the pass.
     """
@@ -39,10 +43,20 @@ class Pattern:
     name: str
     formula: Formula | tuple[Formula, ...] | None = None
     rewrite: Callable[[Match, Tape], Result] | None = None
-    find: Callable[[Graph], Iterable[Match]] | None = None
-    where: Callable[[Match], bool] | None = None
+    find: Find | None = None
+    where: Condition | tuple[Condition, ...] | None = None
     operators: tuple[str, ...] = ()
     is_exact: bool = False
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All of `where`."""
+        where = () if self.where is None else self.where
+        return where if isinstance(where, tuple) else (where,)
+
+    def unmet(self, match: Match) -> Condition | None:
+        """The first condition that does not hold for a match."""
+        return next((holds for holds in self.conditions if not holds(match)), None)
 
     @property
     def formulas(self) -> tuple[Formula, ...]:

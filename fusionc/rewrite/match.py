@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fusionc.model.graph import Constant, Edge, Graph, Node
-from fusionc.model.questions import refuse
+from fusionc.model.questions import Refused, refuse
+
+Find = Callable[[Graph], Iterable["Match | Miss"]]
 
 
 class Match:
@@ -77,11 +80,31 @@ def _is_there(item: object) -> bool:
         return item.is_in_graph
     if isinstance(item, Edge):
         return item.graph.values.get(item.name) is item
-    held = (
-        item.values()
-        if isinstance(item, Mapping)
-        else item
-        if isinstance(item, tuple | list | set)
-        else ()
-    )
-    return all(map(_is_there, held))
+    if isinstance(item, Mapping):
+        return all(map(_is_there, item.values()))
+    return not isinstance(item, tuple | list | set) or all(map(_is_there, item))
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A candidate that `find` left: the first condition that does not hold there."""
+
+    node: Node
+    reason: str
+
+
+def at_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
+    """A `find` that asks a function at every node of some operators, in the order of the model. The
+    function returns the match there, or refuses; then there is none.
+    """
+
+    def find(graph: Graph) -> Iterator[Match | Miss]:
+        for node in [node for name in operators for node in graph.of_operator(name)]:
+            if node.is_in_graph and not node.has_references:
+                try:
+                    found: Match | Miss = find_at(node)
+                except Refused as refusal:
+                    found = Miss(node, refusal.reason)
+                yield found
+
+    return find

@@ -21,7 +21,7 @@ from fusionc.model.questions import Refused, refuse
 from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
-from fusionc.rewrite.match import Match
+from fusionc.rewrite.match import Match, Miss
 from fusionc.rewrite.pattern import makers, names, required
 from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.splice import splice
@@ -109,60 +109,91 @@ def is_alive(graph: Graph) -> bool:
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
     """Run one pattern of a pass on a graph until a whole search finds nothing more to do there.
 
-    Before the whole graph is searched again, the new nodes are, so that a node that moves far costs
-    one search and not one for each step. What is counted as refused is what the last search leaves.
-
-    Raises FusioncError where the pass itself fails or does not come to an end.
+    What is counted as refused is what the last search leaves. Raises FusioncError if the pass
+    itself fails or does not come to an end.
     """
-    count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+    run = _PatternRun(pass_, pattern, graph, log)
     start = perf_counter()
-    refused: list[Refused] = []
-    labels: tuple[str, ...] = ()
-    # constants and functions are rewritten, too
-    bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000
-    # where to search: at what was made since the last search, None for everywhere
-    fresh: list[Node] | None = None
-    before = -1
     try:
-        while (fresh is not None or before < count.effected) and not log.is_closed:
-            made: list[Node] = []
-            before = count.effected
-            if fresh is None:
-                refused.clear()
-            for match in (
-                pattern.find(graph) if pattern.find else _matches(pass_, pattern, graph, fresh)
-            ):
-                if log.is_closed:
-                    break
-                # it was collected before something was committed
-                if count.effected and match.is_stale:
-                    continue
-                labels = match.labels
-                wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
-                try:
-                    if wanted in log.left_out:
-                        refuse(log.left_out[wanted])
-                    made += _rewrite(pass_, pattern, match, log, wanted)
-                except Refused as refusal:
-                    refused.append(refusal)
-                    continue
-                count.effected += 1
-                log.last = wanted
-                if count.effected > bound:
-                    raise _endless(pass_, pattern, count.effected, graph)
-            fresh = None if pattern.find else made or None
-    except BaseException as error:  # of a user's pass anything may come
+        run.search_until_rest()
+    except BaseException as error:  # a user's pass may raise anything
         is_ours = isinstance(error, FusioncError) and _is_ours(
             traceback.extract_tb(error.__traceback__)[-1]
         )
         if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
             raise
-        raise _failure(pass_, pattern, labels, error) from error
-    if refused:  # few are, and a Counter of nothing takes as long as the search of most patterns
-        count.refused = Counter(refusal.reason for refusal in refused)
-        count.waiting = Counter(refusal.opset for refusal in refused if refusal.opset)
-    count.seconds = perf_counter() - start
-    return count
+        raise _failure(pass_, pattern, run.labels, error) from error
+    if run.refused:  # rarely: a Counter of nothing takes as long as the search of most patterns
+        run.count.refused = Counter(refusal.reason for refusal in run.refused)
+        run.count.waiting = Counter(refusal.opset for refusal in run.refused if refusal.opset)
+    run.count.seconds = perf_counter() - start
+    return run.count
+
+
+class _PatternRun:
+    """One pattern of a pass at work on a graph."""
+
+    def __init__(self, pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> None:
+        self.pass_ = pass_
+        self.pattern = pattern
+        self.graph = graph
+        self.log = log
+        self.count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+        self.refused: list[Refused] = []  # in the last search
+        self.labels: tuple[str, ...] = ()  # of the match that is tried
+        # constants and functions are rewritten, too
+        self.bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000
+
+    def search_until_rest(self) -> None:
+        """Search the whole graph until there is nothing more to do.
+
+        Before each whole search the new nodes are searched, so that a node that moves far costs one
+        search and not one for each step.
+        """
+        fresh: list[Node] | None = None  # nodes made since the last search; None: search all
+        before = -1
+        while (fresh is not None or before < self.count.effected) and not self.log.is_closed:
+            before = self.count.effected
+            if fresh is None:
+                self.refused.clear()
+            made = self._search(fresh)
+            fresh = None if self.pattern.find else made or None
+
+    def _search(self, among: Sequence[Node] | None) -> list[Node]:
+        """Rewrite every match; returns the new nodes."""
+        made: list[Node] = []
+        find = self.pattern.find
+        matches = (
+            find(self.graph) if find else _matches(self.pass_, self.pattern, self.graph, among)
+        )
+        for match in matches:
+            if self.log.is_closed:
+                break
+            if isinstance(match, Miss):
+                continue
+            # stale: it was collected before something was committed
+            if not self.count.effected or not match.is_stale:
+                made += self._rewrite(match)
+        return made
+
+    def _rewrite(self, match: Match) -> list[Node]:
+        """Rewrite a match, or count it as refused; returns the new nodes."""
+        self.labels = match.labels
+        commit = Commit(
+            self.log.count + 1, self.graph.id, self.pass_.name, self.pattern.name, self.labels
+        )
+        try:
+            if commit in self.log.left_out:
+                refuse(self.log.left_out[commit])
+            made = _rewrite(self.pass_, self.pattern, match, self.log, commit)
+        except Refused as refusal:
+            self.refused.append(refusal)
+            return []
+        self.count.effected += 1
+        self.log.last = commit
+        if self.count.effected > self.bound:
+            raise _endless(self.pass_, self.pattern, self.count.effected, self.graph)
+        return made
 
 
 def _rewrite(
@@ -199,7 +230,7 @@ def _matches(
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    # Most patterns need an operator that a graph has not.
+    # Most patterns need an operator that the graph does not have.
     if not all(
         any(map(graph.by_operator.get, some)) for formula in formulas for some in required(formula)
     ):
@@ -212,7 +243,7 @@ def _matches(
     )
     for node in nodes:
         match = matcher.match(formulas, node, absent) if node.is_in_graph else None
-        if match is not None and (pattern.where is None or pattern.where(match)):
+        if match is not None and pattern.unmet(match) is None:
             yield match
 
 

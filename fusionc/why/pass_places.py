@@ -17,7 +17,7 @@ import numpy as np
 from fusionc.errors import said
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
-from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape, matcher
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
 from fusionc.rewrite.pattern import makers, names
 from fusionc.rewrite.pipeline import is_alive
 from fusionc.rewrite.soundness import check, check_private
@@ -77,8 +77,11 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
             continue
         for pattern in pass_.patterns:
             if pattern.find is not None:
-                found = islice(pattern.find(graph), _MOST_SEARCHED)
-                yield from (place_of_match(pass_, pattern, match) for match in found)
+                for found in islice(pattern.find(graph), _MOST_SEARCHED):
+                    if isinstance(found, Match):
+                        yield place_of_match(pass_, pattern, found)
+                    elif not only_matches:
+                        yield _left_candidate(pattern, found)
                 continue
             for anchor in anchors_of(pattern, graph):
                 match = matcher.match(pattern.formulas, anchor, absent)
@@ -104,6 +107,14 @@ def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
         (n for key in operators for n in graph.by_operator.get(key, ())),
         key=lambda node: node.position,
     )
+
+
+def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
+    """The place of a candidate that a search of the pattern's own left."""
+    root = node_text(miss.node)
+    reason = f"{root}: {miss.reason}"
+    place = Place(miss.node.graph.id, pattern.name, root, reason, (miss.node.label(),))
+    return replace(place, is_match=False, unfit=1, missing=_CONDITION)
 
 
 def _nearly(pattern: Pattern, trace: Trace, anchor: Node) -> Place:
@@ -152,8 +163,8 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
     size = max(len(match.nodes), 1)
     place = Place(match.graph.id, pattern.name, root, "", match.labels, fitting=size, size=size)
     try:
-        if pattern.where is not None and not pattern.where(match):
-            what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
+        if unmet := pattern.unmet(match):
+            what = f"{root}: a condition of the pattern does not hold: {_condition(unmet)}"
             return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
         reason = _refusal(pass_, pattern, match)
     except (

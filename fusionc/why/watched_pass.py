@@ -5,11 +5,12 @@ others took later.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from fusionc.model.graph import Graph
-from fusionc.rewrite import Match, Pass, Pattern
+from fusionc.rewrite import Match, Miss, Pass, Pattern
+from fusionc.rewrite.match import Find
 from fusionc.why.pass_places import Place, place_of_match
 
 
@@ -33,20 +34,16 @@ class Watched:
         if pattern.find is not None:
             return replace(pattern, find=self._noting(pattern, pattern.find))
 
-        def where(match: Match) -> bool:
-            holds = pattern.where is None or pattern.where(match)
-            if holds:
-                self._note(pattern, match)
-            return holds
+        def note(match: Match) -> bool:
+            self._note(pattern, match)
+            return True
 
-        return replace(pattern, where=where)
+        return replace(pattern, where=(*pattern.conditions, note))
 
-    def _noting(
-        self, pattern: Pattern, find: Callable[[Graph], Iterable[Match]]
-    ) -> Callable[[Graph], Iterable[Match]]:
-        def noting(graph: Graph) -> Iterable[Match]:
+    def _noting(self, pattern: Pattern, find: Find) -> Find:
+        def noting(graph: Graph) -> Iterator[Match | Miss]:
             for match in find(graph):
-                if not match.is_stale:
+                if isinstance(match, Match) and not match.is_stale:
                     self._note(pattern, match)
                 yield match
 

@@ -52,7 +52,5 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
 
 def test_every_condition_says_what_it_asks_for() -> None:
     for pass_ in PASSES:
-        for pattern in (pattern for pattern in pass_.patterns if pattern.where is not None):
-            assert (pattern.where.__doc__ or "").startswith("Whether "), (
-                f"{pass_.name}: {pattern.name}"
-            )
+        for condition in (one for pattern in pass_.patterns for one in pattern.conditions):
+            assert (condition.__doc__ or "").startswith("Whether "), f"{pass_.name}: {condition}"
