@@ -25,6 +25,7 @@ from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
 from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.conversion_cost import conversion_cost
+from fusionc.graph_kernel.select.stride_cost import stride_cost
 
 # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
 _LAUNCH = 0.7e-6
@@ -186,7 +187,7 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
     """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes
     longer.
 
-    `is_kernel` counts what conversions cost in a kernel.
+    `is_kernel` adds what conversions and distant elements cost in a kernel.
     """
     info = AreaInfo(area)
     infer_sizes(info)
@@ -197,7 +198,9 @@ def _seconds(area: Area, is_kernel: bool = False) -> float:
         for variable in (*nest.grid, *nest.row):
             elements *= variable.extent.number or 0
         length = prod(variable.extent.number or 0 for variable in text.row)
-        cost = text.cost + (conversion_cost(text, nest, info) if is_kernel else 0)
+        cost = text.cost
+        if is_kernel:
+            cost += conversion_cost(text, nest, info) + stride_cost(text, nest, info)
         computing = (
             elements * cost - (elements - elements // max(length, 1)) * text.cost_once
         ) / 16e9

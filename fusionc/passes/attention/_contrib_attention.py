@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import (
     SPLIT,
     batch_of,
+    dimensions,
     heads_of,
     is_merged,
     merged,
+    producer_of,
     reshaped,
     ungrouped,
 )
-from fusionc.passes.attention._masks import hidden_by, shows_all
+from fusionc.passes.attention._masks import hiding_numbers, shows_all
 from fusionc.passes.attention._written_attention import attention, guarded, k, mask, scores_of, v
 from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_shape
 
-# the heads side by side, keys and values with those of the past
+# the result with its heads side by side, and keys and values joined to those of the past
 Made = tuple[Edge, Edge | None, Edge | None]
 Rewrite = Callable[[Match, Tape], Made]
 _KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
@@ -43,8 +45,9 @@ def _repeated(value: OpFormula, name: str) -> Formula:
 
 
 def _masked(scores: Formula) -> Formula:
-    """The scores with a mask: added, filled in by Where, or both, or two added, maybe with a lower
-    bound behind it.
+    """The scores with a mask that is added, filled in by Where, or both; or with two added masks.
+
+    A lower bound may follow.
     """
     filled = either(
         op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores)
@@ -54,35 +57,33 @@ def _masked(scores: Formula) -> Formula:
 
 
 def _merged_or_single(formula: Formula) -> Formula:
-    """The heads side by side, also without a Transpose, which one query for each head does not
-    need: `m.turn` is None there.
-    """
+    """The heads side by side. One query for each head needs no Transpose: then `m.turn` is None."""
     return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
     """Attention that is written out, with its heads merged: without a mask, with one, and with one
-    that needs a guard; first those of which the keys and values are joined to those of the past.
+    that needs a guard. Those with keys and values of a past come first.
 
-    The guard Where(IsNaN(weights), 0, weights) makes zeros of a row of which the mask hides all
-    keys by −∞. It becomes a Where of the mask behind the attention, from where the operators, which
-    make NaN of such a row, do not see it.
+    If the mask hides all keys of a row by −∞, the guard Where(IsNaN(weights), 0, weights) makes
+    zeros of it. The operators make NaN of such a row, so the guard moves: it becomes a Where of the
+    mask after the attention.
     """
 
     def alone(m: Match, new: Tape) -> Result:
         result, keys, _ = rewrite(m, new)
         if keys is not None:
             refuse("keys and values of the past are not joined to the new ones in one place")
-        return _as_before(m, result, new)
+        return _as_merged(m, result, new)
 
     def joined(m: Match, new: Tape) -> Result:
         result, keys, values = rewrite(m, new)
         if keys is None or values is None:
             refuse("the past is not joined as the operator does it")
-        return [_as_before(m, result, new), keys, values]
+        return [_as_merged(m, result, new), keys, values]
 
     def unguarded(m: Match, new: Tape) -> Result:
-        rewrite(m, Tape(m.graph))  # what it refuses keeps its guard
+        rewrite(m, Tape(m.graph))  # if it refuses, the guard stays
         return _zeroed(m, new)
 
     def is_single(m: Match) -> bool:
@@ -131,7 +132,9 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
 
 
 def query_of(m: Match) -> Edge:
-    """The query of each head, also where those of one key stand as several of one head."""
+    """The query of each head, also if those that share a key are treated as several of one
+    head.
+    """
     return ungrouped(m.q) or m.q
 
 
@@ -155,37 +158,42 @@ def _length_of_queries(m: Match) -> int | str | None:
     return None if shape is None or len(shape) != 4 else shape[2]
 
 
-def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
-    """What a Concat joins along the axis of lengths, all of one batch: what there was, and what is
-    new.
+def pasts_of(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], list[Edge]] | None:
+    """Key and value of the past, and the new key and value that are joined to them; None if not
+    both are joined.
     """
-    node = value.producer
-    if (
-        node is None
-        or not node.is_op("Concat")
-        or node.has_references
-        or len(node.inputs) != 2
-        or value.rank != 4
-    ):
+    joined = [pair for pair in (_past_of(key, query), _past_of(value, query)) if pair is not None]
+    if len(joined) != 2:
+        return None
+    return [past for past, _ in joined], [fresh for _, fresh in joined]
+
+
+def require_same_past(pasts: list[Edge]) -> None:
+    """Refuses key and value of the past if their shapes are not known to be equal."""
+    if not same_shape(pasts[0].shape, pasts[1].shape):
+        refuse("keys and values of the past are not known to have the same shape")
+
+
+def _past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
+    """The old and the new part that a Concat joins along the axis of lengths, both of the query's
+    batch.
+    """
+    node = producer_of(value, "Concat")
+    if node is None or len(node.inputs) != 2 or value.rank != 4 or axis_of(node, 4) != 2:
         return None
     past, fresh = node.inputs
-    if (
-        axis_of(node, 4) != 2
-        or past is None
-        or fresh is None
-        or past.shape is None
-        or fresh.shape is None
-    ):
+    if past is None or fresh is None or not _have_same_heads(past.shape, fresh.shape):
         return None
-    is_one_batch = (
-        dimension(past, 0) == dimension(batch_of(fresh), 0) == dimension(batch_of(query), 0)
-    )
-    is_alike = (
-        past.shape[1] == fresh.shape[1]
-        and isinstance(past.shape[1], int)
-        and past.shape[3] == fresh.shape[3]
-    )
-    return (past, fresh) if is_one_batch and is_alike and isinstance(past.shape[3], int) else None
+    batches = {dimension(one, 0) for one in (past, batch_of(fresh), batch_of(query))}
+    return (past, fresh) if len(batches) == 1 else None
+
+
+def _have_same_heads(a: Shape | None, b: Shape | None) -> bool:
+    """Whether there are as many heads of the same size in both, as far as known numbers tell."""
+    if a is None or b is None:
+        return False
+    sizes = (a[1], a[3])
+    return sizes == (b[1], b[3]) and all(isinstance(size, int) for size in sizes)
 
 
 def _needs_guard(m: Match) -> bool:
@@ -194,87 +202,91 @@ def _needs_guard(m: Match) -> bool:
     if m.bias is not None or (
         m.far is not None and (m.mask is not None or not np.isfinite(m.far.constant()).all())
     ):
-        return True  # of two finite numbers far below zero the sum may not be one
+        return True  # the sum of two finite numbers far below zero may be infinite
     if m.mask is None or shows_all(m.mask):
         return False
-    hidden = hidden_by(m.mask)
-    return hidden is None or not all(map(math.isfinite, hidden))
+    numbers = hiding_numbers(m.mask)
+    return numbers is None or not all(map(math.isfinite, numbers))
 
 
-def _as_before(m: Match, made: Edge, new: Tape) -> Edge:
+def _as_merged(m: Match, made: Edge, new: Tape) -> Edge:
+    """The result in the shape to which the heads were merged."""
     return made if is_merged(m, _heads(m), query_of(m), value_of(m)) else reshaped(m, made, new)
 
 
 def _zeroed(m: Match, new: Tape) -> Edge:
-    """The same without the guard, and zeros where the mask hides a whole row."""
+    """Attention without the guard, and with zeros where the mask hides a whole row."""
     rank = m.mask.rank
     shape = m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
         refuse("one mask for each head, and the guard")
     heads = number_of_heads(m)
-    size = None if m.v.shape is None else m.v.shape[3]
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
     if m.unchanged is not None:
         result = new.Reshape(result, m.same_shape, like=m.unchanged)
     merges = is_merged(m, heads, query_of(m), m.v)
-    if m.turn is not None:
-        result = new.Transpose(result, perm=SPLIT)
-    if merges:
-        result = new.Reshape(result, m.shape, like=m.merge)
-    elif isinstance(size, int):
-        result = new.Reshape(
-            result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64))
-        )
-    else:
-        refuse("the size of the heads is unknown")
+    merged_result = _merge(m, result, None if merges else heads, new)
     # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
     axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
     highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
     is_lowest = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
     hidden = new_unsqueeze(new, is_lowest, [rank - len(axes)])
-    made = new.Where(hidden, new.const(np.array(0, np.float32)), result)
+    made = new.Where(hidden, new.const(np.array(0, np.float32)), merged_result)
     return made if merges else reshaped(m, made, new)
 
 
-def number_of_heads(m: Match) -> int:
-    """The heads of the query; where only their size is known, from the product behind, which takes
-    all of them.
+def _merge(m: Match, result: Edge, heads: int | None, new: Tape) -> Edge:
+    """[batch, heads, length, size] with its heads side by side, on three axes.
+
+    The model's own Reshape does it if `heads` is None.
     """
-    found = _heads(m)
-    return found if found else refuse("the number of heads is unknown")
+    if m.turn is not None:
+        result = new.Transpose(result, perm=SPLIT)
+    if heads is None:
+        return new.Reshape(result, m.shape, like=m.merge)
+    size = None if m.v.shape is None else m.v.shape[3]
+    if not isinstance(size, int):
+        refuse("the size of the heads is unknown")
+    length = 1 if m.turn is None else 0
+    return new.Reshape(result, new.const(np.array([0, length, heads * size], np.int64)))
+
+
+def number_of_heads(m: Match) -> int:
+    """The number of heads of the query. Refuses if it is unknown."""
+    return _heads(m) or refuse("the number of heads is unknown")
 
 
 def _heads(m: Match) -> int:
-    heads = heads_of(query_of(m))
-    shape = value_of(m).shape
-    merged_heads = m.merge.outputs[0]
-    size = None if shape is None else shape[3]
-    query = query_of(m).shape
+    """The number of heads of the query; 0 if it is unknown.
+
+    If only their size is known, the product after the merge tells, which takes all heads.
+    """
+    query = query_of(m)
+    heads = heads_of(query)
     if isinstance(heads, int):
         return heads
-    if (
-        query is None
-        or merged_heads.shape is None
-        or len(merged_heads.shape) != 3
-        or not same_shape((query[0], query[2]), merged_heads.shape[:2])
-    ):
-        return 0  # its rows may be others than those of the queries, each with a part of the heads
-    for user in merged_heads.outputs:
-        weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
-        if (
-            weights is None
-            or weights.rank != 2
-            or weights.shape is None
-            or user.inputs[0] is not merged_heads
-        ):
-            continue
-        width = weights.shape[0]
-        if (
-            isinstance(width, int)
-            and isinstance(size, int)
-            and 0 < size <= width
-            and width % size == 0
-        ):
-            return width // size
-    return 0
+    shape = value_of(m).shape
+    size = None if shape is None else shape[3]
+    merged_value = m.merge.outputs[0]
+    if not isinstance(size, int) or size <= 0 or not _keeps_rows(merged_value, query.shape):
+        return 0
+    widths = _multiplied_widths(merged_value, m.graph)
+    return next((width // size for width in widths if width >= size and width % size == 0), 0)
+
+
+def _keeps_rows(merged_value: Edge, query: Shape | None) -> bool:
+    """Whether the merged heads have one row for each query; if not, a row may hold some of its
+    heads only.
+    """
+    shape = dimensions(merged_value, 3)
+    return shape is not None and query is not None and same_shape((query[0], query[2]), shape[:2])
+
+
+def _multiplied_widths(value: Edge, graph: Graph) -> Iterator[int]:
+    """The row counts of the matrices by which this graph multiplies a value."""
+    for user in value.outputs:
+        if user.is_op("MatMul") and user.graph is graph and user.inputs[0] is value:
+            width = (dimensions(user.inputs[1], 2) or (None,))[0]
+            if isinstance(width, int):
+                yield width

@@ -21,96 +21,103 @@ _UNPACKED = [2, 0, 3, 1, 4]
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
 
 
-def made_by(value: Edge | None, *names: str) -> Node | None:
-    """The node that makes a value, where it is one of these operators."""
+def dimensions(value: Edge | None, rank: int) -> Shape | None:
+    """The shape of a value that has this many axes; None for any other value."""
+    shape = None if value is None else value.shape
+    return shape if shape is not None and len(shape) == rank else None
+
+
+def axis_lengths(values: Sequence[Edge], axis: int) -> list[int | str | None]:
+    """The lengths of one axis of several values."""
+    return [None if value.shape is None else value.shape[axis] for value in values]
+
+
+def producer_of(value: Edge | None, *names: str) -> Node | None:
+    """The node that makes a value, if it is one of these operators."""
     node = None if value is None else value.producer
     return node if node is not None and node.is_op(*names) and not node.has_references else None
 
 
-def _turned(value: Edge | None) -> Node | None:
-    """The RotaryEmbedding, the standard one or onnxruntime's own, that makes a value of four
-    axes.
-    """
+def _rotary_of(value: Edge | None) -> Node | None:
+    """The RotaryEmbedding, standard or onnxruntime's own, that makes a value of four axes."""
     node = None if value is None else value.producer
-    if (
-        value is None
-        or node is None
-        or node.op != "RotaryEmbedding"
-        or node.domain not in ("", MICROSOFT)
-    ):
+    if value is None or node is None or node.has_references:
         return None
-    return None if value.rank != 4 or node.has_references else node
+    is_rotary = node.op == "RotaryEmbedding" and node.domain in ("", MICROSOFT)
+    return node if is_rotary and value.rank == 4 else None
 
 
-def split(value: Edge | None) -> Node | None:
-    """The Reshape of which a Transpose makes the value, [batch, heads, length, size]; one of length
-    1 needs none.
+def splitting_reshape(value: Edge | None) -> Node | None:
+    """The Reshape that splits the heads of a value [batch, heads, length, size].
+
+    A Transpose follows it, unless the length is 1.
     """
-    transpose = made_by(value, "Transpose")
+    transpose = producer_of(value, "Transpose")
     if transpose is not None:
-        return made_by(transpose.inputs[0], "Reshape") if transpose.attr("perm") == SPLIT else None
-    reshape = made_by(value, "Reshape")
+        is_split = transpose.attr("perm") == SPLIT
+        return producer_of(transpose.inputs[0], "Reshape") if is_split else None
+    reshape = producer_of(value, "Reshape")
     x = None if reshape is None else reshape.inputs[0]
-    if value is None or x is None or x.rank != 3 or value.shape is None or len(value.shape) != 4:
-        return None
-    return reshape if value.shape[2] == 1 and isinstance(value.shape[1], int) else None
+    shape = dimensions(value, 4) if x is not None and x.rank == 3 else None
+    return reshape if shape and shape[2] == 1 and isinstance(shape[1], int) else None
 
 
 def heads_of(value: Edge) -> Heads:
-    """The number of heads of a [batch, heads, length, size], or something equal for equally many;
-    None if unknown.
+    """The number of heads of a [batch, heads, length, size]; None if unknown.
+
+    If it is not a known number, equal results still mean equally many heads.
     """
-    rotary = _turned(value)
-    if rotary is not None and rotary.inputs[0] is not None and rotary.inputs[0].rank == 4:
-        return heads_of(rotary.inputs[0])
+    rotary = _rotary_of(value)
+    source = None if rotary is None else rotary.inputs[0]
+    if source is not None and source.rank == 4:
+        return heads_of(source)
     heads = None if value.shape is None else value.shape[1]
-    reshape = split(value)
-    if isinstance(heads, int) or reshape is None:
-        return heads
-    x = reshape.inputs[0]
-    made = reshape.outputs[0]
-    if x is None or x.shape is None or made is None or made.shape is None or None in x.shape:
-        return heads
-    size = made.shape[-1]
-    width = x.shape[-1]
-    if x.shape[:-1] != made.shape[:2]:
-        return (x.shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
-    return width // size if isinstance(size, int) and isinstance(width, int) and size > 0 else heads
+    reshape = splitting_reshape(value)
+    return heads if isinstance(heads, int) or reshape is None else _count_heads(reshape, heads)
 
 
-def joined(value: Edge | None) -> Edge | None:
-    """The [batch, length, heads · size] of which a Reshape and a Transpose make the value, [batch,
-    heads, …].
+def _count_heads(reshape: Node, symbol: str | None) -> Heads:
+    """The number of heads that a Reshape makes of [batch, length, width]; `symbol` if unknown."""
+    shape, split = (None if v is None else v.shape for v in (reshape.inputs[0], reshape.outputs[0]))
+    if shape is None or split is None or None in shape:
+        return symbol
+    if shape[:-1] != split[:2]:
+        return (shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
+    size = split[-1]
+    width = shape[-1]
+    if not isinstance(size, int) or not isinstance(width, int) or size <= 0:
+        return symbol
+    return width // size
+
+
+def unsplit_heads(value: Edge | None) -> Edge | None:
+    """The [batch, length, heads · size] that Reshape and Transpose split into the value [batch,
+    heads, length, size].
     """
-    reshape = split(value)
-    x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
-    if (
-        value is None
-        or x is None
-        or made is None
-        or x.rank != 3
-        or made.shape is None
-        or len(made.shape) != 4
-    ):
+    reshape = splitting_reshape(value)
+    if value is None or reshape is None:
         return None
-    if value.shape is None:
+    x = reshape.inputs[0]
+    split = dimensions(reshape.outputs[0], 4)
+    if x is None or x.rank != 3 or split is None or value.shape is None:
         return None
-    batch, _, length, size = value.shape if made is value else [made.shape[axis] for axis in SPLIT]
+    is_turned = value is not reshape.outputs[0]
+    batch, _, length, size = [split[axis] for axis in SPLIT] if is_turned else split
     heads = heads_of(value)
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
     return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
 
 
-def _rejoined(value: Edge, width: int, new: Tape) -> Edge:
-    """The same from what a Reshape and a Transpose split into heads, whatever shape it has."""
-    inner = joined(value)
-    reshape = split(value)
-    if inner is not None:
-        return inner
-    target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
+def _rejoined_heads(value: Edge, width: int, new: Tape) -> Edge:
+    """The [batch, length, width] that a Reshape splits into heads, whatever shape it has itself."""
+    unsplit = unsplit_heads(value)
+    if unsplit is not None:
+        return unsplit
+    reshape = splitting_reshape(value)
     if reshape is None or reshape.outputs[0] is value:
         refuse("the heads are not split by a Reshape")
+    target = None if reshape.inputs[1] is None else reshape.inputs[1].constant()
     if target is None or target.ndim != 1:
         return new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
     return new.Reshape(
@@ -118,133 +125,125 @@ def _rejoined(value: Edge, width: int, new: Tape) -> Edge:
     )
 
 
-def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
-    """[batch, length, heads · size] of which Reshape, Transpose, and maybe a rotary embedding, make
-    the value.
+def merged_heads(value: Edge, heads: int, new: Tape) -> Edge | None:
+    """The value as [batch, length, heads · size] if Reshape and Transpose split it into heads.
+
+    A rotary embedding after the split is done before it instead.
     """
-    rotary = _turned(value)
+    rotary = _rotary_of(value)
     size = None if value.shape is None else value.shape[3]
-    above = value if rotary is None else rotary.inputs[0]
-    if above is None or split(above) is None or not isinstance(size, int) or size == 0:
+    source = value if rotary is None else rotary.inputs[0]
+    if source is None or splitting_reshape(source) is None or not isinstance(size, int) or not size:
         return None
-    part = _rejoined(above, heads * size, new)
+    part = _rejoined_heads(source, heads * size, new)
     if rotary is None:
         return part
-    given = [part, *rotary.inputs[1:]]
-    return new.node("RotaryEmbedding", given, domain=rotary.domain, like=rotary, num_heads=heads)
+    inputs = [part, *rotary.inputs[1:]]
+    return new.node("RotaryEmbedding", inputs, domain=rotary.domain, like=rotary, num_heads=heads)
 
 
-def packed(values: Sequence[Edge]) -> tuple[Edge, int] | None:
-    """The [batch, length, 3 · heads · size] of which query, key and value are the pieces, and how
-    wide each of them is, where they come out of one product.
+def packed_source(values: Sequence[Edge]) -> tuple[Edge, int] | None:
+    """The [batch, length, 3 · heads · size], from one product, that is unpacked into query, key
+    and value; and the width of each of them.
     """
-    squeezes = [made_by(value, "Squeeze") for value in values]
-    splits = [
-        made_by(node.inputs[0], "Split") if node and axes_of(node) == [0] else None
-        for node in squeezes
-    ]
-    node = splits[0]
-    if node is None or splits != [node] * 3 or sizes_of(node) != [1, 1, 1] or axis_of(node, 5) != 0:
+    split = _unpacking_split(values)
+    transpose = None if split is None else producer_of(split.inputs[0], "Transpose")
+    if transpose is None or transpose.attr("perm") != _UNPACKED:
         return None
-    if [squeeze.inputs[0] for squeeze in squeezes if squeeze] != list(node.outputs):
+    reshape = producer_of(transpose.inputs[0], "Reshape")
+    x = None if reshape is None else reshape.inputs[0]
+    shape = None if reshape is None else dimensions(reshape.outputs[0], 5)
+    if x is None or x.rank != 3 or shape is None:
         return None
-    transpose = made_by(node.inputs[0], "Transpose")
-    reshape = (
-        made_by(transpose.inputs[0], "Reshape")
-        if transpose and transpose.attr("perm") == _UNPACKED
-        else None
-    )
-    x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
-    if x is None or x.rank != 3 or made is None or made.shape is None or len(made.shape) != 5:
-        return None
-    batch, length, _, heads, size = made.shape
+    batch, length, _, heads, size = shape
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
-    return (
-        (x, heads * size)
-        if same_after_reshape(x.shape, (batch, length, 3 * heads * size))
-        else None
-    )
+    width = heads * size
+    return (x, width) if same_after_reshape(x.shape, (batch, length, 3 * width)) else None
+
+
+def _unpacking_split(values: Sequence[Edge]) -> Node | None:
+    """The Split into three whose outputs, in order, become the values when their first axis is
+    squeezed.
+    """
+    squeezes = [producer_of(value, "Squeeze") for value in values]
+    pieces = [node.inputs[0] for node in squeezes if node is not None and axes_of(node) == [0]]
+    split = producer_of(pieces[0], "Split") if len(pieces) == 3 else None
+    if split is None or pieces != list(split.outputs) or sizes_of(split) != [1, 1, 1]:
+        return None
+    return split if axis_of(split, 5) == 0 else None
 
 
 def ungrouped(value: Edge) -> Edge | None:
-    """The [batch, heads, 1, size] of which a Reshape makes the value, [batch, groups, heads /
-    groups, size]: one query for each head, those of one key as if they were several of one head.
+    """The [batch, heads, 1, size] that a Reshape makes the value [batch, groups, heads / groups,
+    size].
+
+    There is one query for each head; those that share a key are treated as several of one head.
     """
-    reshape = made_by(value, "Reshape")
+    reshape = producer_of(value, "Reshape")
     x = None if reshape is None else reshape.inputs[0]
-    if (
-        x is None
-        or x.shape is None
-        or value.shape is None
-        or len(x.shape) != 4
-        or len(value.shape) != 4
-    ):
+    shape = dimensions(x, 4)
+    grouped = dimensions(value, 4)
+    if shape is None or grouped is None or shape[2] != 1:
         return None
-    (batch, heads, length, size) = x.shape
-    (_, groups, times, _) = value.shape
-    if (
-        length != 1
-        or not isinstance(heads, int)
-        or not isinstance(groups, int)
-        or not isinstance(times, int)
-    ):
+    batch, heads, _, size = shape
+    _, groups, times, _ = grouped
+    if not isinstance(groups, int) or not isinstance(times, int):
         return None
-    is_regrouped = groups * times == heads != groups and same_shape(
-        value.shape, (batch, groups, times, size)
-    )
-    return x if is_regrouped else None
+    is_regrouped = groups * times == heads != groups
+    return x if is_regrouped and same_shape(grouped, (batch, groups, times, size)) else None
 
 
 def unrepeated(value: Edge | None) -> Edge | None:
-    """The [batch, heads, …] of which Unsqueeze, Expand and Reshape repeat each head to make the
-    value.
+    """The [batch, heads, …] whose heads Unsqueeze, Expand and Reshape repeat to make the value."""
+    reshape = producer_of(value, "Reshape")
+    expand = producer_of(value if reshape is None else reshape.inputs[0], "Expand")
+    unsqueeze = None if expand is None else producer_of(expand.inputs[0], "Unsqueeze")
+    if value is None or expand is None or unsqueeze is None:
+        return None
+    x = unsqueeze.inputs[0]
+    wide = expand.outputs[0]
+    if x is None or axes_of(unsqueeze) not in ([2], [-3]):
+        return None
+    shape = _repeated_shape(x, wide)
+    # Without a Reshape of its own: it has been joined with the next one.
+    is_repeated = wide is value or same_after_reshape(value.shape, shape)
+    return x if shape is not None and is_repeated else None
+
+
+def _repeated_shape(x: Edge, wide: Edge | None) -> Shape | None:
+    """The shape of x after each head is repeated along the third axis of `wide`; None if that is
+    not known.
     """
-    reshape = made_by(value, "Reshape")
-    expand = made_by(reshape.inputs[0], "Expand") if reshape else made_by(value, "Expand")
-    unsqueeze = made_by(expand.inputs[0], "Unsqueeze") if expand else None
-    x, wide = (unsqueeze.inputs[0], expand.outputs[0]) if unsqueeze and expand else (None, None)
-    if (
-        value is None
-        or unsqueeze is None
-        or x is None
-        or wide is None
-        or axes_of(unsqueeze) not in ([2], [-3])
-    ):
+    shape = dimensions(x, 4)
+    expanded = dimensions(wide, 5)
+    if shape is None or expanded is None:
         return None
-    if x.shape is None or wide.shape is None or len(x.shape) != 4 or len(wide.shape) != 5:
-        return None
-    batch, symbol, length, size = x.shape
+    batch, symbol, length, size = shape
     heads = heads_of(x)
-    times = wide.shape[2]
-    if (
-        not isinstance(heads, int)
-        or not isinstance(times, int)
-        or wide.shape[1] not in (symbol, heads)
-    ):
+    times = expanded[2]
+    if not isinstance(heads, int) or not isinstance(times, int):
         return None
-    if not same_shape((wide.shape[0], *wide.shape[3:]), (batch, length, size)):
-        return None
-    if wide is value:  # the Reshape has become one with another
-        return x
-    return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
+    keeps_rest = same_shape((expanded[0], *expanded[3:]), (batch, length, size))
+    is_repeated = keeps_rest and expanded[1] in (symbol, heads)
+    return (batch, heads * times, length, size) if is_repeated else None
 
 
 def merged(formula: Formula) -> Formula:
-    """The heads side by side, also where torch writes a Reshape between: to the shape that there
-    is.
+    """The heads side by side. In between, torch may write a Reshape to the shape that is there
+    already.
     """
     unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
     return op.Reshape(op.Transpose(unchanged, perm=SPLIT, _as="turn"), var("shape"), _as="merge")
 
 
 def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
-    """[batch, length, heads · size] in the shape that the heads had before. Refuses where a 0 might
-    mean another dimension.
+    """[batch, length, heads · size] in the shape that the heads had before.
+
+    Refuses a 0 in that shape that may copy another dimension.
     """
-    # how many dimensions a 0 in front means as before
     target = elements(m.shape)
-    same = 1 if m.turn is None else 2
+    same = 1 if m.turn is None else 2  # leading dimensions: a 0 for one of them means the same
     is_literal = bool(m.merge.attr("allowzero"))
     if target is None or any(
         not is_literal and (e == 0 or not isinstance(e, int)) for e in target[same:]
@@ -253,18 +252,18 @@ def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
     return new.Reshape(made, m.shape, like=m.merge)
 
 
-def inside(
+def merged_operands(
     three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape
 ) -> list[Edge] | None:
-    """Query, key and value with their heads side by side, as they were before Reshape and Transpose
-    split them.
+    """Query, key and value as they were before Reshape and Transpose split their heads; None if
+    that is unknown.
     """
-    whole = packed(three)
-    if whole is not None:
-        x, width = whole
+    packed = packed_source(three)
+    if packed is not None:
+        x, width = packed
         return list(new_split(new, x, [width] * 3, 2))
-    found = [side_by_side(value, count, new) for value, count in zip(three, heads, strict=True)]
-    parts = [part for part in found if part is not None]
+    merged = [merged_heads(value, count, new) for value, count in zip(three, heads, strict=True)]
+    parts = [part for part in merged if part is not None]
     return parts if len(parts) == 3 else None
 
 
@@ -274,7 +273,7 @@ def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
         before = m.unchanged.inputs[0].shape
         after = m.unchanged.outputs[0].shape
         if not same_after_reshape(before, after):
-            refuse("a Reshape behind the operator changes something")
+            refuse("a Reshape after the operator changes something")
     (batch, _, length, _) = query.shape or (None,) * 4
     size = None if value.shape is None else value.shape[3]
     shape: Shape = (batch, length, heads * size if isinstance(size, int) else None)
@@ -282,22 +281,22 @@ def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
 
 
 def batch_of(value: Edge) -> Edge:
-    """A value that has the same first dimension, as far up as that is known."""
+    """The earliest value that is known to have the same first dimension."""
     while (
-        node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding") or _turned(value)
+        node := producer_of(value, "Transpose", "Reshape", "RotaryEmbedding") or _rotary_of(value)
     ) is not None:
-        above = node.inputs[0]
-        if above is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
+        source = node.inputs[0]
+        if source is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
             break
-        if node.op == "Reshape" and not _keeps_batch(above, value):
+        if node.op == "Reshape" and not _keeps_batch(source, value):
             break
-        value = above
+        value = source
     return value
 
 
-def _keeps_batch(above: Edge, value: Edge) -> bool:
+def _keeps_batch(source: Edge, value: Edge) -> bool:
     """Whether a Reshape only rearranges what follows the first axis."""
-    rests = [v.shape[1:] if v.shape else None for v in (above, value)]
+    rests = [v.shape[1:] if v.shape else None for v in (source, value)]
     counts = [
         0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests
     ]

@@ -13,15 +13,17 @@ from fusionc.rewrite import Tape
 
 
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
-    """The length of an axis, as a vector of one element: of the first value in the graph that has
-    the same, so that many users will share it.
+    """The length of an axis, as a vector of one element.
+
+    It is read from the first value in the graph that has the same length, so that many users can
+    share it.
     """
     length = None if value.shape is None else value.shape[axis]
     graph = new.graph
     if isinstance(length, int):
         return new.const(np.array([length], np.int64))
     if length is not None and value.graph is graph:
-        for source in chain(graph.inputs, _made_before(value)):
+        for source in chain(graph.inputs, _earlier_values(value)):
             if source.shape is not None and length in source.shape:
                 value = source
                 axis = source.shape.index(length)
@@ -31,7 +33,8 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     return new.Shape(value, start=axis, end=axis + 1)
 
 
-def _made_before(value: Edge) -> Iterator[Edge]:
+def _earlier_values(value: Edge) -> Iterator[Edge]:
+    """What nodes before the producer of a value make, in the order of the graph."""
     for node in [] if value.producer is None else value.graph.ordered():
         if node is value.producer:
             return
@@ -44,11 +47,11 @@ def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
 
 
 def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
-    """Vectors, one behind the other: a constant where all of them are."""
-    known = [part.constant() for part in parts]
-    arrays = [array for array in known if array is not None]
+    """The vectors, one after the other; a constant if all of them are constants."""
+    arrays = [part.constant() for part in parts]
+    known = [array for array in arrays if array is not None]
     return (
-        new.const(np.concatenate(arrays))
-        if len(arrays) == len(known)
+        new.const(np.concatenate(known))
+        if len(known) == len(arrays)
         else new.Concat(*parts, axis=0)
     )

@@ -1,4 +1,4 @@
-"""Masks of attention: what they add to hide keys."""
+"""Masks of attention: what they add to the scores to hide keys."""
 
 from __future__ import annotations
 
@@ -9,70 +9,77 @@ import numpy as np
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.passes._shared.meeting_shapes import meets
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
-from fusionc.passes.attention._heads import Heads, heads_of, made_by
+from fusionc.passes.attention._heads import Heads, heads_of, producer_of
 from fusionc.passes.attention._lengths import expanded, length_of
 from fusionc.rewrite import Match, Tape, refuse
 
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
-_DEEPEST = 32  # operators, one behind the other, of which a mask is made
+_DEEPEST = 32  # operators in a row that are followed to see what a mask is made of
 _MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
 ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
+_DOES_NOT_FIT = "the mask is not known to fit the scores"
 
 
-def hidden_by(value: Edge | None) -> set[float] | None:
-    """The numbers by which a mask hides keys, all those far below zero that it may hold; None where
-    it is unknown.
+def hiding_numbers(value: Edge | None) -> set[float] | None:
+    """The numbers by which a mask hides keys: all those far below zero that it may hold. None if
+    unknown.
     """
-    return _hidden_by(value, _DEEPEST, {})
+    return _hiding_numbers(value, _DEEPEST, {})
 
 
-def _hidden_by(
+def _hiding_numbers(
     value: Edge | None, depth: int, known: dict[Edge, set[float] | None]
 ) -> set[float] | None:
-    if value is None or value.is_constant:
-        array = None if value is None else value.constant()
-        return None if array is None or array.dtype.kind != "f" else _far_below(array)
-    node = made_by(value, "Mul", *ADDING)
+    if value is None:
+        return None
+    if value.is_constant:
+        array = value.constant()
+        return None if array is None or array.dtype.kind != "f" else _numbers_far_below(array)
+    node = producer_of(value, "Mul", *ADDING)
     if node is None or depth == 0:
         return None
     if node.op == "Mul":
-        return _by_product(node)
+        return _hiding_factors(node)
     if value not in known:
-        found = [_hidden_by(part, depth - 1, known) for part in parts_of(node)]
-        # two such numbers may overflow
-        is_unknown = None in found or (node.op == "Add" and all(found))
-        known[value] = None if is_unknown else {number for part in found for number in part or ()}
+        parts = [_hiding_numbers(part, depth - 1, known) for part in parts_of(node)]
+        known[value] = _union(parts, is_sum=node.op == "Add")
     return known[value]
 
 
+def _union(parts: list[set[float] | None], *, is_sum: bool) -> set[float] | None:
+    """The numbers of all parts of a mask. None if one part is unknown, or if a sum may overflow
+    because all its parts hide keys.
+    """
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or (is_sum and all(known)):
+        return None
+    return {number for part in known for number in part}
+
+
 def parts_of(node: Node) -> list[Edge | None]:
-    """The inputs of which the elements of a mask are made."""
-    return list(
-        node.inputs[1:]
-        if node.op == "Where"
-        else node.inputs[:1]
-        if node.op in _MOVING
-        else node.inputs
-    )
+    """The inputs from which the operator takes the elements of a mask."""
+    if node.op == "Where":
+        return list(node.inputs[1:])
+    return list(node.inputs[:1] if node.op in _MOVING else node.inputs)
 
 
-def _far_below(array: np.ndarray[Any, Any]) -> set[float]:
+def _numbers_far_below(array: np.ndarray[Any, Any]) -> set[float]:
     return {float(number) for number in np.unique(array[~(array > _FAR_BELOW)])}
 
 
-def _by_product(node: Node) -> set[float] | None:
-    """Of (1 − mask)·c, the mask being integers."""
+def _hiding_factors(node: Node) -> set[float] | None:
+    """The hiding numbers of (1 − mask)·c with a mask of integers."""
     factors = [value for value in node.inputs if value is not None and value.is_constant]
     others = [value for value in node.inputs if value is not None and not value.is_constant]
     if len(factors) != 1 or len(others) != 1 or not _is_integral(others[0]):
         return None
-    return hidden_by(factors[0])
+    return hiding_numbers(factors[0])
 
 
 def _is_integral(value: Edge | None, depth: int = _DEEPEST) -> bool:
     """Whether a value holds whole numbers: one minus what a Cast makes of integers."""
-    node = made_by(value, "Sub", "Cast", "Unsqueeze")
+    node = producer_of(value, "Sub", "Cast", "Unsqueeze")
     if node is None or node.inputs[0] is None or depth == 0:
         return False
     if node.op == "Sub":
@@ -80,63 +87,66 @@ def _is_integral(value: Edge | None, depth: int = _DEEPEST) -> bool:
         return (
             one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1], depth - 1)
         )
+    if node.op == "Unsqueeze":
+        return _is_integral(node.inputs[0], depth - 1)
     dtype = node.inputs[0].dtype
-    return (
-        _is_integral(node.inputs[0], depth - 1)
-        if node.op == "Unsqueeze"
-        else dtype is not None and dtype.kind in "iub"
-    )
+    return dtype is not None and dtype.kind in "iub"
 
 
-def shows_all(given: Edge) -> bool:
-    """Whether no row of a constant mask hides all keys."""
-    array = given.constant()
+def shows_all(mask: Edge) -> bool:
+    """Whether the mask is a constant that leaves at least one key visible in each row."""
+    array = mask.constant()
     return array is not None and array.ndim > 0 and not bool((array <= LOWEST).all(axis=-1).any())
 
 
 def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
-    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there
-    is none.
+    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None if there is
+    none.
     """
-    given, shape = _whole(m, query, key, new)
-    if given is None or shape is None:
-        return None if given is None else refuse("the mask is not known to fit the scores")
-    whole = full(given, shape, query, key, new)
+    mask, shape = _sum_of_masks(m, query, key, new)
+    if mask is None:
+        return None
+    if shape is None:
+        refuse(_DOES_NOT_FIT)
+    whole = full_mask(mask, shape, query, key, new)
     rank = len(shape)
     array = whole.constant()
     if array is not None:
-        return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=given)
+        return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=mask)
     return whole if rank == 4 else new_unsqueeze(new, whole, list(range(4 - rank)))
 
 
-def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
-    """What is added to the scores, and its shape: `m.mask`, and `m.bias`, or numbers far below zero
-    where a Where fills them in.
+def _sum_of_masks(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
+    """Everything that is added to the scores, and its shape.
+
+    That is `m.mask`, `m.bias`, and the numbers far below zero that a Where fills in.
     """
-    given: Edge | None = m.mask
-    shape = None if given is None else given.shape
+    mask: Edge | None = m.mask
+    shape = None if mask is None else mask.shape
     condition = m.shown or m.hidden
     if condition is not None:
-        filled, shown = _filled(m, condition, query, key, new)
-        shape = shown if given is None else _broadcast(shown, shape)
-        given = filled if given is None else new.Add(filled, given)
-    if m.bias is not None and given is not None:
-        given = new.Add(m.bias, given)
+        filled, shown = _filled_mask(m, condition, query, key, new)
+        shape = shown if mask is None else _broadcast(shown, shape)
+        mask = filled if mask is None else new.Add(filled, mask)
+    if m.bias is not None and mask is not None:
+        mask = new.Add(m.bias, mask)
         shape = _broadcast(m.bias.shape, shape)
-    if m.floor is not None and given is not None:
+    if m.floor is not None and mask is not None:
         if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
-            refuse("the scores have a lower bound that others than hidden ones may reach")
-        given = new.Max(given, new.const(np.array(LOWEST, np.float32)))
-    return given, shape
+            refuse("visible scores may reach the lower bound of the scores")
+        mask = new.Max(mask, new.const(np.array(LOWEST, np.float32)))
+    return mask, shape
 
 
-def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tuple[Edge, Shape]:
-    """The numbers that Where fills in, and zeros where it shows the scores."""
+def _filled_mask(
+    m: Match, condition: Edge, query: Edge, key: Edge, new: Tape
+) -> tuple[Edge, Shape]:
+    """The numbers that a Where fills in, and zeros where it shows the scores; and their shape."""
     number = m.far.constant()
     if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:
-        refuse("what is filled in does not hide for certain")
+        refuse("the numbers that are filled in may not hide the scores")
     _require_fitting(condition.shape, query, key)
-    expand = made_by(condition, "Expand")
+    expand = producer_of(condition, "Expand")
     if expand is not None and expand.inputs[0] is not None and expand.inputs[0].shape is not None:
         condition = expand.inputs[0]
     far = np.array(number.item(), np.float32)
@@ -150,13 +160,15 @@ def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tup
 
 
 def is_one_number(constant: Edge) -> bool:
-    """Whether it is one, which leaves scores as large as they are, and of four axes."""
+    """Whether a constant is one number, which leaves scores as large as they are, and of four
+    axes.
+    """
     array = constant.constant()
     return array is not None and array.size == 1 and array.ndim <= 4
 
 
 def _broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape of a sum; None for what is not known."""
+    """The shape of a sum, with None for dimensions that are unknown."""
     if a is None or b is None:
         return None
     rank = max(len(a), len(b))
@@ -165,28 +177,26 @@ def _broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 def _is_alike(a: Heads, b: Heads) -> bool:
-    """Whether two dimensions are known to be equal wherever both broadcast."""
+    """Whether two dimensions are known to be equal whenever both broadcast."""
     if isinstance(a, int | str) and isinstance(b, int | str):
         return meets(a, b)
     return a is not None and a == b
 
 
-def full(given: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
-    """A mask of this shape with the last two axes that the operators want: all of queries and
+def full_mask(mask: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
+    """A mask of this shape with the last two axes that the operators want: all queries and
     keys.
     """
     lengths = _require_fitting(shape, query, key)
     if shape is not None and not any(
         _is_repeated(*pair) for pair in zip(shape[-2:], lengths, strict=True)
     ):
-        return given
-    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
+        return mask
+    return expanded(mask, [length_of(query, 2, new), length_of(key, 2, new)], new)
 
 
 def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
-    """How many queries and keys there are. Refuses a mask of a shape that is not known to fit the
-    scores.
-    """
+    """The numbers of queries and keys. Refuses a mask that is not known to fit the scores."""
     if shape is None or not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is unknown, or not 2 to 4")
     batch, _, length, _ = query.shape or (None,) * 4
@@ -194,11 +204,8 @@ def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
     for have, want in zip(
         reversed(shape), (*reversed(lengths), heads_of(query), batch), strict=False
     ):
-        if have != 1 and (
-            have is None
-            or (have != want and (not isinstance(want, int | str) or not meets(have, want)))
-        ):
-            refuse("the mask is not known to fit the scores")
+        if have != 1 and not _is_alike(have, want):
+            refuse(_DOES_NOT_FIT)
     return lengths
 
 

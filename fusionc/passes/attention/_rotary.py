@@ -1,5 +1,5 @@
-"""Rotary position embedding that is written out: its formulas, and cosine and sine as the operators
-read them.
+"""Rotary position embedding that is written out: its formulas, and cosine and sine in the form
+that the operators read.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of, piece_of, sizes_of
+from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of, piece_of, sizes_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
-from fusionc.passes.attention._heads import heads_of, made_by
+from fusionc.passes.attention._heads import dimensions, heads_of, producer_of
 from fusionc.passes.attention._lengths import expanded, length_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -26,6 +26,11 @@ sin = var("sin")
 _split = op.Split(x, rest("sizes"), _as="split")
 _low = op.Slice(x, rest("low_cut"), _as="low")
 _high = op.Slice(x, rest("high_cut"), _as="high")
+
+
+_UNKNOWN = "the two halves of the cosine or sine are not known to be the same"
+# Operators of one input that compute each column from the same column.
+_OF_COLUMNS = ("Cos", "Sin", "Identity", "Cast")
 
 
 def _turned(low: Formula, high: Formula) -> Formula:
@@ -47,21 +52,15 @@ def _size(m: Match) -> int:
     """How many elements of each head are turned. Refuses what the operator cannot turn."""
     if any(value.elem_type != TensorProto.FLOAT for value in (m.x, m.cos, m.sin)):
         refuse("the elements are not float32")
-    shape = m.x.shape
-    if (
-        shape is None
-        or len(shape) != 4
-        or not isinstance(shape[3], int)
-        or shape[3] % 2
-        or not shape[3]
-    ):
+    size = (dimensions(m.x, 4) or (None,))[-1]
+    if not isinstance(size, int) or size % 2 or not size:
         refuse("x is not known to have four axes, the last one even")
-    return int(shape[3])
+    return size
 
 
 def patterns(turn: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]:
-    """The formulas; `turn(m, new, is_half=, interleaved=)` makes the operator, one of `operators`,
-    of them.
+    """The formulas. `turn(m, new, is_half=, interleaved=)` makes the operator from them, one of
+    `operators`.
     """
 
     def whole(m: Match, new: Tape) -> Result:
@@ -102,16 +101,8 @@ def _require_halves(m: Match) -> None:
 
 def _require_pairs(m: Match) -> None:
     size = _size(m)
-    for node, start in ((m.low, 0), (m.high, 1)):
-        cuts = cuts_of(node) or [Cut(0, 0, 0)]
-        cut = cuts[0]
-        if (
-            len(cuts) != 1
-            or cut.axis not in (3, -1)
-            or (cut.start, cut.step) != (start, 2)
-            or cut.end < size
-        ):
-            refuse("not every second element is taken")
+    if not _takes_alternate(m.low, 0, size) or not _takes_alternate(m.high, 1, size):
+        refuse("not every second element is taken")
     stacked = (axes_of(m.real), axes_of(m.imaginary), [m.concat.attr("axis")])
     if any(axes not in ([4], [-1]) for axes in stacked) or not same_after_reshape(
         m.merge.outputs[0].shape, m.x.shape
@@ -119,14 +110,18 @@ def _require_pairs(m: Match) -> None:
         refuse("real and imaginary part are not known to alternate")
 
 
+def _takes_alternate(node: Node, start: int, size: int) -> bool:
+    """Whether a Slice takes every second element of the last of four axes, from `start` on."""
+    cuts = cuts_of(node) or []
+    if len(cuts) != 1 or cuts[0].axis not in (3, -1):
+        return False
+    return (cuts[0].start, cuts[0].step) == (start, 2) and cuts[0].end >= size
+
+
 def _rewrite_partial(m: Match, new: Tape) -> Result:
     sizes = sizes_of(m.split)
-    if (
-        m.x.rank != 4
-        or not (_is_last(m.split, m.x) and _is_last(m.concat, m.x))
-        or sizes is None
-        or len(sizes) != 2
-    ):
+    is_last = m.x.rank == 4 and _is_last(m.split, m.x) and _is_last(m.concat, m.x)
+    if not is_last or sizes is None or len(sizes) != 2:
         refuse("not two known pieces of the last of four axes")
     attributes = {"rotary_embedding_dim": m.rotary.attr("rotary_embedding_dim") or sizes[0]}
     if m.rotary.domain == MICROSOFT:
@@ -139,132 +134,123 @@ def _rewrite_partial(m: Match, new: Tape) -> Result:
     )
 
 
-_UNKNOWN = "the two halves of the cosine or sine are not known to be the same"
-
-
 def _is_last(node: Node, value: Edge) -> bool:
     """Whether the axis of a Split or Concat is the last one of the value."""
     return value.rank is not None and axis_of(node, value.rank) == value.rank - 1
 
 
 def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
-    """What is one for all of the batch, for each of it."""
+    """The rows that the whole batch of x shares, once for each element of the batch."""
     if x.shape is not None and x.shape[0] == 1:
         return rows
     return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
 
 
 def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
-    """Cosine or sine of x as [batch, length, size / 2], and whether it is only one for all of the
-    batch.
-    """
-    given = value.shape
-    wanted = x.shape
-    if given is None or wanted is None or not 2 <= len(given) <= 4:
+    """Cosine or sine of x as [batch, length, size / 2], and whether the whole batch shares one."""
+    shape = value.shape
+    wanted: Shape | None = x.shape
+    if shape is None or wanted is None or not 2 <= len(shape) <= 4:
         refuse("the shape of cosine or sine is unknown")
-    batch, heads, length, size = (1,) * (4 - len(given)) + tuple(given)
-    is_fitting = (
-        batch is not None
-        and batch in (1, wanted[0])
-        and heads == 1
-        and length is not None
-        and length == wanted[2]
-    )
-    if (
-        not is_fitting
-        or not isinstance(wanted[3], int)
-        or size != (wanted[3] // 2 if is_half else wanted[3])
-    ):
+    batch, heads, length, size = (1,) * (4 - len(shape)) + tuple(shape)
+    is_fitting = batch in (1, wanted[0]) and heads == 1 and length == wanted[2]
+    if not is_fitting or None in (batch, length) or size != _row_size(wanted, is_half=is_half):
         refuse("cosine or sine does not fit x")
-    return _of_rank_three(value if is_half else _half(value, new), new), batch == 1
+    return _drop_heads(value if is_half else _half(value, new), new), batch == 1
 
 
-def _of_rank_three(value: Edge, new: Tape) -> Edge:
+def _row_size(x: Shape, *, is_half: bool) -> int:
+    """How many cosines x needs for each position: one for each element of a head, or for two."""
+    size = x[3]
+    if not isinstance(size, int):
+        refuse("cosine or sine does not fit x")
+    return size // 2 if is_half else size
+
+
+def _drop_heads(value: Edge, new: Tape) -> Edge:
+    """[batch, 1, length, size / 2], or fewer axes, as [batch, length, size / 2]."""
     array = value.constant()
     rank = value.rank
-    node = made_by(value, "Unsqueeze")
+    node = producer_of(value, "Unsqueeze")
     if array is not None:
         shape = (1,) * (4 - array.ndim) + array.shape
         return new.const(array.reshape(shape[0], *shape[2:]), like=value)
-    above = None if node is None else node.inputs[0]
-    if node is not None and above is not None and above.rank == 3 and axes_of(node) in ([1], [-3]):
-        return above
+    source = None if node is None else node.inputs[0]
+    is_unsqueezed = node is not None and axes_of(node) in ([1], [-3])
+    if source is not None and source.rank == 3 and is_unsqueezed:
+        return source
     if rank == 4:
         return new_unsqueeze(new, value, [1], "Squeeze")
     return value if rank == 3 else new_unsqueeze(new, value, [0])
 
 
 def _half(value: Edge, new: Tape) -> Edge:
-    """The first half of the last axis. Refuses where the second one is not known to be the same."""
+    """The first half of the last axis. Refuses if the second half is not known to be the same."""
     array = value.constant()
-    rank = value.rank
     if array is not None and array.ndim and array.shape[-1] % 2 == 0:
         first, second = np.split(array, 2, axis=-1)
         if np.array_equal(first, second):
             return new.const(np.ascontiguousarray(first), like=value)
         refuse("the two halves of the cosine or sine differ")
-    node = made_by(
-        value,
-        "Concat",
-        "Cos",
-        "Sin",
-        "Identity",
-        "Cast",
-        "Unsqueeze",
-        "Squeeze",
-        "Gather",
-        "Mul",
-        "Slice",
-    )
-    if node is None or rank is None:
+    twin = _twin(value)
+    if twin is not None:
+        return twin
+    node = producer_of(value, "Unsqueeze", "Squeeze", "Gather", "Mul", "Slice", *_OF_COLUMNS)
+    if node is None:
         refuse(_UNKNOWN)
-    if (
-        node.op == "Concat"
-        and _is_last(node, value)
-        and len(node.inputs) == 2
-        and node.inputs[1] is node.inputs[0]
-    ):
-        whole: Edge | None = node.inputs[0]
-        assert whole is not None
-        return whole
     inputs = list(node.inputs)
     at = 1 if node.op == "Mul" and inputs[0] is not None and inputs[0].is_constant else 0
-    above = inputs[at]
-    if above is None or not _is_apart(
-        node, above, inputs[1 - at] if node.op == "Mul" else None, rank
-    ):
+    source = inputs[at]
+    if source is None or not _keeps_columns(node, at):
         refuse(_UNKNOWN)
-    inputs[at] = _half(above, new)
+    inputs[at] = _half(source, new)
     return new.node(node.op, inputs, like=node)
 
 
-def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
-    """Whether an operator computes each column of its last axis from the same column of its
-    input.
-    """
-    last = {rank - 1, -1}
-    if node.op == "Unsqueeze":
-        axes = axes_of(node)
-        return axes is not None and not last & set(axes)
-    if node.op == "Squeeze":
-        axes = axes_of(node)
-        return axes is not None and above.rank is not None and not {above.rank - 1, -1} & set(axes)
-    if node.op == "Gather":
-        return node.attr("axis") == 0 and above.rank is not None and above.rank > 1
-    if node.op == "Slice":
-        axes = _axes_cut(node)
-        return axes is not None and not last & set(axes)
-    if node.op == "Mul":
-        array = None if factor is None else factor.constant()
-        return array is not None and array.size == 1 and array.ndim <= rank
-    return node.op in ("Cos", "Sin", "Identity", "Cast")
+def _twin(value: Edge) -> Edge | None:
+    """What a Concat joins to itself along the last axis to make the value."""
+    node = producer_of(value, "Concat")
+    if node is None or not _is_last(node, value) or len(node.inputs) != 2:
+        return None
+    first, second = node.inputs
+    return first if first is second else None
+
+
+def _keeps_columns(node: Node, at: int) -> bool:
+    """Whether an operator computes each column of its result from the same column of input `at`."""
+    source, made = (None if v is None else v.rank for v in (node.inputs[at], node.outputs[0]))
+    if made is None:
+        return False
+    match node.op:
+        case "Mul":
+            return _is_scalar(node.inputs[1 - at], made)
+        case "Gather":
+            return node.attr("axis") == 0 and (source or 0) > 1
+        case "Slice":
+            return _excludes_last(_axes_cut(node), made)
+        case "Unsqueeze":
+            return _excludes_last(axes_of(node), made)
+        case "Squeeze":
+            return _excludes_last(axes_of(node), source)
+    return True
+
+
+def _excludes_last(axes: list[int] | None, rank: int | None) -> bool:
+    """Whether known axes of a tensor of this rank are all other than the last one."""
+    return axes is not None and rank is not None and not {rank - 1, -1} & set(axes)
+
+
+def _is_scalar(factor: Edge | None, rank: int) -> bool:
+    """Whether a factor is one number that is known, and leaves this rank as it is."""
+    array = None if factor is None else factor.constant()
+    return array is not None and array.size == 1 and array.ndim <= rank
 
 
 def _axes_cut(node: Node) -> list[int] | None:
-    """The axes of which a Slice takes a part, which may be known only when the model runs."""
+    """The axes that a Slice cuts, also if only the model's run tells where it cuts them."""
     cuts = cuts_of(node)
-    given = node.inputs[3] if len(node.inputs) > 3 else None
-    array = None if given is None else given.constant()
-    if cuts is None:
-        return None if array is None else [int(axis) for axis in array.reshape(-1)]
-    return [cut.axis for cut in cuts]
+    if cuts is not None:
+        return [cut.axis for cut in cuts]
+    axes = node.inputs[3] if len(node.inputs) > 3 else None
+    array = None if axes is None else axes.constant()
+    return None if array is None else [int(axis) for axis in array.reshape(-1)]

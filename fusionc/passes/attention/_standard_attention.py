@@ -1,4 +1,4 @@
-"""The Attention operator: what makes it, and what it can do itself of what stands around it."""
+"""The Attention operator: what becomes one, and what around it the operator can do itself."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from fusionc.passes.attention._heads import (
     heads_of,
-    inside,
     is_merged,
     merged,
-    packed,
+    merged_operands,
+    packed_source,
     reshaped,
-    split,
+    splitting_reshape,
     unrepeated,
 )
 from fusionc.passes.attention._written_attention import attention, k, q, v
@@ -20,12 +20,12 @@ from fusionc.rewrite.pattern import Formula
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
-    """The formula, and what makes the operator that comes out of it read less."""
+    """The formula, and what makes the resulting operator read less."""
     operator = op.Attention(q, k, v, *inputs, _as="attention")
     return (
         Pattern("Attention", attention(scores), rewrite),
-        Pattern("AttentionGroups", operator, _without_repeats, where=_has_repeats),
-        Pattern("AttentionHeads", merged(operator), _with_heads_inside, where=_has_split_heads),
+        Pattern("AttentionGroups", operator, _drop_repeats, where=_has_repeats),
+        Pattern("AttentionHeads", merged(operator), _move_split_inside, where=_has_split_heads),
     )
 
 
@@ -34,7 +34,7 @@ def _has_repeats(m: Match) -> bool:
     return unrepeated(m.k) is not None and unrepeated(m.v) is not None
 
 
-def _without_repeats(m: Match, new: Tape) -> Result:
+def _drop_repeats(m: Match, new: Tape) -> Result:
     key = unrepeated(m.k)
     value = unrepeated(m.v)
     assert key is not None and value is not None
@@ -49,16 +49,16 @@ def _without_repeats(m: Match, new: Tape) -> Result:
 def _has_split_heads(m: Match) -> bool:
     """Whether query, key and value are split into heads by Reshape and Transpose."""
     three = (m.q, m.k, m.v)
-    is_split = all(split(value) is not None for value in three)
-    return len(m.attention.outputs) == 1 and (is_split or packed(three) is not None)
+    is_split = all(splitting_reshape(value) is not None for value in three)
+    return len(m.attention.outputs) == 1 and (is_split or packed_source(three) is not None)
 
 
-def _with_heads_inside(m: Match, new: Tape) -> Result:
+def _move_split_inside(m: Match, new: Tape) -> Result:
     heads = heads_of(m.q)
     key_heads = heads_of(m.k)
     if not isinstance(heads, int) or not isinstance(key_heads, int) or key_heads != heads_of(m.v):
         refuse("the number of heads is unknown")
-    parts = inside((m.q, m.k, m.v), (heads, key_heads, key_heads), new)
+    parts = merged_operands((m.q, m.k, m.v), (heads, key_heads, key_heads), new)
     if parts is None:
         refuse("the sizes of the heads are unknown")
     more = list(m.attention.inputs)[3:]

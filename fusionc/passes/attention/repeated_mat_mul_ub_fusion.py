@@ -28,29 +28,27 @@ def _repeated(value: Formula) -> Formula:
     )
 
 
-def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
+def _split_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
     """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
-    before = new.const(np.array([0, matrices], np.int64))
-    behind = new.const(np.array([0], np.int64))
-    return new.Reshape(value, vector_of([before, rows, behind], new))
+    first = new.const(np.array([0, matrices], np.int64))
+    last = new.const(np.array([0], np.int64))
+    return new.Reshape(value, vector_of([first, rows, last], new))
 
 
 class RepeatedMatMulUbFusionPass(UBFusionPass):
-    """A product with matrices that are each repeated becomes one with more rows and without the
-    repetition.
+    """A product with repeated matrices becomes one with more rows, without the repetition.
 
-    before   MatMul(a, Reshape(Expand(Unsqueeze(x, 2)))), a Transpose of the last two axes in front
-             of the product or none: the heads of the queries, several of which share one of keys
-             and values
-    after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one,
-             one below another
-    refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is
-             not known to have as many matrices; other targets
-    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows
-             are asked for, until ShapeReshapePass, where it is on, leaves them open
+    before   MatMul(a, Reshape(Expand(Unsqueeze(x, 2)))), also with a Transpose of the last two axes
+             before the product: several heads of the queries share one head of keys and values
+    after    Reshape(MatMul(Reshape(a), x)): the matrices of a that met the same matrix, one below
+             the other
+    refuses  ranks other than 4; an unknown number of repetitions or of matrices; an a that is not
+             known to have as many matrices; other targets
+    never    with an open dimension in a Reshape, whose size an empty tensor does not tell: unknown
+             rows are computed, until ShapeReshapePass, if it is on, leaves them open
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger
-             matrix has them; a Llama of 4 layers runs in 0.88 of the time with one query and a
-             past, in 0.97 with a prompt
+             matrix has them; a Llama of 4 layers takes 0.88 of the time with one query and a past,
+             0.97 with a prompt
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
 
@@ -83,5 +81,5 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
         known = rows.constant()
         below = new.Mul(rows, times) if known is None else new.const(known * (heads // groups))
         turned = m.x if m.turn is None else new.Transpose(m.x, like=m.turn, perm=_KEYS)
-        product = new.MatMul(_with_rows(m.a, groups, below, new), turned, like=m.product)
-        return _with_rows(product, heads, rows, new)
+        product = new.MatMul(_split_rows(m.a, groups, below, new), turned, like=m.product)
+        return _split_rows(product, heads, rows, new)

@@ -10,13 +10,13 @@ from fusionc.rewrite.pattern import ms
 
 
 def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
-    found = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
+    pairs = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
     size = m.x.shape[3] // 2
-    if all(is_shared for _, is_shared in found):
-        positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow it
-        tables = [_table(rows, size, new, is_shared=True) for rows, _ in found]
+    if all(is_shared for _, is_shared in pairs):
+        positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow
+        tables = [_table(rows, size, new, is_shared=True) for rows, _ in pairs]
     else:
-        caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in found]
+        caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in pairs]
         positions = _all_rows(m.x, new)
         tables = [_table(rows, size, new, is_shared=False) for rows in caches]
     return new.node(
@@ -47,7 +47,7 @@ def _all_rows(x: Edge, new: Tape) -> Edge:
 
 
 def _numbers(count: Edge, new: Tape) -> Edge:
-    """0, 1, 2 … up to a length."""
+    """0, 1, 2 … below a length."""
     array = count.constant()
     if array is not None:
         return new.const(np.arange(int(array[0])))
@@ -59,11 +59,12 @@ class RotaryEmbeddingUbFusionPass(UBFusionPass):
     """Rotary position embedding that is written out becomes onnxruntime's own RotaryEmbedding.
 
     before   all that RotaryEmbeddingFusionPass takes
-    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 where one cosine is
-             for all of a batch, else all rows of [batch · length, size / 2]
-    refuses  what RotaryEmbeddingFusionPass refuses but the opset: from 23 on that pass comes first
-    algebra  the definition of RotaryEmbedding; a batch that is empty, of a length above 0, the
-             operator does not take where each of it has angles of its own
+    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 if the whole batch
+             shares one cosine, else all rows of [batch · length, size / 2]
+    refuses  what RotaryEmbeddingFusionPass refuses except the opset: from 23 on that pass comes
+             first
+    algebra  the definition of RotaryEmbedding; the operator does not take an empty batch with a
+             length above 0 if each element of the batch has angles of its own
     source   onnxruntime's rotary embedding fusion
     """
 

@@ -13,42 +13,41 @@ _B = op.Transpose(b, _as="second")
 
 
 def _exchanges(node: Node) -> bool:
-    """Whether a Transpose of a matrix, such as every operand of a Gemm is, does something."""
+    """Whether a Transpose of a matrix does something; every operand of a Gemm is a matrix."""
     return bool(node.attr("perm") != [0, 1])
 
 
-def _check_weights(m: Match) -> None:
+def _require_no_dequantized_weights(m: Match) -> None:
     """Refuses a transposed operand that is dequantized from constants."""
     for value, node in ((m.a, m.first), (m.b, m.second)):
         maker = value.producer
         is_dequantized = maker is not None and maker.is_op("DequantizeLinear")
         if node is not None and is_dequantized and maker.inputs[0].is_constant:
             refuse(
-                "onnxruntime transposes dequantized weights when it loads the model, a product "
+                "onnxruntime transposes dequantized weights when it loads the model, but a product "
                 "in each run"
             )
 
 
-def _into_gemm(m: Match, new: Tape) -> Result:
-    _check_weights(m)
+def _transpose_inside(m: Match, new: Tape) -> Result:
+    _require_no_dequantized_weights(m)
     flags = {}
-    operands = [m.a, m.b]
     for flag, name in (("transA", "first"), ("transB", "second")):
         node = getattr(m, name)
         if node is not None:
             flags[flag] = int(m.gemm.attr(flag)) ^ int(_exchanges(node))
-    return new.Gemm(*operands, m.c, like=m.gemm, **flags)
+    return new.Gemm(m.a, m.b, m.c, like=m.gemm, **flags)
 
 
 def _turned(m: Match, new: Tape) -> Result:
     """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
-    # without an addend onnxruntime does it at load, whatever stands here
+    # Without an addend, onnxruntime exchanges the operands at load anyway.
     if m.c is not None and m.b.is_constant:
         refuse(
             "weights are packed at load as a second operand only, and would be packed in each run"
         )
-    if m.c is not None and m.opset < 7:
-        refuse("before opset 7 the addend of a Gemm is broadcast in another way")
+    if m.c is not None:
+        m.require_opset(7, "the addend of a Gemm is broadcast in another way")
     flags = {"transA": int(not m.gemm.attr("transB")), "transB": int(not m.gemm.attr("transA"))}
     return new.Gemm(m.b, m.a, None if m.c is None else _column(m.c, new), like=m.gemm, **flags)
 
@@ -62,28 +61,20 @@ def _column(addend: Edge, new: Tape) -> Edge:
 
 
 def _product(m: Match, new: Tape) -> Result:
-    if m.a.rank is None or m.b.rank is None:
-        refuse("the rank is unknown")
-    if m.opset < 11:
-        refuse("before opset 11 Gemm wants an addend", opset=11)
+    m.a.require_rank()
+    m.b.require_rank()
+    m.require_opset(11, "Gemm wants an addend")
     require_floats(m.a)
-    _check_weights(m)
-    first = m.first
-    second = m.second
-    return new.Gemm(
-        m.a,
-        m.b,
-        transA=int(_exchanges(first)) if first else None,
-        transB=int(_exchanges(second)) if second else None,
-    )
+    _require_no_dequantized_weights(m)
+    flags = [None if node is None else int(_exchanges(node)) for node in (m.first, m.second)]
+    return new.Gemm(m.a, m.b, transA=flags[0], transB=flags[1])
 
 
 def _exchanged(m: Match, new: Tape) -> Result:
     """(aᵀ·bᵀ) = (b·a)ᵀ"""
-    ranks = (m.a.rank, m.b.rank)
-    if None in ranks or ranks[0] != ranks[1]:
-        refuse("the ranks are unknown or differ")
-    _check_weights(m)
+    if m.a.require_rank() != m.b.require_rank():
+        refuse("the ranks differ")
+    _require_no_dequantized_weights(m)
     if any(
         value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)
     ):
@@ -120,15 +111,15 @@ class BatchMatMulFusionPass(Pass):
 
     before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank
              2; MatMul(aᵀ, bᵀ) of any rank
-    after    Gemm with transA, transB, beside a Transpose that is used elsewhere, too; MatMul(b,
-             a)ᵀ, and without the Transpose where one follows that undoes it
+    after    Gemm with transA, transB, even if the Transpose stays because it is used elsewhere;
+             MatMul(b, a)ᵀ, without the Transpose if the next one undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose
-             that moves other axes than the last two; Gemm(a, b, c)ᵀ with a c that is no constant,
-             or a large one used elsewhere, or with a constant b, which would take up to 6 times as
-             long, or below opset 7; a Gemm of a MatMul below opset 11; a Transpose of weights that
-             are dequantized, which onnxruntime applies to the integers when it loads the model (1.6
-             of the time)
-    algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
+             that moves other axes than the last two; Gemm(a, b, c)ᵀ with a c that is not constant,
+             or is large and used elsewhere, or with a constant b, which would take up to 6 times as
+             long, or below opset 7; a Gemm of a MatMul below opset 11; a Transpose of dequantized
+             weights, which onnxruntime applies to the integers when it loads the model (1.6 of the
+             time)
+    algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order if an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """
 
@@ -138,7 +129,7 @@ class BatchMatMulFusionPass(Pass):
         Pattern(
             "TransposeGemm",
             op.Gemm(either(keep(_A), a), either(keep(_B), b), maybe(var("c")), _as="gemm"),
-            _into_gemm,
+            _transpose_inside,
             where=_has_transpose,
         ),
         Pattern(
@@ -164,7 +155,5 @@ class BatchMatMulFusionPass(Pass):
 
 
 def _is_matrix(m: Match) -> bool:
-    """Products of higher ranks are no candidates for a Gemm at all; those of unknown rank may
-    be.
-    """
+    """Whether the product may be one of two matrices: only those can become a Gemm."""
     return m.a.rank in (2, None) and m.b.rank in (2, None)

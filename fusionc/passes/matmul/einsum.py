@@ -11,7 +11,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, unknown
 
 Dim = int | str | None
 IndexSizes = dict[str, Dim]
@@ -23,31 +23,28 @@ _TYPES = (
     TensorProto.INT32,
     TensorProto.INT64,
 )
-_SIZE = 32  # what an unknown dimension is thought to be
-_NODE = 500  # elements that could be moved in the time that one more Transpose costs
+_SIZE = 32  # assumed for an unknown dimension
+_NODE = 500  # elements that can be moved in the time that one more Transpose costs
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A product of two values with labels: those of both, the first, the second, and those that are
-    summed.
-    """
+    """A product of two values whose axes have labels."""
 
     values: tuple[Edge, Edge]
-    terms: tuple[str, str]
-    both: str
-    first: str
-    second: str
-    inner: str
+    terms: tuple[str, str]  # the labels of each value
+    both: str  # labels that both values and the result have: the batch
+    first: str  # labels of the first value and of the result only
+    second: str  # labels of the second value and of the result only
+    inner: str  # labels that are summed
 
     def cost(self, result: str, sizes: IndexSizes) -> float:
-        """Elements that Transposes move."""
-        if (
-            not self.both
-            and len(self.second) > 1
-            and not all(isinstance(sizes[x], int) for x in self.second)
-        ):
-            return math.inf  # the axes of the second value would be joined
+        """Elements that Transposes move; infinite if the product cannot be made like this."""
+        joins_unknown = len(self.second) > 1 and not all(
+            isinstance(sizes[label], int) for label in self.second
+        )
+        if joins_unknown and not self.both:
+            return math.inf
         left = self.both + self.first + self.inner
         right = self.both + self.inner + self.second
         moves = [
@@ -56,71 +53,85 @@ class _Plan:
             if not self.values[i].is_constant
         ]
         moves.append((self.both + self.first + self.second, result))
-        return sum(
-            _weight(old, new) * math.prod(_number(sizes[x]) for x in old) + _NODE * (old != new)
-            for old, new in moves
-        )
+        return sum(_move_cost(old, new, sizes) for old, new in moves)
+
+
+def _move_cost(old: str, new: str, sizes: IndexSizes) -> int:
+    """What it costs to bring axes into a new order."""
+    elements = math.prod(_number(sizes[label]) for label in old)
+    return _weight(old, new) * elements + _NODE * (old != new)
 
 
 def _weight(old: str, new: str) -> int:
-    """How slow the Transpose is, for each element: none, rows that stay whole, one axis that moves,
-    any other.
+    """The cost of a Transpose for each element: 0 for none, 1 if rows stay whole, 2 if one axis
+    moves, 8 for any other.
     """
     if old == new or old[-1:] == new[-1:]:
         return int(old != new)
     return 2 if any(old.replace(label, "") == new.replace(label, "") for label in old) else 8
 
 
-def _number(size: int | str | None) -> int:
+def _number(size: Dim) -> int:
     return size if isinstance(size, int) else _SIZE
 
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
-    """Which value comes first, and in which order axes are summed."""
+    """The cheapest plan: which value comes first, and in which order axes are summed."""
     shared = set(terms[0]) & set(terms[1])
-    plans = []
-    both = "".join(label for label in result if label in shared)
-    for i, j in ((0, 1), (1, 0)):
-        first, second = (
-            "".join(label for label in result if label in set(terms[k]) - shared) for k in (i, j)
-        )
-        for term in terms:
-            inner = "".join(label for label in term if label in shared - set(both))
-            plans.append(
-                _Plan((values[i], values[j]), (terms[i], terms[j]), both, first, second, inner)
-            )
+    both = _common(result, shared)
+    own = [_common(result, set(term) - shared) for term in terms]
+    inners = [_common(term, shared - set(both)) for term in terms]
+    plans = [
+        _Plan((values[i], values[j]), (terms[i], terms[j]), both, own[i], own[j], inner)
+        for i, j in ((0, 1), (1, 0))
+        for inner in inners
+    ]
     return min(plans, key=lambda plan: plan.cost(result, sizes))
+
+
+def _common(labels: str, others: set[str]) -> str:
+    """The labels that are among the others, in their order."""
+    return "".join(label for label in labels if label in others)
 
 
 def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
     """The sum of products of the two values, and its labels in order."""
-    (a, b) = plan.values
-    (left, right) = plan.terms
-    both = plan.both
-    first = plan.first
-    second = plan.second
-    inner = plan.inner
-    a = _arranged(new, a, left, both + first + inner)
-    is_outer = len(first) == 1 == len(second) and bool(both)
-    if not (inner and (first or second)) and not is_outer:
-        b = _arranged(new, b, right, both + second + inner)
-        if second:
-            a = new_unsqueeze(new, a, range(len(both + first), len(both + first + second)))
-        if both and first:
-            b = new_unsqueeze(new, b, range(len(both), len(both + first)))
-        return _summed(new, new.Mul(a, b), both + first + second + inner, both + first + second)
-    b = _arranged(new, b, right, both + inner + second)
-    b = _joined(new, b, [*both, inner, second], sizes)
+    is_outer = len(plan.first) == 1 == len(plan.second) and bool(plan.both)
+    is_sum = bool(plan.inner and (plan.first or plan.second))
+    return _matrix_product(new, plan, sizes) if is_sum or is_outer else _elementwise(new, plan)
+
+
+def _elementwise(new: Tape, plan: _Plan) -> tuple[Edge, str]:
+    """The product by Mul, for what is not a product of matrices."""
+    both = len(plan.both)
+    first = len(plan.first)
+    second = len(plan.second)
+    a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
+    b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.second + plan.inner)
+    if second:
+        a = new_unsqueeze(new, a, range(both + first, both + first + second))
+    if both and first:
+        b = new_unsqueeze(new, b, range(both, both + first))
+    result = plan.both + plan.first + plan.second
+    return _summed(new, new.Mul(a, b), result + plan.inner, result)
+
+
+def _matrix_product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
+    """The product by MatMul."""
+    a = _arranged(new, plan.values[0], plan.terms[0], plan.both + plan.first + plan.inner)
+    b = _arranged(new, plan.values[1], plan.terms[1], plan.both + plan.inner + plan.second)
+    b = _join_axes(new, b, [*plan.both, plan.inner, plan.second], sizes)
     # Without a batch, the axes of the first value need not be joined, and one without axes is a
     # vector.
-    rows = [*both, first] if both else [*first]
-    made = new.MatMul(_joined(new, a, [*rows, inner], sizes), b)
-    return _parted(new, made, [*rows, second], sizes), both + first + second
+    rows = [*plan.both, plan.first] if plan.both else [*plan.first]
+    made = new.MatMul(_join_axes(new, a, [*rows, plan.inner], sizes), b)
+    result = plan.both + plan.first + plan.second
+    return _separate_axes(new, made, [*rows, plan.second], sizes), result
 
 
 def _equation_of(node: Node) -> tuple[list[str], str]:
-    """The labels of each input and those of the result. Refuses what is not written with one letter
-    an axis.
+    """The labels of each input and those of the result. Refuses an equation that does not have one
+    letter for each axis.
     """
     text = node.attr("equation").replace(" ", "")
     left, arrow, result = text.partition("->")
@@ -146,7 +157,7 @@ def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes
     for term, value in zip(terms, inputs, strict=True):
         shape = shape_of(value)
         if shape is None or len(shape) != len(term):
-            refuse("the rank is unknown")
+            refuse(unknown("the rank"))
         for label, dim in zip(term, shape, strict=True):
             if dim == 0 or (label in sizes and (dim is None or sizes[label] != dim)):
                 refuse("the dimensions are not known to be equal")
@@ -160,15 +171,14 @@ def _arranged(new: Tape, value: Edge, labels: str, wanted: str) -> Edge:
 
 
 def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
-    """The sum over all labels that are not kept, and the labels that are left."""
+    """The sum over all labels that are not kept, and the labels that remain."""
     axes = [axis for axis, label in enumerate(labels) if label not in kept]
-    left = "".join(label for label in labels if label in kept)
     if not axes:
         return value, labels
-    return new_reduce(new, "ReduceSum", value, axes, keepdims=False), left
+    return new_reduce(new, "ReduceSum", value, axes, keepdims=False), _common(labels, set(kept))
 
 
-def _joined(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
+def _join_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
     """Each group of axes as one axis; an empty group is an axis of one element."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
@@ -178,8 +188,8 @@ def _joined(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) ->
     return _reshaped(new, value, [[sizes[label] for label in group] for group in groups], is_kept)
 
 
-def _parted(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
-    """What `joined` does, undone."""
+def _separate_axes(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
+    """Each group, which is one axis of the value, as several axes again: undoes `_join_axes`."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
         return new_unsqueeze(new, value, empty, "Squeeze") if empty else value
@@ -193,14 +203,15 @@ def _parted(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) ->
 def _reshaped(
     new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Sequence[bool]
 ) -> Edge:
-    """A Reshape: numbers, 0 for an unknown dimension that stays in its place, −1 for another
-    one.
+    """A Reshape to these products of dimensions.
+
+    Its shape has 0 for an unknown dimension that stays in its place, and −1 for any other one.
     """
     target = []
     for group, stays in zip(dims, is_kept, strict=True):
         numbers = [dim for dim in group if isinstance(dim, int)]
         target.append(math.prod(numbers) if len(numbers) == len(group) else 0 if stays else -1)
-    # with 0 elements, −1 would be anything
+    # If a 0 means no elements, −1 could be any number.
     if target.count(-1) > 1 or (-1 in target and 0 in target):
         refuse("more than one dimension is unknown")
     return new.Reshape(value, new.const(np.array(target, np.int64)))
@@ -211,11 +222,11 @@ class EinsumPass(Pass):
 
     before   Einsum(a) that transposes and sums; Einsum(a, b)
     after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and
-             Reshapes where several axes are summed or stay; Mul where nothing is summed; ReduceSum
-             first where only one value has an axis
+             Reshapes if several axes are summed or stay; Mul if nothing is summed; ReduceSum first
+             for an axis that only one value has
     refuses  more than two values; elements other than floating-point numbers, int32 and int64; an
              ellipsis; a diagonal; dimensions of one label that are not known to be equal, as
-             onnxruntime broadcasts those of size 1; several axes to join of which more than one is
+             onnxruntime broadcasts those of size 1; several axes to join if more than one is
              unknown
     algebra  the definition of Einsum; sums are in another order
     source   CANN's EinsumPass
@@ -230,9 +241,9 @@ class EinsumPass(Pass):
         terms, result = _equation_of(m.einsum)
         sizes = _sizes_of(terms, m.inputs)
         if m.inputs[0].elem_type not in _TYPES:
-            refuse("elements without a product")
+            refuse("there is no product of these elements")
         if len(m.inputs) == 1:
-            value, left = _summed(new, m.inputs[0], terms[0], result)
+            value, labels = _summed(new, m.inputs[0], terms[0], result)
         else:
             kept = [result + other for other in reversed(terms)]
             sums = [
@@ -240,5 +251,5 @@ class EinsumPass(Pass):
                 for v, term, keep in zip(m.inputs, terms, kept, strict=True)
             ]
             plan = _plan([v for v, _ in sums], [term for _, term in sums], result, sizes)
-            value, left = _product(new, plan, sizes)
-        return _arranged(new, value, left, result)
+            value, labels = _product(new, plan, sizes)
+        return _arranged(new, value, labels, result)

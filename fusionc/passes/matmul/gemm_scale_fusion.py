@@ -30,9 +30,7 @@ from fusionc.shapes.equality import broadcasts_into
 
 
 def _linear_of(x: Formula) -> Formula:
-    """The three forms of a linear map of `x`, captured as `linear` (the MatMul or Gemm), `W` and
-    `B`.
-    """
+    """A linear map of x in three forms, captured as `linear` (the MatMul or Gemm), `W` and `B`."""
     product = op.MatMul(x, const("W"), _as="linear")
     return either(
         product + const("B"), op.Gemm(x, const("W"), maybe(const("B")), _as="linear"), product
@@ -51,10 +49,10 @@ def _columns(m: Match) -> int:
 
 
 def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = None) -> Edge:
-    """The linear map with column n multiplied by factor[n], and addend[n] added. float64 in,
-    rounded once.
+    """The linear map with column n multiplied by factor[n], and addend[n] added. Both are float64
+    and are rounded once.
 
-    Refuses a bias that would become larger by that, and weights that cannot take the factor.
+    Refuses a bias that would become larger, and weights that cannot take the factor.
     """
     count = _columns(m)
     bias = m.B
@@ -81,12 +79,12 @@ def _beta(m: Match) -> float:
     return beta
 
 
-def _before_transposes(array: Array, moves: Sequence[Node], rank: int | None) -> Array:
-    """What a factor of transposed columns, which has that rank at most, is in front of the
-    Transposes.
+def _untransposed(array: Array, moves: Sequence[Node], rank: int) -> Array:
+    """The factor before the Transposes that has the same effect as `array` after them.
+
+    `rank` is that of what is transposed; the factor's is not higher.
     """
     for move in reversed(moves):
-        assert rank is not None
         order = move.attr("perm") or list(reversed(range(rank)))
         array = array.reshape((1,) * (rank - array.ndim) + array.shape).transpose(np.argsort(order))
     return array
@@ -95,7 +93,7 @@ def _before_transposes(array: Array, moves: Sequence[Node], rank: int | None) ->
 def _per_column(array: Array, count: int, rank: int | None) -> Array:
     """A constant as one number for each of `count` columns of a tensor of that rank, in float64.
 
-    Refuses where it varies along another axis, or would raise the rank.
+    Refuses a constant that varies along another axis, or would raise the rank.
     """
     array = array.astype(np.float64)
     if array.ndim > (1 if rank is None else rank):
@@ -111,7 +109,7 @@ _SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of
 
 
 def _moved(formula: Formula, name: str) -> Formula:
-    """The formula, or what an operator makes of it that only moves elements."""
+    """The formula, maybe followed by an operator that only moves elements."""
     moving = op["Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten"]
     return either(moving(formula, rest(f"{name}_options"), _as=name), formula)
 
@@ -122,28 +120,33 @@ _MOVED = _moved(_moved(LINEAR, "inner"), "outer")
 def _scale(m: Match, new: Tape) -> Result:
     require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
-    count = _columns(m)
-    value = next(v for v in m.root.inputs if v is not None and not v.is_constant)
-    constant = array_of(m.c)
-    rank = value.rank
-    are_turned = (
-        rank is not None and constant.ndim <= rank and all(move.op == "Transpose" for move in moves)
-    )
-    if not moves or are_turned:
-        factor = _per_column(_before_transposes(constant, moves, rank), count, rank)
-    elif constant.size == 1 and broadcasts_into(constant.shape, value.shape):
-        factor = np.full(count, constant.item(), np.float64)
-    else:
-        refuse("not one number for all columns, behind what moves them")
+    factor = _factor(m, moves)
     result = _scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
     for move in moves:
         result = new.node(move.op, [result, *move.inputs[1:]], like=move)
     return result
 
 
+def _factor(m: Match, moves: list[Node]) -> Array:
+    """The constant as one number for each column of the product, before the operators that move
+    them.
+    """
+    count = _columns(m)
+    value = next(v for v in m.root.inputs if v is not None and not v.is_constant)
+    constant = array_of(m.c)
+    rank = value.rank
+    if not moves:
+        return _per_column(constant, count, rank)
+    are_transposes = all(move.op == "Transpose" for move in moves)
+    if are_transposes and rank is not None and constant.ndim <= rank:
+        return _per_column(_untransposed(constant, moves, rank), count, rank)
+    if constant.size == 1 and broadcasts_into(constant.shape, value.shape):
+        return np.full(count, constant.item(), np.float64)
+    refuse("not one number for all columns, after an operator that moves them")
+
+
 def _batchnorm(m: Match, new: Tape) -> Result:
-    if m.bn.inputs[0].rank != 2:  # channels are axis 1: of higher ranks not the columns
-        refuse("the rank is not 2")
+    m.bn.inputs[0].require_rank(2)  # channels are axis 1, which is not the last of a higher rank
     return _scale_columns(m, new, *affine(m, _columns(m)))
 
 
@@ -151,16 +154,15 @@ def _scale_before(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     keep_scale(m.x, m.c)
     require_floats(m.x)
-    rows = dims_of(m.W)
-    array = m.c.constant()
-    rank = m.x.rank
-    if len(rows) < 2:
+    shape = dims_of(m.W)
+    array = array_of(m.c)
+    if len(shape) < 2:
         refuse("the weights are a vector")
     is_column = bool(m.linear.attr("transB"))
-    depth = rows[-1] if is_column else rows[-2]
+    depth = shape[-1] if is_column else shape[-2]
     if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
         refuse("the constant is not one number for each row of the weights")
-    factor = _per_column(array_of(m.c), depth, rank)
+    factor = _per_column(array, depth, m.x.rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
     return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
 
@@ -171,7 +173,7 @@ def _scale_both(m: Match, new: Tape) -> Result:
     if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
         refuse("not two single numbers")
     if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):
-        refuse("a scale above 1 or far below, which may keep intermediate results in range")
+        refuse("a scale above 1, or far below, may keep intermediate results in range")
     if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
         refuse("the constant may enlarge what it is combined with")
     return new.MatMul(new.Mul(m.a, new.const((first * second).reshape(first.shape), like=m.c)), m.b)
@@ -184,10 +186,10 @@ class GemmScaleFusionPass(Pass):
              (x·c)·W; BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
     refuses  a constant that is not one number for each column (each row, before the product; a
-             single one through Reshape); two single numbers of which one is above 1 or below 1/64;
-             weights that are no constants or that a narrow type cannot hold; integers; what
-             broadcasting would enlarge; a BatchNormalization of another rank than 2; the factor ½
-             of Gelu; the scale of a written-out normalization
+             single one through Reshape); two single numbers if one of them is above 1 or below
+             1/64; weights that are not constant or that a narrow type cannot hold; integers; a
+             constant that would enlarge the result; a BatchNormalization of another rank than 2;
+             the factor ½ of Gelu; the scale of a written-out normalization
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving
              its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both

@@ -1,74 +1,87 @@
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.constants import array_of, shape_of, would_double
+from fusionc.passes._shared.constants import SHARED, array_of, shape_of, would_double
 from fusionc.passes._shared.slice_split_concat import axis_of, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 
-def _made_by(value: Edge | None, graph: Graph, *names: str) -> Node | None:
+def _producer(value: Edge | None, graph: Graph, *names: str) -> Node | None:
+    """The node that makes a value in this graph, if it is one of these operators."""
     node = None if value is None else value.producer
-    return (
-        node
-        if node is not None
-        and node.is_op(*names)
-        and node.graph is graph
-        and not node.has_references
-        else None
-    )
+    if node is None or node.graph is not graph or node.has_references:
+        return None
+    return node if node.is_op(*names) else None
 
 
-def _sum(value: Edge | None, graph: Graph) -> tuple[Node, Edge | None, list[Node]] | None:
-    """The product that a value is, what is added to it, and all nodes of that."""
-    add = _made_by(value, graph, "Add")
+@dataclass(frozen=True)
+class _Product:
+    """A product with constant weights and an optional bias."""
+
+    node: Node  # the MatMul or Gemm
+    bias: Edge | None
+    nodes: tuple[Node, ...]  # that compute it: the product, and the Add of the bias
+
+    @property
+    def columns_axis(self) -> int:
+        """The axis of the weights along which the columns of the result lie."""
+        return 0 if self.node.op == "Gemm" and self.node.attr("transB") else 1
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the weights are a constant matrix, and the bias is a constant row."""
+        weight = self.node.inputs[1]
+        shape = shape_of(weight) if weight is not None and weight.is_constant else None
+        if shape is None or len(shape) != 2:
+            return False
+        columns = shape[self.columns_axis]
+        bias = self.bias
+        return bias is None or (bias.is_constant and shape_of(bias) == (columns,))
+
+
+def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
+    """The product that a value is, to which a constant may be added."""
+    add = _producer(value, graph, "Add")
     if add is None:
-        product = _made_by(value, graph, "MatMul", "Gemm")
-        bias = product.inputs[2] if product is not None and len(product.inputs) > 2 else None
-        return None if product is None else (product, bias, [product])
+        node = _producer(value, graph, "MatMul", "Gemm")
+        return None if node is None else _Product(node, [*node.inputs, None][2], (node,))
     for part, bias in (add.inputs, add.inputs[::-1]):
-        product = _made_by(part, graph, "MatMul")
-        if product is not None and bias is not None and bias.is_constant:
-            return product, bias, [product, add]
+        node = _producer(part, graph, "MatMul")
+        if node is not None and bias is not None and bias.is_constant:
+            return _Product(node, bias, (node, add))
     return None
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """A Split along the last axis of a product by constant weights, to which a constant vector may
-    be added.
+    """Each Split along the last axis of a product by constant weights, to which a constant vector
+    may be added.
     """
     for split in graph.of_operator("Split"):
-        if split.has_references:
-            continue
-        whole = split.inputs[0]
+        product = None if split.has_references else _product_of(split.inputs[0], graph)
         sizes = sizes_of(split)
-        found = _sum(whole, graph)
-        if whole is None or found is None or sizes is None:
-            continue
-        product, bias, nodes = found
-        x, weight = product.inputs[:2]
-        shape = shape_of(weight) if weight is not None and weight.is_constant else None
-        is_last = split.attr("axis", 0) == -1 or (
-            whole.rank and axis_of(split, whole.rank) == whole.rank - 1
-        )
-        if shape is None or len(shape) != 2 or not is_last:
-            continue
-        axis = 0 if product.op == "Gemm" and product.attr("transB") else 1
-        if bias is not None and not (bias.is_constant and shape_of(bias) == (shape[axis],)):
-            continue
         outputs = [output for output in split.outputs if output is not None]
-        if len(outputs) == len(sizes) > 1:
+        if product is None or sizes is None or not product.is_constant:
+            continue
+        if _is_along_last(split) and len(outputs) == len(sizes) > 1:
             captures = {
-                "x": x,
-                "W": weight,
-                "B": bias,
+                "x": product.node.inputs[0],
+                "W": product.node.inputs[1],
+                "B": product.bias,
                 "sizes": sizes,
-                "axis": axis,
-                "product": product,
+                "axis": product.columns_axis,
+                "product": product.node,
             }
-            yield Match(graph, [split, *nodes], outputs, captures)
+            yield Match(graph, [split, *product.nodes], outputs, captures)
+
+
+def _is_along_last(split: Node) -> bool:
+    """Whether the axis of a Split is the last one; of an unknown rank, if it is written as −1."""
+    rank = None if split.inputs[0] is None else split.inputs[0].rank
+    return split.attr("axis", 0) == -1 or bool(rank and axis_of(split, rank) == rank - 1)
 
 
 class InferenceMatmulSplitFusionPass(UBFusionPass):
@@ -78,9 +91,9 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
              and bias; by Gemm too
     after    x·W₁ [+ B₁], x·W₂ [+ B₂], …
     refuses  large weights that are used elsewhere; other targets
-    never    by default: it pays or costs by the size, one large product takes 0.97 to 1.1 of the
-             time of its parts, and SameInputMatMulPass makes one product of several, which saves
-             nodes; it leaves what this pass has split
+    never    by default: whether it pays depends on the size, one large product takes 0.97 to 1.1
+             of the time of its parts, and SameInputMatMulPass makes one product of several, which
+             saves nodes; that pass leaves the products that this one has split
     algebra  the columns of a product are computed one by one
     source   MindSpore's inference_matmul_split_fusion, which makes two or three pieces
     """
@@ -93,7 +106,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         if would_double(m.W, array_of(m.W).size):
-            refuse("large weights are used elsewhere")
+            refuse(SHARED)
         ends = np.cumsum(m.sizes)[:-1]
         weights = [new.const(part, like=m.W) for part in np.split(array_of(m.W), ends, axis=m.axis)]
         if m.B is None:

@@ -12,7 +12,7 @@ def _sum_of(product: Formula) -> Formula:
     return either(product + c, op.Sum(product, c))
 
 
-def _into_gemm(m: Match, new: Tape) -> Result:
+def _add_to_gemm(m: Match, new: Tape) -> Result:
     if not broadcasts_into(m.c.shape, m.gemm.outputs[0].shape):
         refuse("the addend does not fit into the product")
     return new.Gemm(m.a, m.b, m.c, like=m.gemm, beta=None)
@@ -34,21 +34,14 @@ class MatMulBiasAddFusionPass(Pass):
     aliases = ("matmul_elemwise_fusion",)
     patterns = (
         Pattern("MatMulBiasAdd", _sum_of(a @ b)),
-        Pattern("GemmBiasAdd", _sum_of(op.Gemm(a, b, _as="gemm")), _into_gemm),
+        Pattern("GemmBiasAdd", _sum_of(op.Gemm(a, b, _as="gemm")), _add_to_gemm),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.opset < 7:
-            refuse("before opset 7 Gemm does not broadcast", opset=7)
-        if m.a.rank != 2 or m.b.rank != 2:
-            refuse(
-                "the rank is unknown"
-                if m.a.rank is None or m.b.rank is None
-                else "the rank is not 2"
-            )
+        m.require_opset(7, "Gemm does not broadcast")
+        rows, _ = m.a.require_shape(2)
+        _, columns = m.b.require_shape(2)
         require_floats(m.a)
-        addend = m.c.shape
-        product = (m.a.shape[0], m.b.shape[1])
-        if not broadcasts_into(addend, product):
+        if not broadcasts_into(m.c.shape, (rows, columns)):
             refuse("the addend does not fit into the product")
         return new.Gemm(m.a, m.b, m.c)

@@ -19,7 +19,7 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
              Tanh, HardSigmoid, Elu, Softplus, Softsign
     after    com.microsoft.FusedGemm(a, b, c?) with that activation
     refuses  ranks other than 2; elements other than float32 (there is no kernel); opset below 7,
-             where Gemm has another form
+             which has another form of Gemm
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's ATbeMatMulElemwiseFusionPass, MindSpore's matmul_elemwise_fusion; onnxruntime's
              GemmActivationFusion makes the same node at load

@@ -6,12 +6,12 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refus
 
 
 class MatMulReassociationPass(Pass):
-    """Two products with constant weights, one after the other, become one where that is less work.
+    """Two products with constant weights, one after the other, become one if that is less work.
 
     before   MatMul(MatMul(x, V), W)
     after    MatMul(x, V·W)
-    refuses  weights that are not of rank 2; where V·W has more elements than V and W together:
-             low-rank weights are written in two parts on purpose; large weights that are used
+    refuses  weights that are not of rank 2; V·W with more elements than V and W together: low-rank
+             weights are written in two parts on purpose; large weights that are used
              elsewhere; integers
     algebra  (x·V)·W = x·(V·W); the sum over the inner axis is taken before the model runs
     source   the distributive law; off by default, since rounding differs by as much as one of the

@@ -2,18 +2,22 @@ import math
 
 import numpy as np
 
+from fusionc.model.graph import Shape
+from fusionc.model.tensors import Array
+from fusionc.passes._shared.constants import array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+from fusionc.shapes.equality import broadcasts_into
 
 
 class MatMulReshapeBiasAddFusionPass(Pass):
-    """The bias of a matrix product is added before the Reshape that follows it.
+    """The bias of a matrix product is added before the Reshape that follows the product.
 
     before   Reshape(MatMul(a, W)) + B
     after    Reshape(MatMul(a, W) + B)
-    refuses  a Reshape that does not keep the last axis, whole or cut into several; a bias that
-             varies along others
-    algebra  the last dimensions that the Reshape makes have as many elements as the last one it
-             takes, so that they count the same columns; each sum is the same, bit by bit
+    refuses  a Reshape that neither keeps the last axis nor cuts it into several; a bias that
+             varies along other axes
+    algebra  the last dimensions that the Reshape makes have as many elements as the last one that
+             it reads, so they count the same columns; each sum is the same, bit by bit
     source   CANN's MatMulReshapeBiasAddFusionPass; the bias joins the product in
              MatMulBiasAddFusionPass
     """
@@ -27,28 +31,35 @@ class MatMulReshapeBiasAddFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        shape = m.reshape.outputs[0].shape
-        bias = m.B.constant()
-        if m.W.constant().ndim < 2 or shape is None:
-            refuse("the shape is unknown")
-        columns = m.W.constant().shape[-1]
-        last = list[int]()
-        for dim in reversed(shape):
-            if not isinstance(dim, int) or math.prod(last) >= columns:
-                break
-            last.insert(0, dim)
-        if math.prod(last) != columns or not last or columns == 0:
-            refuse("the Reshape does not keep the columns")
-        extra = bias.ndim - len(last)
-        if bias.ndim > len(shape) or any(size != 1 for size in bias.shape[: max(extra, 0)]):
-            refuse("the bias is not one number for each column")
-        inner = bias.reshape(bias.shape[max(extra, 0) :])
-        if any(
-            b not in (1, d) for b, d in zip(reversed(inner.shape), reversed(last), strict=False)
-        ):
-            refuse("the bias may enlarge the product")
-        full = (
-            np.broadcast_to(inner, last).reshape(columns) if inner.size > 1 else inner.reshape(-1)
-        )
+        weight = m.W.constant()
+        shape = m.reshape.outputs[0].require_shape()
+        if weight.ndim < 2:
+            refuse("the weights are a vector")
+        bias = _bias_of_columns(m, shape, weight.shape[-1])
         product = new.MatMul(*m.product.inputs)
-        return new.Reshape(new.Add(product, new.const(full, like=m.B)), m.shape, like=m.reshape)
+        return new.Reshape(new.Add(product, new.const(bias, like=m.B)), m.shape, like=m.reshape)
+
+
+def _bias_of_columns(m: Match, shape: Shape, columns: int) -> Array:
+    """The bias as one number for each column of the product, or for all of them."""
+    bias = array_of(m.B)
+    last = _last_dimensions(shape, columns)
+    extra = max(bias.ndim - len(last), 0)
+    if bias.ndim > len(shape) or any(size != 1 for size in bias.shape[:extra]):
+        refuse("the bias is not one number for each column")
+    inner = bias.reshape(bias.shape[extra:])
+    if not broadcasts_into(inner.shape, last):
+        refuse("the bias may enlarge the product")
+    return np.broadcast_to(inner, last).reshape(columns) if inner.size > 1 else inner.reshape(-1)
+
+
+def _last_dimensions(shape: Shape, columns: int) -> list[int]:
+    """The last dimensions that have as many elements as there are columns."""
+    last = list[int]()
+    for dim in reversed(shape):
+        if not isinstance(dim, int) or math.prod(last) >= columns:
+            break
+        last.insert(0, dim)
+    if math.prod(last) != columns or not last or columns == 0:
+        refuse("the Reshape does not keep the columns")
+    return last

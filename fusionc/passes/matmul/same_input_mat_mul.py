@@ -4,20 +4,21 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.model.operators import has_legacy_axis
 from fusionc.passes._shared.constants import LARGE, SHARED, array_of
 from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes._shared.target import require_floats
+from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_MANY_ROWS = 128  # from so many on Split takes onnxruntime as long as one product saves
-# off by default: who switches it on wants its products apart
+_MANY_ROWS = 128  # from here on, onnxruntime's Split takes as long as one product saves
+# Off by default: a user who switches it on wants separate products.
 _SPLIT = "InferenceMatmulSplitFusionPass"
 
 
-def _added(product: Node) -> Node | None:
-    """The Add of a constant vector that alone uses a MatMul."""
+def _bias_add(product: Node) -> Node | None:
+    """The Add of a constant vector, if it is the only user of a MatMul."""
     value = product.outputs[0]
     if value is None or value.use_count != 1 or not value.outputs or value.is_output:
         return None
@@ -41,31 +42,33 @@ def _is_row(bias: Edge | None, product: Node) -> bool:
     return bias.shape == (rows if product.attr("transB") else columns,)
 
 
-def _is_to_stay(node: Node) -> bool:
-    """Whether a pass that wants products apart says of itself that it has made this one."""
-    return any(
-        _SPLIT in text
-        for text in (node.proto.doc_string, *(p.value for p in node.proto.metadata_props))
-    )
+def _was_split(node: Node) -> bool:
+    """Whether the node says that a pass which separates products has made it."""
+    texts = (node.proto.doc_string, *(p.value for p in node.proto.metadata_props))
+    return any(_SPLIT in text for text in texts)
+
+
+def _is_candidate(product: Node) -> bool:
+    """Whether a product has a constant matrix as weights, and a constant row or nothing as bias."""
+    x, weight = product.inputs[:2]
+    is_matrix = weight is not None and weight.is_constant and weight.rank == 2
+    if x is None or x.is_constant or not is_matrix or product.has_references:
+        return False
+    bias = _gemm_bias(product)
+    return not _was_split(product) and (bias is None or _is_row(bias, product))
+
+
+def _gemm_bias(product: Node) -> Edge | None:
+    return [*product.inputs, None][2]
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
-    """Products of one value that are computed in the same way, weights and bias apart."""
+    """Products of one value that are computed in the same way, except for weights and bias."""
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
-        x, weight = node.inputs[:2]
-        is_matrix = weight is not None and weight.is_constant and weight.rank == 2
-        if x is None or x.is_constant or not is_matrix or node.has_references or _is_to_stay(node):
-            continue
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if bias is not None and not _is_row(bias, node):
-            continue
-        how = (
-            [node.attr(name) for name in ("transA", "transB", "alpha", "beta")]
-            if node.op == "Gemm"
-            else []
-        )
-        groups.setdefault((x, node.op, bias is None, *how), []).append(node)
+        if _is_candidate(node):
+            key = (node.inputs[0], _gemm_bias(node) is None, *product_settings(node))
+            groups.setdefault(key, []).append(node)
     yield from (nodes for nodes in groups.values() if len(nodes) > 1)
 
 
@@ -73,36 +76,39 @@ def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
     return tuple(weight for node in nodes if (weight := node.inputs[1]) is not None)
 
 
-def _is_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
-    """Whether large ones of these have other users than their products, which are there so many
-    times: the joined weights of all of them are equal, and become one again.
+def _are_used_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
+    """Whether large weights have other users than `times` groups of products.
+
+    The joined weights of those groups are equal, and become one constant again.
     """
     return any(weight.use_count != times and array_of(weight).nbytes > LARGE for weight in weights)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    """How many products there are is not a question for a formula."""
+    """Each group of products; a formula has a fixed number of them."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
     alike = Counter(weights)
-    shared = [_is_elsewhere(own, alike[own]) for own in weights]
-    for nodes, is_shared in zip(groups, shared, strict=True):
-        if len({tuple(node.inputs[1:]) for node in nodes}) < len(nodes):
+    shared = [_are_used_elsewhere(own, alike[own]) for own in weights]
+    for products, is_shared in zip(groups, shared, strict=True):
+        if len({tuple(node.inputs[1:]) for node in products}) < len(products):
             continue
-        adds = [_added(node) if node.op == "MatMul" else None for node in nodes]
-        added = [add for add in adds if add is not None]
-        if len(added) < len(nodes):
-            added = []
-        if len(nodes) + len(added) > 2 + bool(added):
+        adds = _bias_adds(products)
+        if len(products) + len(adds) > 2 + bool(adds):
             captures = {
-                "x": nodes[0].inputs[0],
-                "products": nodes,
-                "adds": added,
+                "x": products[0].inputs[0],
+                "products": products,
+                "adds": adds,
                 "is_shared": is_shared,
             }
-            yield Match(
-                graph, [*nodes, *added], [end.outputs[0] for end in added or nodes], captures
-            )
+            outputs = [end.outputs[0] for end in adds or products]
+            yield Match(graph, [*products, *adds], outputs, captures)
+
+
+def _bias_adds(products: list[Node]) -> list[Node]:
+    """The Adds of a bias that follow the products; empty unless each MatMul has one."""
+    adds = [add for node in products if node.op == "MatMul" and (add := _bias_add(node))]
+    return adds if len(adds) == len(products) else []
 
 
 class SameInputMatMulPass(Pass):
@@ -113,10 +119,10 @@ class SameInputMatMulPass(Pass):
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
     refuses  integers; a rank that is unknown; for onnxruntime 128 rows or more, as far as their
              number is known (1.00 to 1.06 of the time: its Split copies them); large weights that
-             are used elsewhere, unless it is in the same way
-    never    what would not make the graph smaller: two products without a bias; products of the
-             same weights, which CommonSubexpressionEliminationPass makes one; what
-             InferenceMatmulSplitFusionPass has split, where it is on
+             are used elsewhere, unless in the same way
+    never    two products without a bias, which would not make the graph smaller; products of the
+             same weights, which CommonSubexpressionEliminationPass joins; products that
+             InferenceMatmulSplitFusionPass, if it is on, has split
     algebra  the columns of a product are computed one by one
     source   MindSpore's op combine
     """
@@ -128,32 +134,30 @@ class SameInputMatMulPass(Pass):
         require_floats(m.x)
         if m.is_shared:
             refuse(SHARED)
-        rank = m.x.rank
-        if rank is None or rank < 2:
-            refuse("the rank is unknown" if rank is None else "the rank is 1")
+        shape = m.x.require_shape(least=2)
         first = m.products[0]
-        rows = m.x.shape[1:] if first.attr("transA") else m.x.shape[:-1]
-        known_rows = math.prod(size for size in rows if isinstance(size, int))
-        if m.graph.model.is_for_onnxruntime and known_rows >= _MANY_ROWS:
-            refuse("to split so many rows takes as long as the products save")
+        rows = shape[1:] if first.attr("transA") else shape[:-1]
+        if m.graph.model.is_for_onnxruntime:
+            _require_few(rows)
         along = 0 if first.attr("transB") else 1
         weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
-        biases = [
-            node.inputs[2]
-            for node in m.products
-            if len(node.inputs) > 2 and node.inputs[2] is not None
-        ]
+        biases = [bias for node in m.products if (bias := _gemm_bias(node)) is not None]
         bias = _joined(biases, 0, new)[0] if biases else None
         result = new.node(first.op, [m.x, weight, bias], like=first)
         if m.adds:
-            result = new.Add(
-                result, _joined([v for add in m.adds if (v := _constant(add))], 0, new)[0]
-            )
-        return new_split(new, result, sizes, rank - 1)
+            addends = [v for add in m.adds if (v := _constant(add))]
+            result = new.Add(result, _joined(addends, 0, new)[0])
+        return new_split(new, result, sizes, len(shape) - 1)
+
+
+def _require_few(rows: Shape) -> None:
+    """Refuses so many rows that their Split takes as long as the products save."""
+    if math.prod(size for size in rows if isinstance(size, int)) >= _MANY_ROWS:
+        refuse("to split so many rows takes as long as the products save")
 
 
 def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:
-    """One constant of several, and how long each of them is along the axis."""
+    """One constant that joins several along an axis, and the length of each of them."""
     arrays = [array_of(value) for value in constants]
     return new.const(np.concatenate(arrays, axis), like=constants[0]), [
         array.shape[axis] for array in arrays

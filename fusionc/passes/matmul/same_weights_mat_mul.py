@@ -9,56 +9,56 @@ from fusionc.passes._shared.constants import COPIED, SHARED
 from fusionc.passes._shared.slice_split_concat import axis_of, piece_of, sizes_of
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import axes_of
+from fusionc.passes.matmul._settings import product_settings
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_MOST_ROWS = 8  # of a piece; with more, a product makes use of its weights already
-_ENOUGH_PIECES = 4  # of weights that lie in the nearest cache
-_LARGE = 1 << 16  # weights that do not
-_MOST_ELEMENTS = 1 << 20  # of all results, which have to be kept until the last of them is read
+_MOST_ROWS = 8  # of a piece; with more, a single product uses its weights often enough
+_ENOUGH_PIECES = 4  # to pay if the weights fit into the nearest cache
+_LARGE = 1 << 16  # elements of weights that do not fit into it
+_MOST_ELEMENTS = 1 << 20  # of all results, which are kept until the last of them is read
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a product reads: some of `source` along an axis, taken out by these nodes, the first in
-    front. `drops_axis` says that the axis is gone.
-    """
+    """A part of a value along one axis, which a product reads."""
 
-    source: Edge
+    source: Edge  # the whole value
     axis: int
     start: int
     end: int
-    nodes: tuple[Node, ...]
-    drops_axis: bool
+    nodes: tuple[Node, ...]  # that take the piece out of the source, in their order
+    drops_axis: bool  # whether the piece lacks the axis
 
 
 def _piece(value: Edge | None) -> _Piece | None:
-    """The piece that a value is, if it is one of an axis that is not the last."""
+    """The piece that a value is, if it is taken along an axis other than the last."""
     node = None if value is None else value.producer
-    if value is None or node is None or not node.is_op("Squeeze"):
+    if node is None or not node.is_op("Squeeze"):
         return _cut(value)
     piece = None if node.has_references else _cut(node.inputs[0])
     if piece is None or piece.drops_axis or piece.end != piece.start + 1:
         return None
-    axes = axes_of(node) or []
-    is_squeezed = [axis % (piece.source.rank or 1) for axis in axes] == [piece.axis]
-    return replace(piece, nodes=(*piece.nodes, node), drops_axis=True) if is_squeezed else None
+    axes = [axis % (piece.source.rank or 1) for axis in axes_of(node) or []]
+    if axes != [piece.axis]:
+        return None
+    return replace(piece, nodes=(*piece.nodes, node), drops_axis=True)
 
 
 def _cut(value: Edge | None) -> _Piece | None:
-    """What one operator takes out of another value, if it is a piece of an axis that is not the
+    """The piece that one operator takes out of another value, along an axis other than the
     last.
     """
     cutter = None if value is None else value.producer
     if value is None or cutter is None or cutter.has_references:
         return None
-    taken = piece_of(cutter) or _of_split(cutter, value) or _of_gather(cutter)
+    taken = piece_of(cutter) or _split_piece(cutter, value) or _gathered_piece(cutter)
     if taken is None or taken[1] == (taken[0].rank or 0) - 1:
         return None
     source, axis, start, end = taken
     return _Piece(source, axis, start, end, (cutter,), value.rank != source.rank)
 
 
-def _of_split(node: Node, value: Edge) -> tuple[Edge, int, int, int] | None:
+def _split_piece(node: Node, value: Edge) -> tuple[Edge, int, int, int] | None:
     source = node.inputs[0] if node.is_op("Split") else None
     axis = None if source is None else axis_of(node, source.rank)
     sizes = None if source is None else sizes_of(node)
@@ -68,22 +68,15 @@ def _of_split(node: Node, value: Edge) -> tuple[Edge, int, int, int] | None:
     return source, axis, sum(sizes[:at]), sum(sizes[: at + 1])
 
 
-def _of_gather(node: Node) -> tuple[Edge, int, int, int] | None:
+def _gathered_piece(node: Node) -> tuple[Edge, int, int, int] | None:
     source, index = node.inputs if node.is_op("Gather") else (None, None)
     array = None if index is None else index.constant()
-    axis = None if source is None else axis_of(node, source.rank)
-    if (
-        source is None
-        or source.shape is None
-        or axis is None
-        or array is None
-        or array.size != 1
-        or array.ndim > 1
-    ):
+    if source is None or array is None or array.size != 1 or array.ndim > 1:
         return None
-    size = source.shape[axis]
-    place = int(array.reshape(()))
-    if not isinstance(size, int) or not -size <= place < size:
+    axis = axis_of(node, source.rank)
+    size = None if source.shape is None or axis is None else source.shape[axis]
+    place = int(array.item())
+    if axis is None or not isinstance(size, int) or not -size <= place < size:
         return None
     return source, axis, place % size, place % size + 1
 
@@ -95,12 +88,8 @@ def _find(graph: Graph) -> Iterator[Match]:
         piece = None if node.has_references else _piece(node.inputs[0])
         if piece is None or node.inputs[1] is None or node.inputs[1].rank != 2:
             continue
-        how = (
-            [node.attr(name) for name in ("transA", "transB", "alpha", "beta")]
-            if node.op == "Gemm"
-            else []
-        )
-        key = (piece.source, piece.axis, piece.drops_axis, node.op, *node.inputs[1:], *how)
+        where = (piece.source, piece.axis, piece.drops_axis)
+        key = (*where, *node.inputs[1:], *product_settings(node))
         groups.setdefault(key, []).append((piece, node))
     for group in groups.values():
         if len(group) > 1:
@@ -110,14 +99,14 @@ def _find(graph: Graph) -> Iterator[Match]:
             yield Match(graph, products, [node.outputs[0] for node in products], captures)
 
 
-def _check(m: Match) -> None:
-    """Refuses where one product takes as long as several, or longer."""
-    dims = _dims(m.x)
-    weights = _dims(m.products[0].inputs[1])
+def _require_gain(m: Match) -> None:
+    """Refuses if one product takes as long as several, or longer."""
+    dims = m.x.require_sizes()
+    weights = m.products[0].inputs[1].require_sizes()
     if any(one.end > other.start for one, other in zip(m.pieces, m.pieces[1:], strict=False)):
         refuse("the pieces overlap")
     if sum(piece.end - piece.start for piece in m.pieces) < dims[m.pieces[0].axis]:
-        refuse("there are pieces that no product takes")
+        refuse("no product reads some of the pieces")
     rows = math.prod(dims[:-1])
     if rows > _MOST_ROWS * len(m.pieces):
         refuse(f"more than {_MOST_ROWS} rows in a product")
@@ -127,22 +116,12 @@ def _check(m: Match) -> None:
         refuse("the results of all products are large")
 
 
-def _dims(value: Edge) -> list[int]:
-    """The dimensions of a value. Refuses where one is not a number."""
-    known = [size for size in value.shape or () if isinstance(size, int)]
-    if value.shape is None or len(known) < len(value.shape):
-        refuse("the sizes are not known before the model runs")
-    return known
-
-
 def _weights(m: Match, new: Tape, is_turned: bool) -> Edge:
-    """The weights, transposed if they are of a Gemm that does that."""
+    """The weights, transposed if the Gemm transposes them."""
     weights: Edge = m.products[0].inputs[1]
     if not is_turned:
         return weights
-    array = weights.constant()
-    if array is None:
-        refuse("weights that the model computes are transposed")
+    array = weights.require_constant("the weights that Gemm transposes")
     if array.size > COPIED and weights.use_count > len(m.products):
         refuse(SHARED)
     return new.const(np.ascontiguousarray(array.T), like=weights)
@@ -157,7 +136,7 @@ def _product(m: Match, new: Tape) -> Edge:
     if first.attr("transA"):
         refuse("the pieces are transposed")
     if bias is not None and (bias.rank is None or bias.rank > 1):
-        refuse("the addend may be another one for each row")
+        refuse("each row may have an addend of its own")
     if m.x.rank == 2:
         return new.Gemm(m.x, first.inputs[1], bias, like=first)
     if first.attr("alpha") != 1 or first.attr("beta") != 1:
@@ -167,13 +146,13 @@ def _product(m: Match, new: Tape) -> Edge:
 
 
 class SameWeightsMatMulPass(Pass):
-    """Products of the pieces of one value with the same weights become one product, of which pieces
-    are taken.
+    """Products of the pieces of one value with the same weights become one product, which is cut
+    into pieces.
 
     before   x[0]·W [+ b], x[1]·W [+ b], … by MatMul or Gemm, the pieces by Split, Slice or Gather,
-             with Squeeze or without
+             with or without Squeeze
     after    y = x·W [+ b]; y[0], y[1], …
-    refuses  sizes that are not known; pieces that overlap, or are not all of x; more than 8 rows in
+    refuses  unknown sizes; pieces that overlap, or are not all of x; more than 8 rows in
              a product (1.0 to 1.4 of the time), fewer than four of small weights; results of more
              than a million elements; integers; a Gemm that transposes or scales, or whose addend
              has rows; transposed weights that are used elsewhere
@@ -189,7 +168,7 @@ class SameWeightsMatMulPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
-        _check(m)
+        _require_gain(m)
         whole = _product(m, new)
         made: dict[Edge | None, Edge] = {m.x: whole}
         for piece in m.pieces:
@@ -199,7 +178,7 @@ class SameWeightsMatMulPass(Pass):
 
     @staticmethod
     def _take(node: Node, made: dict[Edge | None, Edge], new: Tape) -> None:
-        """The same of the product as of what was multiplied."""
+        """Take the piece out of the product that was taken out of the multiplied value."""
         if node.outputs[0] in made:
             return
         wanted = [value is not None for value in node.outputs]

@@ -5,6 +5,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
 from fusionc.rewrite import (
     Match,
@@ -46,7 +47,7 @@ def _is_swapped(m: Match) -> bool:
 
 
 def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
-    """Whether a Softmax follows, or stands before one of the operands of a product."""
+    """Whether a Softmax follows, maybe after operators that scale or mask its input."""
     users = [] if value is None or depth == 0 else value.outputs
     return any(
         user.is_op("Softmax")
@@ -67,15 +68,12 @@ def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
 def _flip(m: Match, new: Tape, side: str) -> Result:
     if m.product.attr(f"transBatch{side}", 0):
         refuse("the batch is transposed, too")
-    if any(value.rank is None or value.rank < 2 for value in (m.a, m.b)):
-        refuse("an operand may be a vector")
-    if (
-        side == "A"
-        and m.b.rank == 2
-        and not all(isinstance(dim, int) and dim > 0 for dim in m.a.shape[:-2])
-    ):
-        refuse("a batch that may be empty beside a matrix")
-    terms = m.a.shape[-2] if side == "A" else m.b.shape[-1]
+    left = m.a.require_shape(least=2)
+    right = m.b.require_shape(least=2)
+    has_elements = all(isinstance(dim, int) and dim > 0 for dim in left[:-2])
+    if side == "A" and len(right) == 2 and not has_elements:
+        refuse("a batch that may be empty is multiplied by one matrix")
+    terms = left[-2] if side == "A" else right[-1]
     if not isinstance(terms, int) or terms == 0:
         refuse("there may be no terms to sum")
     return _fused(m, new, **{f"trans{side}": 1 - int(m.product.attr(f"trans{side}", 0))})
@@ -94,15 +92,15 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     FusedMatMul.
 
     before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number;
-             Transpose(a)·b, a·Transpose(b) where the last two axes are swapped
+             Transpose(a)·b, a·Transpose(b) that swap the last two axes
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what
-             it scales; of float64 one that float32 has not; integers and float16 (there is no
-             kernel); quantized operands, and what stands around a Softmax: onnxruntime finds larger
-             structures there; a transposition beside a vector, which the kernel forgets, of an axis
-             that may be empty, with which it leaves the result as it was, or of the left operand
-             beside one matrix where the batch may be empty, with which it fails
-    never    other permutations: with transBatch the kernel divides by zero where an axis is empty
+             it scales; a float64 that float32 cannot hold; integers and float16 (there is no
+             kernel); quantized operands, and products around a Softmax: onnxruntime finds larger
+             structures there; a transposition if the other operand is a vector (the kernel forgets
+             it), of an axis that may be empty (the kernel does not write the result), or of a left
+             operand with a batch that may be empty, times one matrix (the kernel fails)
+    never    other permutations: with transBatch the kernel divides by zero if an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load
     """
@@ -122,13 +120,11 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        array = m.c.constant()
+        factor = float(m.c.require_number("the factor"))
         scaled = next((value for value in m.scale.inputs if value is not m.c), m.c)
-        if array.size != 1:
-            refuse("the factor is not a single number")
+        array = array_of(m.c)
         if not broadcasts_into(array.shape, scaled.shape):
             refuse("the factor may enlarge what it scales")
-        factor = float(array.item())
         if m.scale.op == "Div":
             factor = 1 / factor if factor else math.inf
         alpha = float(m.product.attr("alpha", 1.0)) * factor

@@ -97,3 +97,11 @@ def test_what_saves_less_than_the_estimate_may_be_off_saves_nothing() -> None:
 )
 def test_conversions_to_float16_have_their_price(text: str, pays: bool) -> None:
     assert (Savings().of(area_of(text)) > 0) == pays
+
+
+def test_a_reduction_of_distant_elements_costs_more_than_one_of_neighbours() -> None:
+    sizes = "(bool[4,32,1] m, float[4,32,128] x)"
+    body = "<float low = {-10000}> { a = Where(m, low, x) z = ReduceMax <axes = [AXIS], keepdims = 0>(a) }"
+    columns = area_of(f"g {sizes} => (float[4,128] z) {body.replace('AXIS', '1')}", opset=17)
+    rows = area_of(f"g {sizes} => (float[4,32] z) {body.replace('AXIS', '2')}", opset=17)
+    assert seconds_saved(columns, {}) < 0 < seconds_saved(rows, {})

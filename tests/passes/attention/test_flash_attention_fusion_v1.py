@@ -40,7 +40,7 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
 FIT = "the mask is not known to fit the scores"
 HEADS = "one mask for each head, and what it hides is unknown"
 ANY_RUNTIME = "not every runtime makes zeros of a hidden row"
-NO_NUMBER = "the mask may hold NaN or +∞, of which the guard makes zeros"
+NO_NUMBER = "the mask may hold NaN or +∞, which the guard turns into zeros"
 STAYS = [
     Stays("opset 22", graph(WHERE), "opset 22 has no Attention", opset=22),
     Stays("one mask from outside for each head", graph("", inputs="float[B,2,3,5] m"), HEADS, opset=23),

@@ -105,7 +105,7 @@ STAYS = [
     Stays(
         "a Reshape behind them that exchanges two dimensions",
         graph(OPERATOR.replace("(o)", "(i)").replace("o = Attention (a, b, d)", "o = Attention (a, b, d) i = Reshape (o, other)"), constants=HEADS.replace("float c = {0.5}", "int64[4] other = {-1, 3, 2, 4}"), **JOINED | {"q": "float[B,3,8]", "y": "float[B,2,12]"}),
-        "a Reshape behind the operator changes something",
+        "a Reshape after the operator changes something",
         opset=23,
     ),
     Stays(

@@ -67,11 +67,11 @@ def inside_if() -> str:
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("heads of size 4", SMALL, "the size of heads is not known to be one multiple of 8"),
-    Stays("more keys than queries", graph(k="float[B,L,16]"), "there are not known to be as many keys as queries"),
+    Stays("more keys than queries", graph(k="float[B,L,16]"), "the numbers of keys and of queries are not known to be equal"),
     Stays("a mask for the queries of one key", single(GROUPED, "m = Neg (g)", f"{CACHE}, float[B,1,2,T] g", ", int64[4] apart = {0, 2, 2, 8}"), "the mask is not known to fit the scores"),
     Stays("the heads of a key and the keys exchanged", single(GROUPED, inputs=CACHE, constants=", int64[4] apart = {0, 2, 2, 8}").replace("y = Reshape (o, whole)", "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, whole)"), None),
     Stays("a past of another batch", single(SINGLE, inputs=CACHE.replace("[B", "[C")).replace("float[B,1,32] y", "float[?,1,32] y"), "the batches are not known to be the same"),
-    Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "there are not known to be as many keys as queries"),
+    Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "the numbers of keys and of queries are not known to be equal"),
     Stays("as many keys of another batch", graph(k="float[C,S,16]", y="float[?,S,32]"), "the batches are not known to be the same"),
     Stays("a mask that may not fit", graph(mask=WHERE, inputs=", bool[B,1,S,M] g", constants=", float far = {-1}"), "the mask is not known to fit the scores"),
     Stays("a past outside of the branch", inside_if(), "keys and values of the past are not joined to the new ones in one place"),
@@ -80,9 +80,9 @@ STAYS = [
     Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),
     Stays("values of fewer heads, repeated more often", graph(SPLIT.replace("(v, few)", "(v, one)").replace("(j1, wide)", "(j1, wider)"), constants=", int64[4] one = {0, 0, 1, 8}, int64[5] wider = {1, 1, 4, 1, 1}").replace("float[B,S,16] v", "float[B,S,8] v"), "key and value have different heads"),
     Stays("values of another size", graph(SPLIT.replace("(v, few)", "(v, large)").replace("(j2, back)", "(j2, back2)"), constants=", int64[4] large = {0, 0, 2, 16}, int64[4] back2 = {0, 4, -1, 16}", y="float[B,S,64]").replace("float[B,S,16] v", "float[B,S,32] v"), "the size of heads is not known to be one multiple of 8"),
-    Stays("a past of values of another length", single(SINGLE, inputs=CACHE.replace("P,8] f", "R,8] f")), "keys and values of the past have different shapes"),
-    Stays("a past of unknown dimensions", single(SINGLE, inputs=CACHE.replace("P,8]", "?,8]")), "keys and values of the past have different shapes"),
-    Stays("a past, one query and two new keys", graph(PAST, inputs=CACHE, q="float[B,1,32]", k="float[B,2,16]", y="float[B,1,32]"), "there are not known to be as many keys as queries"),
+    Stays("a past of values of another length", single(SINGLE, inputs=CACHE.replace("P,8] f", "R,8] f")), "keys and values of the past are not known to have the same shape"),
+    Stays("a past of unknown dimensions", single(SINGLE, inputs=CACHE.replace("P,8]", "?,8]")), "keys and values of the past are not known to have the same shape"),
+    Stays("a past, one query and two new keys", graph(PAST, inputs=CACHE, q="float[B,1,32]", k="float[B,2,16]", y="float[B,1,32]"), "the numbers of keys and of queries are not known to be equal"),
     Stays("the repeated keys are transposed in another way", graph(SPLIT.replace("[0, 1, 3, 2]> (i3)", "[0, 1, 2, 3]> (i3)"), q="float[B,8,32]", k="float[B,8,16]", y="float[B,8,32]"), "the number of heads is unknown"),
 ]  # fmt: skip
 

@@ -39,7 +39,7 @@ STAYS = [
     Stays(
         "elements without a product",
         graph("ij->ji", "2,3").replace("float[", "uint8["),
-        "elements without a product",
+        "there is no product of these elements",
         valid=False,
     ),
     Stays("two unknown dimensions to join", graph("bij,bjkl->bikl", "2,3,4", "2,4,N,M"), UNKNOWN),

@@ -60,14 +60,14 @@ STAYS = [
             y="float[1,4,M] y",
             constants="float[3,4] W, float[4] B, float[1,4,1] d",
         ),
-        "not one number for all columns, behind what moves them",
+        "not one number for all columns, after an operator that moves them",
     ),
     Stays(
         "several numbers behind a Reshape",
         graph(
             SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}
         ),
-        "not one number for all columns, behind what moves them",
+        "not one number for all columns, after an operator that moves them",
     ),
     Stays(
         "a number behind a Reshape raises the rank",
@@ -79,7 +79,7 @@ STAYS = [
                 "constants": HEADS["constants"] + ", float[1,1,1,1,1] d",
             },
         ),
-        "not one number for all columns, behind what moves them",
+        "not one number for all columns, after an operator that moves them",
     ),
     Stays(
         "integers in front of the product",
@@ -197,7 +197,7 @@ STAYS = [
             y="float[N,M,2,2] y",
             constants="float[3,4] W, float[4] B, float[2] d",
         ),
-        "not one number for all columns, behind what moves them",
+        "not one number for all columns, after an operator that moves them",
     ),
     Stays("another activation between", graph(GEMM + " a = Relu (g) y = Mul (a, c)"), None),
     Stays(
@@ -285,12 +285,12 @@ STAYS = [
     Stays(
         "a factor that keeps a result in range",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {2}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
-        "a scale above 1 or far below, which may keep intermediate results in range",
+        "a scale above 1, or far below, may keep intermediate results in range",
     ),
     Stays(
         "factors that are too small",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {0.01}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
-        "a scale above 1 or far below, which may keep intermediate results in range",
+        "a scale above 1, or far below, may keep intermediate results in range",
     ),
     Stays(
         "two factors, one of a higher rank",

@@ -35,7 +35,7 @@ STAYS = [
         "the weights are used elsewhere",
         "agraph (float[N,40] x) => (float[N,20] a, float[N,10] b, float[40,30] e) <float[40,30] W, int64[2] sizes = {20, 10}> "
         "{ p = MatMul (x, W) a, b = Split <axis = -1> (p, sizes) e = Neg (W) }",
-        "large weights are used elsewhere",
+        "large weights are used elsewhere: the model would grow",
     ),
     Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays(

@@ -58,7 +58,7 @@ STAYS = [
     Stays(
         "an unknown shape",
         "agraph (float[M,5] x, int64[K] s) => (float[A,B] y) <float[5,6] W, float[6] B> { p = MatMul (x, W) r = Reshape (p, s) y = Add (r, B) }",
-        "the shape is unknown",
+        "the rank is unknown",
     ),
     Stays("a bias from outside", graph(x="float[N,M,5] x, float[2,3] C", add="Add (r, C)"), None),
 ]

@@ -91,7 +91,7 @@ STAYS = [
     Stays(
         "a vector",
         graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"),
-        "the rank is 1",
+        "the rank is less than 2",
     ),
     Stays(
         "weights from outside",

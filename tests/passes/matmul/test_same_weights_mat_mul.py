@@ -35,22 +35,22 @@ def recurrence(*front: str, steps: int = 4) -> list[str]:
 TWO = "p0, p1 = Split <axis = 0, num_outputs = 2> (x)"
 STAYS = [
     Stays("an open axis", graph(GATHERED, x="float[T,2,8] x"), None),
-    Stays("an open batch", graph(x="float[4,B,8] x"), "the sizes are not known before the model runs"),
+    Stays("an open batch", graph(x="float[4,B,8] x"), "the sizes are unknown"),
     Stays("many rows", graph(x="float[4,9,8] x"), "more than 8 rows in a product"),
-    Stays("some pieces", graph(GATHERED, x="float[5,2,8] x").replace("{-2}", "{2}"), "there are pieces that no product takes"),
+    Stays("some pieces", graph(GATHERED, x="float[5,2,8] x").replace("{-2}", "{2}"), "no product reads some of the pieces"),
     Stays(
         "a piece twice",
         graph(GATHERED.replace("i3", "i2").replace("p3 = Gather", "n = Neg (x) p3 = Gather"), "g{t} = MatMul (p{t}, W)"),
         "the pieces overlap",
     ),
     Stays("two, small", graph(TWO, "g{t} = MatMul (p{t}, W)", "float[2,8] x", steps=2), "few products of small weights"),
-    Stays("an addend with rows", graph(weights="float[8,6] W, float[2,6] b"), "the addend may be another one for each row"),
+    Stays("an addend with rows", graph(weights="float[8,6] W, float[2,6] b"), "each row may have an addend of its own"),
     Stays("scaled", graph(product="g{t} = Gemm <alpha = 0.5> (p{t}, W, b)"), "the products are scaled"),
     Stays("transposed", graph(product="g{t} = Gemm <transA = 1> (p{t}, W)", x="float[4,8,2] x"), "the pieces are transposed"),
     Stays(
         "weights from outside, transposed",
         graph(product="g{t} = Gemm <transB = 1> (p{t}, V, b)", more=", float[6,8] V"),
-        "weights that the model computes are transposed",
+        "the weights that Gemm transposes are not constant",
     ),
     Stays(
         "large weights, transposed, that are used elsewhere",

@@ -19,9 +19,9 @@ STAYS = [
     Stays(
         "a batch that may be empty beside a matrix",
         graph(LEFT["body"], a=LEFT["a"], b="float[3,4] b"),
-        "a batch that may be empty beside a matrix",
+        "a batch that may be empty is multiplied by one matrix",
     ),
-    Stays("a vector of factors", graph(c="float[4] c"), "the factor is not a single number"),
+    Stays("a vector of factors", graph(c="float[4] c"), "the factor is not one number"),
     Stays(
         "a factor that raises the rank",
         graph(c="float[1,1,1,1] c = {2}", y="float[1,N,2,4] y"),
@@ -70,7 +70,7 @@ STAYS = [
     Stays(
         "beside a vector",
         "agraph (float[3,N] a, float[3] b) => (float[N] y) { t = Transpose (a) y = MatMul (t, b) }",
-        "an operand may be a vector",
+        "the rank is less than 2",
     ),
     Stays(
         "before a Softmax",
