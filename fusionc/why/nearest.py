@@ -78,4 +78,4 @@ def _nearest(places: Sequence[Place]) -> Place:
 
 
 def _is_near(place: Place) -> bool:
-    return place.is_match or place.fitting + place.beyond > 1
+    return place.is_match or place.lacks_condition or place.fitting + place.beyond > 1

@@ -5,7 +5,7 @@ does not fire.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from onnx import FunctionProto
@@ -14,7 +14,7 @@ from fusionc.errors import quote
 from fusionc.model.graph import Model
 from fusionc.model.operators import short_name
 from fusionc.passes.areas._area_pass import AreaPass
-from fusionc.rewrite import Pass
+from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.log import Commit
 from fusionc.why.area_places import notes_on_areas, places_without_area
 from fusionc.why.nearest import Reason, reasons_of
@@ -145,15 +145,8 @@ def _notes(
         yield from notes_on_areas(pass_, done.fused, is_idle=not reasons and not has_others)
         return
     there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
-    searching = [pattern for pattern in pass_.patterns if pattern.find is not None]
-    if searching:
-        whose = ", ".join(pattern.name for pattern in searching)
-        operators = dict.fromkeys(op for pattern in searching for op in pattern.operators)
-        counts = ", ".join(
-            f"{op} (the converted model has {there[op] or 'none'})" for op in operators
-        )
-        what = f" for {counts}" if counts else ""
-        yield f"{whose}: a search of its own{what}, which says nothing of near misses"
+    told = {reason.pattern for reason in reasons}
+    yield from _silent_searches([p for p in pass_.patterns if p.find and p.name not in told], there)
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
     if reasons and not any(one.is_near for one in reasons):
         yield "nothing is nearer: these places have only the first operator of a pattern"
@@ -163,6 +156,17 @@ def _notes(
             yield f"{begin}: the converted model has none of these"
         elif not is_all:
             yield f"{begin}: nothing of that is here"
+
+
+def _silent_searches(patterns: Sequence[Pattern], there: Mapping[str, int]) -> Iterator[str]:
+    """That these patterns find their places themselves, and have told of no candidate."""
+    if not patterns:
+        return
+    operators = dict.fromkeys(op for pattern in patterns for op in pattern.operators)
+    counts = ", ".join(f"{op} (the converted model has {there[op] or 'none'})" for op in operators)
+    what = f" for {counts}" if counts else ""
+    names = ", ".join(pattern.name for pattern in patterns)
+    yield f"{names}: a search of its own{what}, which says nothing of near misses"
 
 
 def _shortened(words: list[str]) -> str:

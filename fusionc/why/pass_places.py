@@ -60,6 +60,11 @@ class Place:
         return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
 
     @property
+    def lacks_condition(self) -> bool:
+        """Whether all that is wrong is a condition that does not hold."""
+        return self.missing == _CONDITION
+
+    @property
     def is_whole(self) -> bool:
         """Whether nothing of the formula is missing, though a condition may not hold."""
         return self.missing <= _CONDITION
