@@ -144,13 +144,17 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
             value = state.captures.get(name)
             return [] if value is None else [value]
         case pattern.OpFormula():
-            return [o for node in _makers(formula, state) for o in node.outputs[:1] if o]
+            return _outputs(_makers(formula, state), 0)
         case pattern.Out(node, index):
-            producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
-            wanted = slice(None) if index is None else slice(index, index + 1)
-            return [o for producer in producers for o in producer.outputs[wanted] if o]
+            return _outputs((value.producer for value in _candidates(node, state)), index)
         case _:
             return _of_parts(formula, state)
+
+
+def _outputs(nodes: Iterable[Node | None], index: int | None) -> list[Edge]:
+    """One output of each node, or all of them."""
+    wanted = slice(None) if index is None else slice(index, index + 1)
+    return [o for node in nodes if node is not None for o in node.outputs[wanted] if o is not None]
 
 
 def _of_parts(formula: pattern.Formula, state: _State) -> list[Edge]:
@@ -265,14 +269,12 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> It
         return ()
     if node.has_references or has_legacy_axis(node):
         return ODD_NODE
-    for name, wanted in formula.attributes.items():
-        if not is_attribute(node.attr(name), wanted):
-            if state.trace is None:
-                return ()
-            state = state.without(OTHER_ATTRIBUTE, node, name, formula, None)
+    here = _with_attributes(formula, node, state)
+    if here is None:
+        return ()
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
-    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *state[4:])
+    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *here[4:])
     if here.trace is not None:
         here = here._replace(trace=here.trace.with_node(formula, node))
         return _nearest(
@@ -280,6 +282,16 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> It
             for inputs in orders or _operand_orders(formula, node)
         )
     return chain.from_iterable(_solve_inputs(formula, inputs, here) for inputs in orders)
+
+
+def _with_attributes(formula: pattern.OpFormula, node: Node, state: _State) -> _State | None:
+    """The state, traced with a misfit for each attribute that differs; None if it is not traced."""
+    for name, wanted in formula.attributes.items():
+        if not is_attribute(node.attr(name), wanted):
+            if state.trace is None:
+                return None
+            state = state.without(OTHER_ATTRIBUTE, node, name, formula, None)
+    return state
 
 
 def _operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
@@ -222,29 +223,38 @@ def _matches(
 ) -> Iterator[Match]:
     """All matches of the formulas, each with one of the nodes that can make the first of them.
 
-    `among` are the nodes that are looked at, None for all.
-
-    The caller commits a match before it takes the next.
+    Only the nodes `among` are asked, None for all. The caller commits a match before it takes the
+    next.
     """
-    formulas = pattern.formulas
-    anchors = makers(formulas[0]) if formulas else None
-    if anchors is None:
+    if not pattern.formulas or makers(pattern.formulas[0]) is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    # Most patterns need an operator that the graph does not have.
-    if not all(
-        any(map(graph.by_operator.get, some)) for formula in formulas for some in required(formula)
-    ):
+    if not _has_operators(pattern, graph):
         return
-    if among is None:
-        among = [node for key in anchors for node in graph.by_operator.get(key, ())]
-    nodes = sorted((n for n in among if n.operator in anchors), key=lambda n: n.position)
-    absent = dict.fromkeys(
-        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
-    )
-    for node in nodes:
-        match = matcher.match(formulas, node, absent) if node.is_in_graph else None
+    absent = absent_names(pass_)
+    for node in anchors_of(pattern, graph, among):
+        match = matcher.match(pattern.formulas, node, absent) if node.is_in_graph else None
         if match is not None and pattern.unmet(match) is None:
             yield match
+
+
+def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = None) -> list[Node]:
+    """The nodes at which a pattern may begin, of all or of some, in topological order."""
+    operators = makers(pattern.formulas[0]) or ()
+    if among is None:
+        among = chain.from_iterable(graph.by_operator.get(key, ()) for key in operators)
+    return sorted((n for n in among if n.operator in operators), key=lambda n: n.position)
+
+
+def _has_operators(pattern: Pattern, graph: Graph) -> bool:
+    """Whether a graph has the operators of a pattern; most patterns need one that it lacks."""
+    groups = chain.from_iterable(map(required, pattern.formulas))
+    return all(any(map(graph.by_operator.get, group)) for group in groups)
+
+
+def absent_names(pass_: Pass) -> dict[str, None]:
+    """What the patterns of a pass capture, which is None where a match does not have it."""
+    formulas = chain.from_iterable(pattern.formulas for pattern in pass_.patterns)
+    return dict.fromkeys(chain.from_iterable(map(names, formulas)))
 
 
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:

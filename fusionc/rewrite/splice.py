@@ -26,26 +26,14 @@ _FUNCTIONS_IR = 8  # the IR version since which models have functions
 def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     """Put a replacement in the place of a match."""
     graph = match.graph
-    model = match.graph.model
-    for function in tape.functions:
-        _define(model, function)
-    with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
-    for domain in dict.fromkeys(
-        node.domain for node in new.nodes if node.domain in with_one_version
-    ):
-        for opsets in (graph.opsets, model.opsets):
-            opsets.setdefault(domain, 1)
+    model = graph.model
+    _import_domains(graph, new, tape)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, tape, new)
     for node in match.nodes:
         _release(node)
     users = [old.outputs for old, _ in new.pairs]
-    for old, value in new.pairs:
-        _drop_value(old)
-        value.is_pinned |= old.is_pinned  # it has the name from now on
-    for old, value in new.pairs:
-        if old.is_output and value not in new.made:
-            _rename(value, old.name)
+    _free_names(new)
     for constant in new.constants:
         add_value(graph, constant)
     for node, position in zip(new.nodes, new.positions, strict=True):
@@ -53,10 +41,7 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
         if node in tape.moved:
             _adopt(node, *tape.moved[node])
     for (old, value), its_users in zip(new.pairs, users, strict=True):
-        for user in its_users:
-            _replace_input(user, old, value)
-        if old.is_output:
-            _hand_over(old, value)
+        _replace_value(old, value, its_users)
     for node in match.nodes:
         _remove(node)
     stamp(new.nodes, match.nodes, pass_name, model.ir_version)
@@ -66,21 +51,41 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     graph.changed = True
     model.version += 1
     model.types.note_commit(new.pairs, new.nodes)
-    used = (
-        (value, user)
-        for (_, value), its_users in zip(new.pairs, users, strict=True)
-        for user in its_users
-    )
-    if any(_comes_too_late(value, user) for value, user in used):
-        renumber(graph)
+    _keep_order(graph, new, users)
+
+
+def _import_domains(graph: Graph, new: Replacement, tape: Tape) -> None:
+    """Define the functions that are called, and import the domains that have one version."""
+    for function in tape.functions:
+        _define(graph.model, function)
+    domains = {MICROSOFT, *(function.domain for function in tape.functions)}
+    for domain in [node.domain for node in new.nodes if node.domain in domains]:
+        graph.opsets.setdefault(domain, 1)
+        graph.model.opsets.setdefault(domain, 1)
+
+
+def _free_names(new: Replacement) -> None:
+    """Take the replaced values out of the graph, and give their names to values that are there."""
+    for old, value in new.pairs:
+        _drop_value(old)
+        value.is_pinned |= old.is_pinned  # it has the name from now on
+    for old, value in new.pairs:
+        if old.is_output and value not in new.made:
+            _rename(value, old.name)
+
+
+def _keep_order(graph: Graph, new: Replacement, users: Iterable[Iterable[Node]]) -> None:
+    """Renumber the nodes if a value is now made after a node that uses it."""
+    for (_, value), its_users in zip(new.pairs, users, strict=True):
+        if any(_comes_too_late(value, user) for user in its_users):
+            return renumber(graph)
 
 
 def _comes_too_late(value: Edge, user: Node) -> bool:
-    """Whether the order of the nodes has the maker of a value behind one that uses it."""
     node = node_in(value.graph, user)
-    return (
-        node is not None and value.producer is not None and node.position <= value.producer.position
-    )
+    if node is None or value.producer is None:
+        return False
+    return node.position <= value.producer.position
 
 
 def renumber(graph: Graph) -> None:
@@ -90,24 +95,21 @@ def renumber(graph: Graph) -> None:
 
 
 def _name(match: Match, tape: Tape, new: Replacement) -> None:
-    """New results take the names of what they replace; nodes take over names of replaced nodes
-    where they can.
+    """New results take the names of what they replace; new nodes take over those of replaced nodes
+    of the same operator.
     """
-    model = match.graph.model
-    taken_over = {value: old.name for old, value in new.pairs if value in new.made}
+    unique_name = match.graph.model.unique_name
+    results = {value: old.name for old, value in new.pairs}
+    base = match.outputs[0].name if match.outputs else ""
     # the first of each
     names = {node.operator: node.name for node in reversed(match.nodes) if node.name}
-    base = match.outputs[0].name if match.outputs else ""
     for node in new.nodes:
-        inherited = names.pop(node.operator, None)
-        node.proto.name = inherited or model.unique_name(f"{base}_{node.op}")
-        for value in node.outputs:
-            if value is not None:
-                value.name = taken_over.get(value) or model.unique_name(f"{base}_{node.op.lower()}")
-    for constant, wish in tape.constants.items():
-        if constant in new.made:
-            name = f"{(wish or base).removesuffix('_fused')}_fused"
-            constant.name = taken_over.get(constant) or model.unique_name(name)
+        node.proto.name = names.pop(node.operator, "") or unique_name(f"{base}_{node.op}")
+        for value in filter(None, node.outputs):
+            value.name = results.get(value) or unique_name(f"{base}_{node.op.lower()}")
+    for constant in filter(new.made.__contains__, tape.constants):
+        wish = (tape.constants[constant] or base).removesuffix("_fused")
+        constant.name = results.get(constant) or unique_name(f"{wish}_fused")
 
 
 def _rename(value: Edge, name: str) -> None:
@@ -139,6 +141,13 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
             values[value].output_of.append(body)
             replace_in(body, "outputs", value, values[value])
             body.changed = True
+
+
+def _replace_value(old: Edge, new: Edge, users: Iterable[Node]) -> None:
+    for user in users:
+        _replace_input(user, old, new)
+    if old.is_output:
+        _hand_over(old, new)
 
 
 def _hand_over(old: Edge, new: Edge) -> None:

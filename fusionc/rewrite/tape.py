@@ -5,6 +5,8 @@ are committed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import filterfalse
 from typing import Any, overload
 
 import numpy as np
@@ -16,6 +18,7 @@ from fusionc.model import operators
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.questions import refuse
+from fusionc.model.tensors import Array
 from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
 
@@ -77,17 +80,11 @@ class Tape:
             proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
             proto.overload = like.proto.overload
         written = {name: value for name, value in attributes.items() if value is not None}
-        proto.attribute.extend(
-            onnx.helper.make_attribute(name, value) for name, value in written.items()
-        )
-        given = list(inputs)
-        while given and given[-1] is None:
-            given.pop()
-        node = self._add(
-            proto, given, [True] * (outputs or 1) if isinstance(outputs, int) else outputs
-        )
-        proto.input.extend("" if value is None else value.name for value in given)
-        proto.output.extend("" if value is None else value.name for value in node.outputs)
+        proto.attribute.extend(map(onnx.helper.make_attribute, written, written.values()))
+        wanted = [True] * (outputs or 1) if isinstance(outputs, int) else outputs
+        node = self._add(proto, _without_trailing(inputs), wanted)
+        proto.input.extend(map(_name_of, node.inputs))
+        proto.output.extend(map(_name_of, node.outputs))
         try:
             infer_node(node)
         except (InferenceError, ValidationError):
@@ -147,50 +144,76 @@ class Tape:
         integer type wrap around.
         """
         values = np.asarray(array)
-        wanted = None if dtype is _ITS_OWN or dtype is None else np.dtype(dtype)
-        if wanted is None and like is not None:
-            # in a function body, types are unknown
-            stored = like.constant() if like.dtype is None else None
-            wanted = like.dtype if stored is None else stored.dtype
-        if wanted is None and (like is not None or dtype is None):
-            refuse("the element type is unknown")
+        wanted = _wanted_type(like, dtype)
         if wanted is not None and values.dtype != wanted:
-            rounded = values.astype(wanted)
-            if wanted.kind not in "iubOSU" and not np.array_equal(
-                _finite(rounded), _finite(values)
-            ):
-                refuse(f"a constant would overflow in {wanted.name}")
-            if wanted.kind in "iu" and values.dtype.kind == "f" and (rounded != values).any():
-                refuse(f"a constant would be rounded to {wanted.name}")
-            values = rounded
+            values = _rounded(values, wanted)
         constant = Constant(f"new constant {len(self.constants)}", self.graph, values)
         self.constants[constant] = "" if like is None else like.name
         return constant
 
     def _require(self, op: str, domain: str, inputs: _Inputs, is_new: bool) -> None:
+        """Refuse an operator that the opset or the target does not have."""
         model = self.graph.model
         version = self.graph.opset_of(domain)
         elem_types = [None if value is None else value.elem_type for value in inputs]
 
         def lack(version: int) -> str:
-            return (
-                lack_of_kernel(op, domain, version, elem_types, is_new)
-                if model.is_for_onnxruntime
-                else ""
+            lacks = model.is_for_onnxruntime and lack_of_kernel(
+                op, domain, version, elem_types, is_new
             )
+            return lacks or ""
 
         if domain == "" and operators.schema(op, domain, version) is None:
             later = range(version + 1, onnx.defs.onnx_opset_version() + 1)
-            fitting = (v for v in later if operators.schema(op, "", v) and not lack(v))
-            refuse(f"opset {version} has no {op}", opset=next(fitting, 0))
+            known = filter(partial(operators.schema, op, ""), later)
+            fitting = next(filterfalse(lack, known), 0)
+            refuse(f"opset {version} has no {op}", opset=fitting)
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
-        is_old = is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7
-        if missing := lack(version) or (
-            "opset below 7: operators broadcast in another way" if is_old else ""
-        ):
+        if missing := lack(version):
             refuse(missing)
+        if is_new and _is_aligned(op, domain, version):
+            refuse("before opset 7 operators broadcast in another way")
 
 
-def _finite(array: np.ndarray[Any, Any]) -> Any:
+def _is_aligned(op: str, domain: str, version: int) -> bool:
+    """Whether an operator of this opset aligns its operands at an axis."""
+    return domain == "" and version < 7 and op in operators.ALIGNED_BEFORE_7
+
+
+def _without_trailing(inputs: _Inputs) -> _Inputs:
+    """The inputs without those at the end that are left out."""
+    count = len(inputs)
+    while count and inputs[count - 1] is None:
+        count -= 1
+    return inputs[:count]
+
+
+def _name_of(value: Edge | None) -> str:
+    return "" if value is None else value.name
+
+
+def _wanted_type(like: Edge | None, dtype: Any) -> np.dtype[Any] | None:
+    """The element type of a new constant; None keeps that of the array. Refuses an unknown one."""
+    if dtype is not _ITS_OWN and dtype is not None:
+        return np.dtype(dtype)
+    if like is None:
+        return None if dtype is _ITS_OWN else refuse("the element type is unknown")
+    # in a function body, types are unknown
+    stored = like.constant() if like.dtype is None else None
+    known: np.dtype[Any] = np.dtype(like.require_type() if stored is None else stored.dtype)
+    return known
+
+
+def _rounded(values: Array, wanted: np.dtype[Any]) -> Array:
+    """The numbers in another type. Refuses infinities that were finite, and rounded integers."""
+    rounded = values.astype(wanted)
+    if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
+        refuse(f"a constant would overflow in {wanted.name}")
+    if wanted.kind in "iu" and values.dtype.kind == "f" and (rounded != values).any():
+        refuse(f"a constant would be rounded to {wanted.name}")
+    return rounded
+
+
+def _finite(array: Array) -> Array:
     return np.isfinite(array if array.dtype.kind == "f" else array.astype(np.float64))

@@ -15,11 +15,11 @@ from types import CodeType
 import numpy as np
 
 from fusionc.errors import said
-from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.graph import Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
-from fusionc.rewrite.pattern import makers, names
-from fusionc.rewrite.pipeline import is_alive
+from fusionc.rewrite.pattern import makers
+from fusionc.rewrite.pipeline import absent_names, anchors_of, is_alive
 from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.trace import Misfit, Trace
 from fusionc.target_opset.limits import newest_opset
@@ -74,9 +74,7 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
     """Every place of a pass, one for each node at which a pattern begins, in the order of the
     patterns.
     """
-    absent = dict.fromkeys(
-        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
-    )
+    absent = absent_names(pass_)
     for graph in model.graphs:
         if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
             continue
@@ -103,15 +101,6 @@ def roots_of(pattern: Pattern) -> tuple[str, ...]:
     if pattern.find is not None:
         return pattern.operators
     return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
-
-
-def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
-    """The nodes at which a formula may begin, in topological order."""
-    operators = makers(pattern.formulas[0]) or ()
-    return sorted(
-        (n for key in operators for n in graph.by_operator.get(key, ())),
-        key=lambda node: node.position,
-    )
 
 
 def _left_candidate(pattern: Pattern, miss: Miss) -> Place:

@@ -12,10 +12,11 @@ from harness import Fires, Stays, parse
 
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass, matcher
+from fusionc.rewrite.pipeline import anchors_of
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
 from fusionc.why.nearest import reasons_of
-from fusionc.why.pass_places import anchors_of, places_of
+from fusionc.why.pass_places import places_of
 
 _EACH = 2  # cases of a table: the first ones
 
