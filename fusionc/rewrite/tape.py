@@ -17,7 +17,7 @@ from onnx.shape_inference import InferenceError
 from fusionc.model import operators
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.questions import refuse
+from fusionc.model.questions import refuse, unknown
 from fusionc.model.tensors import Array
 from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
@@ -195,14 +195,16 @@ def _name_of(value: Edge | None) -> str:
 
 def _wanted_type(like: Edge | None, dtype: Any) -> np.dtype[Any] | None:
     """The element type of a new constant; None keeps that of the array. Refuses an unknown one."""
+    wanted: np.dtype[Any] | None = None
     if dtype is not _ITS_OWN and dtype is not None:
-        return np.dtype(dtype)
-    if like is None:
-        return None if dtype is _ITS_OWN else refuse("the element type is unknown")
-    # in a function body, types are unknown
-    stored = like.constant() if like.dtype is None else None
-    known: np.dtype[Any] = np.dtype(like.require_type() if stored is None else stored.dtype)
-    return known
+        wanted = np.dtype(dtype)
+    elif like is not None:
+        # in a function body, types are unknown
+        stored = like.constant() if like.dtype is None else None
+        wanted = like.require_type() if stored is None else stored.dtype
+    elif dtype is None:
+        refuse(unknown("the element type"))
+    return wanted
 
 
 def _rounded(values: Array, wanted: np.dtype[Any]) -> Array:
