@@ -26,6 +26,7 @@ from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners, fault_of_loading
 from fusionc.verify.first_sample import first_sample
+from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.interface import Port, overridable_inputs, required_inputs
 
 Round = Callable[
@@ -147,10 +148,25 @@ def _prepared(
     """The models by the names that tell them apart, and what each is fed."""
     named = dict(zip(_names(asked.models), asked.models, strict=True))
     opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
-    first = asked.models[0]
     protos = [load(path) for path in asked.models]
+    sample = _sample(asked)
+    feeds = {
+        name: _feeds(proto, sample.feeds, path, asked.models[0])
+        for name, proto, path in zip(opened, protos, asked.models, strict=True)
+    }
+    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
+        for name, (model, _) in opened.items():
+            with_batch(model.file, feeds[name], asked.batch_sizes[0])
+    models = {name: model for name, (model, _) in opened.items()}
+    notices = [notice for _, told in opened.values() for notice in told]
+    return models, feeds, Bench(sample.label, notices=notices)
+
+
+def _sample(asked: BenchRequest) -> Sample:
+    """Inputs on which the first model runs. Raises FusioncError if there are none."""
+    first = asked.models[0]
     try:
-        sample = first_sample(first, asked.input_shape, asked.inputs)
+        return first_sample(first, asked.input_shape, asked.inputs)
     except RunError as error:
         what = f"there are no inputs on which the model runs: {error}"
         hint = "give values with --inputs, or sizes with --input_shape"
@@ -158,28 +174,19 @@ def _prepared(
             what = f"onnxruntime cannot load the model: {fault}"
             hint = "fusionc convert --mode 3 says what is not valid; --custom_op_library takes operators of your own"
         raise FusioncError(what, where=str(first), hint=hint) from error
-    feeds = {}
-    for (name, _), proto, path in zip(opened.items(), protos, asked.models, strict=True):
-        required = [port for port in required_inputs(proto) if not port.optional]
-        if unfit := [port for port in required if not _takes(port, sample.feeds.get(port.name))]:
-            what = f"the model takes the input {unfit[0].name}, which {first.name} does not take, or not so"
-            hint = "models that are compared run on the same inputs; measure others one at a time"
-            raise UsageError(what, where=str(path), hint=hint, code="E10001")
-        taken = {port.name for port in (*required, *overridable_inputs(proto))}
-        feeds[name] = {
-            port: value
-            for port, value in sample.feeds.items()
-            if port in taken and value is not None
-        }
-    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
-        for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
-            with_batch(model.file, own, asked.batch_sizes[0])
-    notices = [notice for _, told in opened.values() for notice in told]
-    return (
-        {name: model for name, (model, _) in opened.items()},
-        feeds,
-        Bench(sample.label, notices=notices),
-    )
+
+
+def _feeds(
+    proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
+) -> dict[str, Any]:
+    """What a model takes of these values. Raises UsageError if it needs others."""
+    required = [port for port in required_inputs(proto) if not port.optional]
+    if unfit := [port for port in required if not _takes(port, values.get(port.name))]:
+        what = f"the model takes the input {unfit[0].name}, which {first.name} does not take, or not so"
+        hint = "models that are compared run on the same inputs; measure others one at a time"
+        raise UsageError(what, where=str(path), hint=hint, code="E10001")
+    taken = {port.name for port in (*required, *overridable_inputs(proto))}
+    return {name: value for name, value in values.items() if name in taken and value is not None}
 
 
 def _takes(port: Port, value: Any) -> bool:

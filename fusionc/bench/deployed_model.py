@@ -50,28 +50,13 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
     """
     if not model.is_file():
         problem = "is a folder" if model.is_dir() else "does not exist"
-        raise UsageError(
-            f"the model {problem}",
-            where=str(model),
-            hint="give the path of an .onnx file",
-            code="E10410",
-        )
-    notices = list[str]()
+        hint = "give the path of an .onnx file"
+        raise UsageError(f"the model {problem}", where=str(model), hint=hint, code="E10410")
     library = library_for(model)
-    kernels = library if library.is_file() else None
-    if (
-        kernels is None
-        and has_areas(model)
-        and not any(is_own(Path(file)) for file in libraries_in_use())
-    ):
-        notices.append(
-            f"there is no {library.name} beside {model.name}: its areas run without kernels"
-        )
-    if kernels is not None and not trust_kernels:
-        kernels = known(library)
-        if kernels is None:
-            what = f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
-            notices.append(f"{what}; --trust_kernels loads it")
+    kernels = None
+    if library.is_file():
+        kernels = library if trust_kernels else known(library)
+    notices = [] if kernels is not None else _notices_without_kernels(model, library)
     if session_file_of(model).exists():
         try:
             ready = ready_model(model, library)
@@ -83,3 +68,15 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
         except NotTuned as reason:
             notices.append(f"the settings of {model.name} are not used: they {reason}")
     return DeployedModel(model, kernels), notices
+
+
+def _notices_without_kernels(model: Path, library: Path) -> list[str]:
+    """Why a model runs without the kernels of its areas."""
+    if library.is_file():
+        what = (
+            f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
+        )
+        return [f"{what}; --trust_kernels loads it"]
+    if not has_areas(model) or any(is_own(Path(file)) for file in libraries_in_use()):
+        return []
+    return [f"there is no {library.name} beside {model.name}: its areas run without kernels"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from itertools import filterfalse
 from pathlib import Path
 
 import onnx
@@ -31,17 +32,11 @@ class FindingsFolder:
         self._is_begun = False
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
-            raise UsageError(
-                "this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001"
-            )
+            where = f"--output_dir {folder}"
+            raise UsageError("this is not a folder", where=where, hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
-        plain = [file for file in files if not stream_at(file)]
-        self._former = [file for file in plain if _MODEL.fullmatch(file.name) and _is_ours(file)]
-        kept = [*self._former, *(file for file in plain if file.name == _SWITCHES)]
-        others = [file for file in files if file not in kept]
-        own = {os.path.realpath(path) for path in used}
-        others += [file for file in self._former if os.path.realpath(file) in own]
-        if others:
+        self._former = list(filter(_is_former_model, files))
+        if others := [*filterfalse(_is_former, files), *_among(self._former, used)]:
             what = "there is a file that fusionc bisect has not written, or reads"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
@@ -75,9 +70,23 @@ class FindingsFolder:
         self._is_begun = True
 
 
-def _is_ours(file: Path) -> bool:
+def _is_former_model(file: Path) -> bool:
+    """Whether a search has written this model."""
+    if stream_at(file) or not _MODEL.fullmatch(file.name):
+        return False
     try:
         model = onnx.load(file, load_external_data=False)
     except Exception:  # protobuf's own, which have no common base
         return False
     return (model.producer_name, model.graph.name) == _MARKS
+
+
+def _is_former(file: Path) -> bool:
+    """Whether a search has written this file, or one of this name."""
+    return (file.name == _SWITCHES and not stream_at(file)) or _is_former_model(file)
+
+
+def _among(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
+    """Those of these files that are used."""
+    own = set(map(os.path.realpath, used))
+    return [file for file in files if os.path.realpath(file) in own]

@@ -9,7 +9,7 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
@@ -71,35 +71,41 @@ def _file_of(p: Pass) -> Path:
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
     program = list(replacement.REGISTERED)  # perhaps by modules that the files import
-    own = list(program)
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
-        if entry.value not in _ENTRIES:  # a module is executed once only
-            _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
-        else:
-            replacement.REGISTERED += [p for p in _ENTRIES[entry.value] if hasattr(p, "search")]
-        own += _ENTRIES[entry.value]
+    own = [*program, *_passes_of_packages()]
     for number, file in enumerate(files):
-        if not file.is_file():
-            problem = "is not a file" if file.exists() else "does not exist"
-            hint = "give the path of a Python file with --custom_passes"
-            raise UsageError(
-                f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410"
-            )
-        found = _passes_of(str(file), partial(_execute, file.resolve(), number))
-        found = _with_those_of_modules(file.resolve(), found)
-        if not found and not program:
-            hint = "call register_replacement in it, or define a subclass of Pass there"
-            raise UsageError(
-                "the file of custom passes has no pass", where=str(file), hint=hint, code="E10001"
-            )
-        own += found
+        own += _passes_of_file(file, number, is_empty_allowed=bool(program))
     for p in own:
         _check(p)
         p.is_pattern_fusion = True
     _check_names(own)
-    ordinary = [p for p in own if p.kind == "GraphFusion"]
-    built_in = [p for p in PASSES if p.kind == "GraphFusion"]
-    return (*built_in, *ordinary, *(p for p in (*PASSES, *own) if p.kind == "UBFusion"))
+    every = (*PASSES, *own)
+    return tuple(p for kind in ("GraphFusion", "UBFusion") for p in every if p.kind == kind)
+
+
+def _passes_of_packages() -> Iterator[Pass]:
+    """The passes of packages that register some; a module is executed only once."""
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        if entry.value not in _ENTRIES:
+            _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
+        else:
+            replacement.REGISTERED += [p for p in _ENTRIES[entry.value] if hasattr(p, "search")]
+        yield from _ENTRIES[entry.value]
+
+
+def _passes_of_file(file: Path, number: int, *, is_empty_allowed: bool) -> list[Pass]:
+    """Execute a file and return its passes. Raises UsageError if it cannot be read or has none."""
+    if not file.is_file():
+        problem = "is not a file" if file.exists() else "does not exist"
+        hint = "give the path of a Python file with --custom_passes"
+        what = f"the file of custom passes {problem}"
+        raise UsageError(what, where=str(file), hint=hint, code="E10410")
+    passes = _passes_of(str(file), partial(_execute, file.resolve(), number))
+    passes = _with_those_of_modules(file.resolve(), passes)
+    if not passes and not is_empty_allowed:
+        hint = "call register_replacement in it, or define a subclass of Pass there"
+        what = "the file of custom passes has no pass"
+        raise UsageError(what, where=str(file), hint=hint, code="E10001")
+    return passes
 
 
 def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:

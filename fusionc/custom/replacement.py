@@ -15,15 +15,18 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from fusionc.custom.builder import BuiltValue, CapturedAttributes, building, searching, to_edge
 from fusionc.errors import UsageError
+from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
 # what switch files and --optimization_switch say for several passes
 RESERVED = ("ALL", "forbidden_close_pass")
+_KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
 _CHECK = "the extra check says no"
 
@@ -53,57 +56,90 @@ def register_replacement(
     already, unless `skip_duplicates` says to leave the second one out.
     """
     place = _place(search_fn)
-    title = str(getattr(search_fn, "__name__", "") if name is None else name)
+    title = _title(search_fn, name)
     arguments = _arguments(search_fn, title, place)
-    scalars = dict(scalar_workaround) if isinstance(scalar_workaround, Mapping) else {}
-    if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
-        raise _wrong(f"{title}: scalar_workaround is not a mapping of arguments to numbers", place)
-    if extra_check is not None and not callable(extra_check):
-        raise _wrong(f"{title}: extra_check is not a function", place)
-    if kind not in ("GraphFusion", "UBFusion"):
-        raise _wrong(f'{title}: kind is {kind!r}, not "GraphFusion" or "UBFusion"', place)
+    if problem := _problem_of_options(scalar_workaround, extra_check, kind):
+        raise _wrong(f"{title}: {problem}", place)
+    scalars = dict(scalar_workaround or {})
     _check(arguments, replace_fn, example_inputs, scalars, title, place)
     with searching() as search:
         formulas = search_fn(*(Const(a) if a in scalars else Var(a) for a in arguments))
-    roots = tuple(formulas) if isinstance(formulas, tuple | list) else (formulas,)
-    if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
-        raise _wrong(f"{title}: the search function returns no operator", place)
-    used = {name for root in roots for name in names(root)} | search.attributes.keys()
-    if not used.issuperset(arguments):
-        unused = ", ".join(a for a in arguments if a not in used)
-        raise _wrong(f"{title}: the search function does not use {unused}", place)
+    roots = _as_tuple(formulas)
+    if problem := _problem_of_search(roots, arguments, search):
+        raise _wrong(f"{title}: the search function {problem}", place)
     key = repr([_structure(root, {}) for root in roots])
-    if any(getattr(p, "search", None) == key for p in REGISTERED):
-        if skip_duplicates:
-            return
+    is_duplicate = key in [getattr(p, "search", None) for p in REGISTERED]
+    if is_duplicate and skip_duplicates:
+        return
+    if is_duplicate:
         raise _wrong(f"{title}: the same search is registered already", place)
-    if any(p.name == title for p in REGISTERED):
+    if title in [p.name for p in REGISTERED]:
         raise _wrong(f"a pass {title} is registered already", place)
-
-    def rewrite(m: Match, new: Tape) -> Any:
-        given = [_given(m, argument, scalars, search) for argument in arguments]
-        if extra_check is not None and not extra_check(m):
-            refuse(_CHECK)
-        with building(new):
-            made = replace_fn(*given)
-            results = made if isinstance(made, tuple | list) else (made,)
-            if any(result is None for result in results):
-                raise TypeError("the replacement is None: does the function return what it makes?")
-            return [to_edge(result, m.outputs[0], new) for result in results]
-
-    pattern = Pattern(title, roots if len(roots) > 1 else roots[0], rewrite)
-    base = UBFusionPass if kind == "UBFusion" else Pass
-    summary = inspect.cleandoc(
-        search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}."
-    )
+    rewrite = _rewrite_of(replace_fn, arguments, scalars, search, extra_check)
     members = {
-        "__doc__": f"{summary}\n\nsource   {place}",
-        "patterns": (pattern,),
+        "__doc__": f"{_summary(search_fn, replace_fn)}\n\nsource   {place}",
+        "patterns": (Pattern(title, roots, rewrite),),
         "numerics": "rounding",
         "search": key,
         "place": place,
     }
+    base = UBFusionPass if kind == "UBFusion" else Pass
     REGISTERED.append(type(title, (base,), members)())
+
+
+def _title(search_fn: object, name: str | None) -> str:
+    return str(getattr(search_fn, "__name__", "") if name is None else name)
+
+
+def _as_tuple(returned: Any) -> tuple[Any, ...]:
+    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+
+
+def _summary(search_fn: Callable[..., Any], replace_fn: Callable[..., Any]) -> str:
+    written = search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}."
+    return inspect.cleandoc(written)
+
+
+def _problem_of_options(scalar_workaround: object, extra_check: object, kind: str) -> str:
+    """What is wrong with the options of a call; empty if nothing is."""
+    if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
+        return "scalar_workaround is not a mapping of arguments to numbers"
+    if extra_check is not None and not callable(extra_check):
+        return "extra_check is not a function"
+    return "" if kind in _KINDS else f'kind is {kind!r}, not "GraphFusion" or "UBFusion"'
+
+
+def _problem_of_search(
+    roots: Sequence[Any], arguments: Sequence[str], search: CapturedAttributes
+) -> str:
+    """What is wrong with what a search function returned; empty if nothing is."""
+    if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
+        return "returns no operator"
+    used = search.attributes.keys() | set(chain.from_iterable(map(names, roots)))
+    unused = [argument for argument in arguments if argument not in used]
+    return f"does not use {', '.join(unused)}" if unused else ""
+
+
+def _rewrite_of(
+    replace_fn: Callable[..., Any],
+    arguments: Sequence[str],
+    scalars: Mapping[str, float],
+    search: CapturedAttributes,
+    extra_check: Callable[[Match], bool] | None,
+) -> Callable[[Match, Tape], list[Edge | None]]:
+    """The rewrite that builds what a replacement function describes."""
+
+    def rewrite(m: Match, new: Tape) -> list[Edge | None]:
+        values = [_argument_value(m, argument, scalars, search) for argument in arguments]
+        if extra_check is not None and not extra_check(m):
+            refuse(_CHECK)
+        with building(new):
+            results = _as_tuple(replace_fn(*values))
+            if any(result is None for result in results):
+                raise TypeError("the replacement is None: does the function return what it makes?")
+            return [to_edge(result, m.outputs[0], new) for result in results]
+
+    return rewrite
 
 
 def _check(
@@ -114,23 +150,17 @@ def _check(
     title: str,
     place: str,
 ) -> None:
+    """Raises UsageError if the name or the arguments do not fit."""
     if not title.isidentifier() or title in RESERVED:
         raise _wrong(f'{title!r} is no name for a pass; give it one: name="…"', place)
     if _arguments(replace_fn, title, place) != arguments:
         raise _wrong(f"{title}: search and replace have different arguments", place)
-    unknown = [scalar for scalar in scalars if scalar not in arguments]
-    if unknown:
-        raise _wrong(
-            f"{title}: scalar_workaround names {', '.join(unknown)}, which is not an argument",
-            place,
-        )
-    if example_inputs is not None and len(example_inputs) not in (
-        len(arguments),
-        len(arguments) - len(scalars),
-    ):
-        raise _wrong(
-            f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place
-        )
+    if others := ", ".join(scalar for scalar in scalars if scalar not in arguments):
+        what = f"{title}: scalar_workaround names {others}, which is not an argument"
+        raise _wrong(what, place)
+    count = len(arguments)
+    if example_inputs is not None and len(example_inputs) not in (count, count - len(scalars)):
+        raise _wrong(f"{title}: {len(example_inputs)} example inputs for {count} arguments", place)
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:
@@ -151,7 +181,7 @@ def _place(function: Any) -> str:
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
-def _given(
+def _argument_value(
     m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes
 ) -> Any:
     """What the replacement gets for an argument: a value, or the number that was found."""

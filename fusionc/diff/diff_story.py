@@ -156,18 +156,22 @@ def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) 
             yield f"{name}: this input has another value where it is not given"
 
 
+def _renamed(removed: Mapping[str, object], added: Mapping[str, object]) -> dict[str, str]:
+    """The new names of removed weights, found by the digests of their elements."""
+    names: dict[object, list[str]] = {}
+    for name, digest in added.items():
+        names.setdefault(digest, []).append(name)
+    return {name: same.pop(0) for name, digest in removed.items() if (same := names.get(digest))}
+
+
 def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
-    ours, theirs = (
-        {weight.name: weight for weight in model.main.constants()} for model in (before, after)
-    )
-    both = [name for name in ours if name in theirs]
-    changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
-    removed = [name for name in ours if name not in theirs]
-    added = [name for name in theirs if name not in ours]
-    known: dict[object, list[str]] = {}
-    for name in added:
-        known.setdefault(digests.of(theirs[name]), []).append(name)
-    renamed = {name: its.pop(0) for name in removed if (its := known.get(digests.of(ours[name])))}
+    ours = {weight.name: digests.of(weight) for weight in before.main.constants()}
+    theirs = {weight.name: digests.of(weight) for weight in after.main.constants()}
+    both = ours.keys() & theirs.keys()
+    changed = tuple(name for name in ours if name in both and ours[name] != theirs[name])
+    removed = {name: digest for name, digest in ours.items() if name not in both}
+    added = {name: digest for name, digest in theirs.items() if name not in both}
+    renamed = _renamed(removed, added)
     found = set(renamed.values())
     return WeightChanges(
         len(both) - len(changed),

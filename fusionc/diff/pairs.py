@@ -245,30 +245,31 @@ def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
         pending.extend(_inputs_of(pairs, one, other))
     while pending:
         value, its = pending.popleft()
-        found = (
-            [(value.producer, its.producer)]
-            if value.producer is not None and its.producer is not None
-            else []
-        )
-        readers = _readers(value, before, pairs.after)
-        others = _readers(its, after, pairs.before)
-        found += [
-            pair for key in readers for pair in zip(readers[key], others.get(key, ()), strict=False)
-            if len(readers[key]) == len(others.get(key, ()))
-        ]  # fmt: skip
-        for one, other in found:
-            is_free = (
-                one in before
-                and other in after
-                and one not in pairs.after
-                and other not in pairs.before
-            )
-            if is_free and (one.domain, one.op) == (other.domain, other.op):
+        for one, other in _neighbours(value, its, pairs, before, after):
+            is_free = one not in pairs.after and other not in pairs.before
+            if is_free and one in before and other in after and one.operator == other.operator:
                 pairs.add(one, other, STRUCTURE)
-                pending.extend(
-                    (v, w) for v, w in zip(one.outputs, other.outputs, strict=False) if v and w
-                )
+                outputs = zip(one.outputs, other.outputs, strict=False)
+                pending.extend((v, w) for v, w in outputs if v and w)
                 pending.extend(_inputs_of(pairs, one, other))
+
+
+def _neighbours(
+    value: Edge, its: Edge, pairs: Pairs, before: set[Node], after: set[Node]
+) -> list[tuple[Node, Node]]:
+    """Nodes that may be partners because two values are the same: who makes them, and who reads
+    them in the same way.
+    """
+    partners = []
+    if value.producer is not None and its.producer is not None:
+        partners.append((value.producer, its.producer))
+    readers = _readers(value, before, pairs.after)
+    others = _readers(its, after, pairs.before)
+    for key, ours in readers.items():
+        theirs = others.get(key, [])
+        if len(ours) == len(theirs):
+            partners += zip(ours, theirs, strict=True)
+    return partners
 
 
 def _inputs_of(pairs: Pairs, one: Node, other: Node) -> list[tuple[Edge, Edge]]:

@@ -95,17 +95,21 @@ def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
 
 
 def _way(node: Node, probes: Probes) -> str:
+    """How onnxruntime runs a node: as "kernel", "parts" or "none", or "foreign", or "unknown"."""
     version = node.graph.opset_of(node.domain) or 1
     types = [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(value is None or value.elem_type for value in node.inputs)
-    is_alone = not node.bodies and not node.has_references
-    if way == "parts" and is_known and is_alone:
+    if way == "parts" and is_known and _is_alone(node):
         way = probes.way(node)
-    is_certain = way != "none" or (is_known and node.domain == "")
-    return way if is_certain else "unknown"
+    return "unknown" if way == "none" and (not is_known or node.domain) else way
+
+
+def _is_alone(node: Node) -> bool:
+    """Whether a node needs nothing but its inputs."""
+    return not node.bodies and not node.has_references
 
 
 def _counted(nodes: list[Node]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from onnx import TensorProto, TypeProto
 
@@ -27,17 +28,10 @@ def findings(model: Model) -> Iterator[Finding]:
     }
     if not shapes:
         return
-    count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
     declared = {value.name: value.type for value in model.main.proto.input}
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
-    given = {name: _to_give(dims) for name, dims in names.items()}
-    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in given.items())
-    unknown = list(
-        dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal())
-    )
-    fixed = f'convert with --input_shape "{option}"'
-    fixed += f" and numbers in place of {', '.join(unknown)}" if unknown else ""
-    if count:
+    fixed = _advice(names)
+    if count := sum(len(_of_shapes(graph.ordered())) for graph in model.graphs):
         cost = f"shapes are computed from them in {counted(count, 'node')}"
         to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
     else:
@@ -45,6 +39,17 @@ def findings(model: Model) -> Iterator[Finding]:
         to_do = f"nothing needs to be done; to fix them, {fixed}"
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
+
+
+def _advice(names: Mapping[str, Sequence[str]]) -> str:
+    """How to convert the model with fixed sizes, given the names of its dimensions."""
+    sizes = {name: _to_give(dims) for name, dims in names.items()}
+    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in sizes.items())
+    fixed = f'convert with --input_shape "{option}"'
+    unknown = [dim for dim in chain.from_iterable(sizes.values()) if not dim.isdecimal()]
+    return fixed + (
+        f" and numbers in place of {', '.join(dict.fromkeys(unknown))}" if unknown else ""
+    )
 
 
 def _names(shape: Shape | None, declared: TypeProto) -> list[str]:

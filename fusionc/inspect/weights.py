@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from fusionc.inspect.dry_run import DryRun
 from fusionc.inspect.finding import Finding, counted
@@ -71,23 +72,10 @@ def _content(array: Array) -> _Content:
 def _dead_outputs(model: Model) -> Iterator[Finding]:
     dead: dict[str, str] = {}
     lost = 0
-    for node in (node for graph in model.graphs for node in graph.ordered()):
-        axis = _axis_of_outputs(node)
-        weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
-        array = None if weight is None else weight.constant()
-        if (
-            axis is None
-            or array is None
-            or array.dtype.name not in _FLOATS
-            or array.ndim < 2
-            or not array.size
-        ):
-            continue
-        others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
-        smallest = float_info(array.dtype).smallest_normal
-        count = int(((array.max(others) < smallest) & (array.min(others) > -smallest)).sum())
+    for node in chain.from_iterable(graph.ordered() for graph in model.graphs):
+        count, outputs = _dead_of(node)
         if count:
-            dead[node.label()] = f"{count} of {array.shape[axis]}"
+            dead[node.label()] = f"{count} of {outputs}"
             lost += count
     if dead:
         first = next(iter(dead))
@@ -102,6 +90,21 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
             ),
             tuple(dead),
         )
+
+
+def _dead_of(node: Node) -> tuple[int, int]:
+    """How many outputs of an operator have weights that are all zero, and how many it has."""
+    axis = _axis_of_outputs(node)
+    weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
+    array = None if weight is None else weight.constant()
+    if axis is None or array is None or array.dtype.name not in _FLOATS:
+        return 0, 0
+    if array.ndim < 2 or not array.size:
+        return 0, 0
+    others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
+    smallest = float_info(array.dtype).smallest_normal
+    is_dead = (array.max(others) < smallest) & (array.min(others) > -smallest)
+    return int(is_dead.sum()), array.shape[axis]
 
 
 def _axis_of_outputs(node: Node) -> int | None:

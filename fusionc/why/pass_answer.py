@@ -5,8 +5,9 @@ does not fire.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import TypeVar
 
 from onnx import FunctionProto
 
@@ -36,6 +37,9 @@ class Taken:
     pattern: str
     reason: str
     by: Commit
+
+
+_Located = TypeVar("_Located", Place, Commit, Taken)
 
 
 @dataclass(frozen=True)
@@ -70,60 +74,68 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     """
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
-    places = list(
-        places_without_area(pass_, done.fused)
-        if isinstance(pass_, AreaPass)
-        else places_of(model, pass_)
-    )
+    if isinstance(pass_, AreaPass):
+        places = list(places_without_area(pass_, done.fused))
+    else:
+        places = list(places_of(model, pass_))
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
-        places = [place for place in places if not near.isdisjoint(place.nodes)]
-        fired = [commit for commit in fired if not near.isdisjoint(commit.nodes)]
-        taken = [one for one in taken if not near.isdisjoint(one.nodes)]
+        places = _near(near, places)
+        fired = _near(near, fired)
+        taken = _near(near, taken)
         if not (places or fired or taken):
             model = done.before
-            places = [
-                place for place in places_of(model, pass_) if not near.isdisjoint(place.nodes)
-            ]
+            places = _near(near, places_of(model, pass_))
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
     notes += _functions(model, reasons)
-    notes += _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
+    is_idle = not (reasons or fired or taken)
+    notes += _notes(pass_, done, reasons, is_idle=is_idle, is_all=near is None)
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
 
+def _near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
+    """Those that have one of these nodes."""
+    return [one for one in there if not names.isdisjoint(one.nodes)]
+
+
 def _taken(
-    pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence[Place]
+    pass_: Pass, done: Converted, fired: Sequence[Commit], places: Sequence[Place]
 ) -> list[Taken]:
     """What the pass would have rewritten in the given model, or what it refused, and another
     rewrite took.
 
-    `left` are the places in the converted model.
+    `places` are those in the converted model.
     """
-    own = {(commit.graph_id, node) for commit in fired for node in commit.nodes}
-    others: dict[tuple[int, str], Commit] = {}
-    for commit in done.commits:
-        if commit.pass_name != pass_.name:
-            others |= {
-                (commit.graph_id, node): commit
-                for node in commit.nodes
-                if (commit.graph_id, node) not in others
-            }
-    refused = [place for place in done.matched(pass_) if place.reason]
-    sound = [
-        p for p in places_of(done.before, pass_, only_matches=True) if p.is_match and not p.reason
-    ]
-    still = {(place.graph_id, place.nodes) for place in left if place.is_match}
-    found: dict[tuple[int, tuple[str, ...]], Taken] = {}
-    for place in (*refused, *sound):
+    own = _takers(fired).keys()
+    others = _takers(commit for commit in done.commits if commit.pass_name != pass_.name)
+    still = {(place.graph_id, place.nodes) for place in places if place.is_match}
+    taken: dict[tuple[int, tuple[str, ...]], Taken] = {}
+    for place in _matches_before(pass_, done):
         nodes = [(place.graph_id, node) for node in place.nodes]
         takers = [others[node] for node in nodes if node in others]
         key = (place.graph_id, place.nodes)
         if takers and own.isdisjoint(nodes) and key not in still:
             by = min(takers, key=lambda commit: commit.number)
-            found.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
-    return list(found.values())
+            taken.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
+    return list(taken.values())
+
+
+def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
+    """What the pass refused while it ran, and what it would have rewritten in the given model."""
+    yield from (place for place in done.matched(pass_) if place.reason)
+    given = places_of(done.before, pass_, only_matches=True)
+    yield from (place for place in given if not place.reason)
+
+
+def _takers(commits: Iterable[Commit]) -> dict[tuple[int, str], Commit]:
+    """The first commit that took each node, by its graph and name."""
+    takers: dict[tuple[int, str], Commit] = {}
+    for commit in commits:
+        for node in commit.nodes:
+            takers.setdefault((commit.graph_id, node), commit)
+    return takers
 
 
 def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
@@ -136,26 +148,41 @@ def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
 
 
 def _notes(
-    pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool
+    pass_: Pass, done: Converted, reasons: Sequence[Reason], *, is_idle: bool, is_all: bool
 ) -> Iterator[str]:
-    """What else there is to know of a pass that has these reasons not to fire, or none."""
+    """What else there is to know of a pass; `is_idle` if there is no place to tell of."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
-        yield from notes_on_areas(pass_, done.fused, is_idle=not reasons and not has_others)
+        yield from notes_on_areas(pass_, done.fused, is_idle=is_idle)
         return
-    there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
+    yield from _notes_on_search(pass_, done, reasons)
+    if is_idle:
+        yield from _note_on_roots(pass_, done, is_all=is_all)
+
+
+def _notes_on_search(pass_: Pass, done: Converted, reasons: Sequence[Reason]) -> Iterator[str]:
+    """What else there is to know of how the places of a pass were searched."""
     told = {reason.pattern for reason in reasons}
-    yield from _silent_searches([p for p in pass_.patterns if p.find and p.name not in told], there)
-    roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
+    silent = [p for p in pass_.patterns if p.find and p.name not in told]
+    yield from _silent_searches(silent, _operators_of(done))
     if reasons and not any(one.is_near for one in reasons):
         yield "nothing is nearer: these places have only the first operator of a pattern"
-    if not reasons and not has_others and roots:
-        begin = f"its patterns begin at {_shortened(list(roots))}"
-        if there.keys().isdisjoint(roots):
-            yield f"{begin}: the converted model has none of these"
-        elif not is_all:
-            yield f"{begin}: nothing of that is here"
+
+
+def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[str]:
+    """At which operators the patterns of a pass without any place begin."""
+    roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
+    begin = f"its patterns begin at {_shortened(list(roots))}"
+    if roots and _operators_of(done).keys().isdisjoint(roots):
+        yield f"{begin}: the converted model has none of these"
+    elif roots and not is_all:
+        yield f"{begin}: nothing of that is here"
+
+
+def _operators_of(done: Converted) -> Counter[str]:
+    """How many nodes of each operator the converted model has."""
+    return Counter(node.op for graph in done.after.graphs for node in graph.nodes)
 
 
 def _silent_searches(patterns: Sequence[Pattern], there: Mapping[str, int]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from types import CodeType
 import numpy as np
 
 from fusionc.errors import said
-from fusionc.model.graph import Model, Node
+from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
 from fusionc.rewrite.pattern import makers
@@ -74,24 +74,33 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
     """Every place of a pass, one for each node at which a pattern begins, in the order of the
     patterns.
     """
-    absent = absent_names(pass_)
     for graph in model.graphs:
-        if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
-            continue
-        for pattern in pass_.patterns:
-            if pattern.find is not None:
-                for found in islice(pattern.find(graph), _MOST_SEARCHED):
-                    if isinstance(found, Match):
-                        yield place_of_match(pass_, pattern, found)
-                    elif not only_matches:
-                        yield _left_candidate(pattern, found)
-                continue
-            for anchor in anchors_of(pattern, graph):
-                match = matcher.match(pattern.formulas, anchor, absent)
-                if match is not None:
-                    yield place_of_match(pass_, pattern, match)
-                elif not only_matches:
-                    yield _nearly(pattern, matcher.trace(pattern.formulas, anchor), anchor)
+        if is_alive(graph) and getattr(graph.proto, "domain", "") != KERNELS:
+            for pattern in pass_.patterns:
+                search = _searched if pattern.find else _places_of_formula
+                for place in search(pass_, pattern, graph):
+                    if place.is_match or not only_matches:
+                        yield place
+
+
+def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+    """The places of a pattern that finds them itself."""
+    for candidate in islice(pattern.find(graph) if pattern.find else (), _MOST_SEARCHED):
+        if isinstance(candidate, Match):
+            yield place_of_match(pass_, pattern, candidate)
+        else:
+            yield _left_candidate(pattern, candidate)
+
+
+def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+    """The places of a pattern that is a formula."""
+    absent = absent_names(pass_)
+    for anchor in anchors_of(pattern, graph):
+        match = matcher.match(pattern.formulas, anchor, absent)
+        if match is not None:
+            yield place_of_match(pass_, pattern, match)
+        else:
+            yield _nearly(pattern, matcher.trace(pattern.formulas, anchor), anchor)
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
@@ -137,18 +146,25 @@ def _beyond(misfit: Misfit) -> int:
         return 0
     wanted = [formula.operators for formula in misfit.operators]
     count = len(wanted)
-    pending = deque([] if misfit.value is None else [misfit.value])
-    seen = set[Node]()
-    while pending and wanted and len(seen) < _LOOKED_AT * count:
-        producer = pending.popleft().producer
-        if producer is not None and producer not in seen:
-            seen.add(producer)
-            pending.extend(value for value in producer.inputs if value is not None)
-            fitting = [operators for operators in wanted if producer.operator in operators]
-            if fitting:
-                wanted.remove(fitting[0])
+    for node in islice(_nodes_before(misfit.value), _LOOKED_AT * count):
+        fitting = [operators for operators in wanted if node.operator in operators]
+        if fitting:
+            wanted.remove(fitting[0])
     passed = count - len(wanted)
     return passed if 2 * passed > count else 0
+
+
+def _nodes_before(value: Edge | None) -> Iterator[Node]:
+    """The nodes that a value is computed by, the nearest first."""
+    pending = deque([value])
+    seen = set[Node]()
+    while pending:
+        edge = pending.popleft()
+        producer = None if edge is None else edge.producer
+        if producer is not None and producer not in seen:
+            seen.add(producer)
+            pending.extend(producer.inputs)
+            yield producer
 
 
 def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
