@@ -1,4 +1,4 @@
-"""The engine: what a pass is written in, and what searches, checks, counts and commits for it."""
+"""The engine: the language of passes, and what searches, checks, counts and commits for them."""
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass

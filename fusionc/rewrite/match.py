@@ -15,11 +15,8 @@ Find = Callable[[Graph], Iterable["Match | Miss"]]
 class Match:
     """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
 
-    `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew,
-    in the order of the pattern's outputs. An optional input that is left out is None, and so is
-    what only other patterns of the pass capture. A pass that finds its matches itself makes these
-    objects itself: outputs that are left out, None, do not count, and `drops` names constants and
-    functions that go without any replacement.
+    An optional input that is left out is None, and so is a name that only other patterns of the
+    pass capture. A pass that searches by itself creates these objects.
     """
 
     def __init__(
@@ -33,17 +30,18 @@ class Match:
         drops: Sequence[Constant | Graph] = (),
     ) -> None:
         self.graph = graph
-        self.nodes = tuple(nodes)
+        self.nodes = tuple(nodes)  # are taken out of the graph
+        # the rewrite must provide these anew, in the order of the pattern's outputs
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
         # the highest rank of a constant that was matched by its value alone
         self.literal_rank = literal_rank
-        self.drops = tuple(drops)
+        self.drops = tuple(drops)  # constants and functions that go without a replacement
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What tells it from the other matches of its pattern: its nodes, or, where it has none,
-        what it replaces.
+        """What distinguishes it from other matches of its pattern: its nodes, or else what it
+        replaces.
         """
         replaced = (
             item.name if isinstance(item, Edge) else item.proto.name
@@ -53,9 +51,7 @@ class Match:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a node or value that the match holds has left the graph since the match was
-        found.
-        """
+        """Whether a node or value of the match has left the graph since then."""
         return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
 
     @property

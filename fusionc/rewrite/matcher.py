@@ -1,11 +1,11 @@
-"""Solve a formula at a node: which values and nodes it stands for, or that it does not match there.
+"""Solve a formula at a node: find the values and nodes for which the formula holds there.
 
 Solutions are searched depth first with backtracking over operand orders and alternatives. A formula
-of k operators with c commutative ones tries at most 2^c orders, and gives up on each at the first
-operator that does not fit.
+of k operators with c commutative ones tries at most 2^c orders, and gives up each order at the
+first operator that does not fit.
 
-`trace` asks the same questions, but goes on after each thing that does not fit: a state that has a
-Trace notes it there. Of the orders of operands, the nearest to a match is kept.
+`trace` asks the same questions, but goes on after each thing that does not fit: a state with a
+Trace notes it there. Of several orders of operands, the nearest to a match is kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Inputs = Sequence[Edge | None]
 
 
 class _State(NamedTuple):
-    """A partial solution. Never changed; each step makes a new one."""
+    """A partial solution. It is never changed; each step creates a new one."""
 
     graph: Graph
     captures: dict[str, Any]
@@ -58,7 +58,7 @@ class _State(NamedTuple):
     trace: Trace | None = None  # None: the first thing that does not fit ends it
 
     def capture(self, name: str, value: Any) -> _State:
-        """This solution, with a name for a value; without one as it is."""
+        """This solution with a name for a value; unchanged if the name is empty."""
         return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
     def without(
@@ -69,7 +69,7 @@ class _State(NamedTuple):
         formula: pattern.Formula,
         value: Any,
     ) -> _State:
-        """This traced solution, with one thing more that does not fit."""
+        """This traced solution with one more misfit."""
         assert self.trace is not None
         misfit = Misfit(why, node, place, formula, value, self.captures)
         return self._replace(trace=self.trace.without(misfit))
@@ -78,18 +78,18 @@ class _State(NamedTuple):
 def match(
     formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]
 ) -> Match | None:
-    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further
+    """The first solution in which `anchor` computes `formulas[0]`; further formulas are further
     outputs.
 
-    `absent` has the names that the match has in any case: None where the solution captures nothing
-    of that name.
+    `absent` has the names that the match has in any case: None if the solution does not capture
+    them.
     """
     if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph, {}, {}, {})):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
-                # what is handed out is replaced, wherever it was found
+                # outputs are replaced even inside `keep`
                 replaced = {value.producer for value in values}
                 nodes = [
                     node for node, stays in solution.nodes.items() if not stays or node in replaced
@@ -104,8 +104,8 @@ def match(
 def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
     """How far the formulas get at a node; without a misfit, they match there.
 
-    Further outputs are looked for only if all of the first is there: nothing else says where they
-    would be.
+    Further outputs are searched only if the first one fits completely: nothing else tells where
+    they would be.
     """
     start = _State(anchor.graph, {}, {}, {}, trace=Trace())
     values = [value for value in anchor.outputs if value is not None]
@@ -127,7 +127,7 @@ def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
 def _solve_others(
     formulas: Sequence[pattern.Formula], state: _State, values: tuple[Edge, ...]
 ) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
-    """Find the other outputs of a pattern: among what is matched already, else downstream of it."""
+    """Find the other outputs of a pattern among what is matched, or downstream of it."""
     if not formulas:
         yield state, values
         return
@@ -138,7 +138,7 @@ def _solve_others(
 
 
 def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
-    """Values that may be `formula`, found from its parts that have a value already."""
+    """Values that may be `formula`, found from parts of it that have a value."""
     match formula:
         case pattern.Var(name) | pattern.Const(name):
             value = state.captures.get(name)
@@ -162,7 +162,7 @@ def _of_parts(formula: pattern.Formula, state: _State) -> list[Edge]:
 
 
 def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
-    """The nodes that may be an operator: the one that is, or users of its arguments."""
+    """The nodes that may be an operator: the one that is bound to it, or users of its arguments."""
     if id(formula) in state.bound:
         return [state.bound[id(formula)]]
     users = dict.fromkeys(node for value in _of_parts(formula, state) for node in value.outputs)
@@ -170,9 +170,7 @@ def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
 
 
 def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
-    """All solutions; of a formula that has one at most a tuple, as most formulas are of that
-    kind.
-    """
+    """All solutions; a tuple if the formula has at most one, as most formulas have."""
     if value is None:
         return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
@@ -221,8 +219,8 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element and it is this number; one that its type has not, to the
-    last two bits.
+    """Whether a constant has one element, which is this number, to the last two bits if the type
+    does not contain the number itself.
     """
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
@@ -263,7 +261,7 @@ def _solve_node(
 
 
 def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> Iterable[_State]:
-    """The solutions in which a node of the right operator is what the formula says."""
+    """The solutions in which a node of the right operator fits the formula."""
     orders = _orders(formula, node)
     if not orders and state.trace is None:
         return ()
@@ -301,8 +299,8 @@ def _operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
 
 
 def _orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
-    """The orders of the operands in which a node could be this formula. One look at it and at what
-    makes its operands is enough to give most nodes up.
+    """The orders of the operands in which a node could fit this formula. Looking at the node and at
+    the producers of its operands rules out most nodes.
     """
     if node.operator not in formula.operators:
         return []
@@ -323,7 +321,7 @@ def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
 
 
 def is_attribute(actual: Any, wanted: Any) -> bool:
-    """Whether an attribute is what a pattern says; models have its numbers as float32."""
+    """Whether an attribute has the value in a pattern; models store numbers as float32."""
     if isinstance(wanted, list | tuple) and actual:
         return len(actual) == len(wanted) and all(map(is_attribute, actual, wanted))
     return bool(actual == (float(np.float32(wanted)) if isinstance(wanted, float) else wanted))
@@ -351,8 +349,8 @@ def _solve_inputs(
 def _solve_argument(
     arg: pattern.Formula, inputs: Inputs, place: int, state: _State, node: Node | None = None
 ) -> Iterable[_State]:
-    """The solutions for the input at a place, or for all from there on; `node` has them, if it is
-    traced.
+    """The solutions for the input at a place, or for all inputs from there on. `node` has the
+    inputs; None if nothing is traced.
     """
     if isinstance(arg, _LISTS):
         match arg:
@@ -368,7 +366,7 @@ def _solve_argument(
 def _solve_each(
     inner: pattern.Formula, inputs: Inputs, start: int, state: _State, node: Node | None
 ) -> Iterator[_State]:
-    """The solution in which all inputs from a place on are what a formula says."""
+    """The solution in which all inputs from a place on fit a formula."""
     if start >= len(inputs):
         return
     shared, lists = _shared_and_listed(inner, state)
@@ -391,8 +389,8 @@ def _solve_each(
 def _shared_and_listed(
     inner: pattern.Formula, state: _State
 ) -> tuple[set[int], dict[str, list[Any]]]:
-    """Of the formula in an `each`: the operators that are the same node every time, and a list for
-    each name that it captures anew.
+    """For the formula in an `each`: the operators that are the same node every time, and an empty
+    list for each name that it captures once for each input.
     """
     same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
     once = {name for whole in same for name in pattern.names(whole)}
@@ -431,7 +429,7 @@ def _or_misfit(
 
 
 def _nearest(states: Iterable[Iterable[_State]]) -> list[_State]:
-    """Of traced states the nearest to a match, several if they are equally near."""
+    """The traced states nearest to a match; several if they are equally near."""
     every = list(chain.from_iterable(states))
     least = min((s.trace.distance for s in every if s.trace is not None), default=0.0)
     near = [s for s in every if s.trace is not None and s.trace.distance == least]

@@ -1,5 +1,5 @@
-"""All enabled passes in order, in rounds, until a whole round changes nothing; each of them
-searches, is checked, spliced in and counted until it finds nothing more.
+"""Run all enabled passes in order, in rounds, until a whole round changes nothing. Each pass
+searches, and its matches are checked, spliced in and counted, until it finds nothing more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDS = 50
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-@np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
+@np.errstate(all="ignore")  # an overflow is refused when it becomes a constant
 def run(
     model: Model,
     passes: Sequence[Pass],
@@ -43,11 +43,11 @@ def run(
     """Run the passes, each on the main graph and on every subgraph and function, and count what
     they did.
 
-    The result has one record for each pattern and graph, in execution order. What took effect is
-    summed over the rounds; what was refused is what still stood at the end, and for a pattern
-    without effect what was refused last. `progress` is called with the name of a pass before it
-    runs, `after` with the name of one that took effect. Raises FusioncError where the passes undo
-    each other.
+    The result has one record for each pattern and graph, in execution order. Effects are summed
+    over the rounds. Refusals are those of the last search; for a pattern without effect, those of
+    the last search that had any. `progress` is called with the name of a pass before it runs,
+    `after` with the name of one that took effect. Raises FusioncError if the passes undo each
+    other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
     order = {
@@ -83,7 +83,7 @@ def _run_pass(
     decisions_ahead.forget(model)
     for graph in model.graphs:
         if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
-            continue  # the definition of a kernel stays as it was when the kernel was made of it
+            continue  # a kernel was compiled from this definition, which must not change
         for pattern in pass_.patterns:
             new = apply(pass_, pattern, graph, log)
             effected |= new.effected > 0
@@ -91,7 +91,7 @@ def _run_pass(
             if total is not new:
                 total.effected += new.effected
                 total.seconds += new.seconds
-                # A user asks why a pass did nothing, even where another pass took the place later.
+                # A user asks why a pass did nothing, even if another pass took the place later.
                 if new.refused or total.effected:
                     total.refused = new.refused
                     total.waiting = new.waiting
@@ -99,9 +99,7 @@ def _run_pass(
 
 
 def is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node, or its function, may have been
-    removed.
-    """
+    """Whether a graph is still part of the model: its node or its function may have been removed."""
     if graph.is_function:
         return graph.model.functions.get(graph.function_key) is graph
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))
@@ -132,7 +130,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
 
 
 class _PatternRun:
-    """One pattern of a pass at work on a graph."""
+    """One pattern of a pass, run on a graph."""
 
     def __init__(self, pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> None:
         self.pass_ = pass_
@@ -221,10 +219,10 @@ def _rewrite(
 def _matches(
     pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] | None
 ) -> Iterator[Match]:
-    """All matches of the formulas, each with one of the nodes that can make the first of them.
+    """All matches of the formulas, each beginning at a node that can make the first of them.
 
-    Only the nodes `among` are asked, None for all. The caller commits a match before it takes the
-    next.
+    Only the nodes in `among` are asked; None asks all. The caller commits a match before it takes
+    the next.
     """
     if not pattern.formulas or makers(pattern.formulas[0]) is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
@@ -252,7 +250,7 @@ def _has_operators(pattern: Pattern, graph: Graph) -> bool:
 
 
 def absent_names(pass_: Pass) -> dict[str, None]:
-    """What the patterns of a pass capture, which is None where a match does not have it."""
+    """Everything that the patterns of a pass capture, with None as its value."""
     formulas = chain.from_iterable(pattern.formulas for pattern in pass_.patterns)
     return dict.fromkeys(chain.from_iterable(map(names, formulas)))
 
@@ -260,7 +258,8 @@ def absent_names(pass_: Pass) -> dict[str, None]:
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
     hint = f'switch it off: --optimization_switch "{pass_.name}:off"'
     if pass_.place:
-        hint = f"what it puts there must not match again (operands may be in either order); correct it, or {hint}"
+        cause = "what it puts there must not match again (operands may be in either order)"
+        hint = f"{cause}; correct it, or {hint}"
     what = f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times"
     where = ", ".join(filter(None, (pass_.place, f"graph {graph.id}")))
     return FusioncError(what, where=where, hint=hint, code="E20007")
@@ -279,7 +278,7 @@ def _failure(
         for f in frames
         if not _is_ours(f) and "site-packages" not in f.filename
     ]
-    # Of a user's pass the last line of its own.
+    # For a user's pass, the last line of its own.
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     kind, todo = (
         (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")

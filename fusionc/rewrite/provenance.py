@@ -16,9 +16,9 @@ from fusionc.node_origin import (
     with_newest_lines,
 )
 
-_MOST_SOURCES = 64  # names of nodes that a node is said to come from
-_MOST_LINES = 64  # that a doc_string has on this
-_METADATA_IR = 10  # the IR version since which nodes have metadata_props
+_MOST_SOURCES = 64  # names of source nodes in one record
+_MOST_LINES = 64  # provenance lines in one doc_string
+_METADATA_IR = 10  # the first IR version in which nodes have metadata_props
 
 
 def stamp(
@@ -45,7 +45,7 @@ def stamp(
 
 
 def _joined_origin(nodes: Sequence[Node], pass_name: str, has_metadata: bool) -> Origin:
-    """Where a node comes from that a pass makes of these."""
+    """The origin of a node that a pass makes from these nodes."""
     passes = dict[str, None]()
     sources = dict[str, None]()
     for node in nodes:

@@ -1,8 +1,8 @@
 """Whether a replacement may take the place of a match, answered before the graph changes.
 
-Guaranteed for every pass: nothing else used what is replaced; there is no cycle; element types and
-known shapes of replaced values stay; graph outputs can keep their names; names in subgraphs still
-mean the same values.
+Guaranteed for every pass: nothing else used what is replaced; the graph stays acyclic; element
+types and known shapes of replaced values stay; graph outputs can keep their names; names in
+subgraphs still mean the same values.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _check_moved(graph: Graph, tape: Tape) -> None:
 
 
 def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
-    """The results, with an Identity of each that cannot take over an output's name, if the graph
-    gets smaller all the same.
+    """The results, each with an Identity if it cannot take over an output's name, provided that the
+    graph still becomes smaller.
     """
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
@@ -127,7 +127,7 @@ def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
 
 
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
-    """The nodes of the tape that the results need, in the order they were made: each after those
+    """The nodes of the tape that the results need, in the order of their creation: each after those
     that it reads.
     """
     needed = set(results)
@@ -140,7 +140,7 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
     if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
         refuse("the element type would change")
-    # What is known by now: nothing more can be found out of the new value before it is there.
+    # Only what is known by now: inference cannot say more of a value before it is in the graph.
     before = old.known_type.shape
     after = new.known_type.shape
     if before is not None and after is not None:
@@ -199,7 +199,7 @@ def _last_position(nodes: Iterable[Node], default: float) -> float:
 def _require_no_cycle(
     graph: Graph, users: Iterable[Node], inside: set[Node], producers: set[Node], latest: float
 ) -> None:
-    """Refuse if a user of what is replaced leads to a producer of the replacement's inputs."""
+    """Refuse if a user of a replaced value leads to a producer of the replacement's inputs."""
     seen = set(inside)
     stack = list(users)
     while stack:  # only nodes up to the last input can lead there

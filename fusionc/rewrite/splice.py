@@ -1,7 +1,7 @@
-"""The one module that changes a graph: it splices a replacement in, which `check` has found sound.
+"""The only module that changes a graph: it splices in a replacement that `check` has found sound.
 
-Graph outputs keep their names; what the replacement made useless is gone; new nodes have names and
-say where they come from; a node whose subgraphs move takes them along.
+Graph outputs keep their names. What the replacement made useless is removed. New nodes have names
+and say where they come from. A node whose subgraphs move takes them along.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fusionc.rewrite.provenance import stamp
 from fusionc.rewrite.soundness import Replacement, node_in
 from fusionc.rewrite.tape import Tape
 
-_FUNCTIONS_IR = 8  # the IR version since which models have functions
+_FUNCTIONS_IR = 8  # the first IR version in which models have functions
 
 
 def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
@@ -95,8 +95,8 @@ def renumber(graph: Graph) -> None:
 
 
 def _name(match: Match, tape: Tape, new: Replacement) -> None:
-    """New results take the names of what they replace; new nodes take over those of replaced nodes
-    of the same operator.
+    """Results take over the names of the values that they replace, and new nodes those of replaced
+    nodes of the same operator.
     """
     unique_name = match.graph.model.unique_name
     results = {value: old.name for old, value in new.pairs}
@@ -121,9 +121,7 @@ def _rename(value: Edge, name: str) -> None:
 
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
-    """Give a node the subgraphs of the one that it stands for, and these the values that there are
-    now.
-    """
+    """Give a moved node the subgraphs of the old one, and let them read the new values."""
     node.bodies = old.bodies
     old.bodies = ()
     del node.proto.metadata_props[:]
@@ -151,7 +149,7 @@ def _replace_value(old: Edge, new: Edge, users: Iterable[Node]) -> None:
 
 
 def _hand_over(old: Edge, new: Edge) -> None:
-    """`new` is a graph output instead of `old`, under the same name."""
+    """Make `new` a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
         replace_in(graph, "outputs", old, new)
     new.output_of = old.output_of
@@ -172,7 +170,7 @@ def _drop(drop: Constant | Graph) -> None:
 
 
 def _sweep(values: Iterable[Edge]) -> None:
-    """Remove constants and pure nodes that nobody needs any more, upwards from these values."""
+    """Remove constants and pure nodes that are no longer needed, from these values upwards."""
     stack = list(values)
     while stack:
         value = stack.pop()
@@ -188,10 +186,9 @@ def _sweep(values: Iterable[Edge]) -> None:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether nobody needs a node that is still in its graph: no output is used, and running it has
-    no effect.
+    """Whether a node of the graph is not needed: no output is used, and running it has no effect.
 
-    In a graph that declares no output nobody can tell what is needed.
+    Never true if the graph declares no output, which leaves open what is needed.
     """
     is_needed = not node.graph.proto.output or any(
         output is not None and output.is_used for output in node.outputs
@@ -207,9 +204,7 @@ def _release(node: Node) -> None:
 
 
 def _remove(node: Node) -> None:
-    """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as
-    well.
-    """
+    """Remove a node whose outputs are unused. Its subgraphs no longer count as users of values."""
     graph = node.graph
     del graph.nodes[node]
     graph.by_operator.get(node.operator, {}).pop(node, None)

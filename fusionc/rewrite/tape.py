@@ -1,5 +1,5 @@
-"""The tape: new nodes and constants that a rewrite makes. The graph does not see them until they
-are committed.
+"""The tape: new nodes and constants of a rewrite. The graph does not see them before they are
+committed.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
 
 _Inputs = Sequence[Edge | None]
-_ITS_OWN = object()  # the element type that an array has already
-_RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions
+_ITS_OWN = object()  # keep the element type of the array
+_RAISED_FROM_IR = 4  # from this IR version on, a model may be raised to one with functions
 
 
 class Tape:
     """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array,
     like=m.W)`.
 
-    An operator that the model's opset has not, or for which the target has no kernel, is refused
-    here, so that no pass has to ask.
+    It refuses an operator that the opset does not have or the target has no kernel for, so that no
+    pass needs to ask.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes: list[Node] = []
-        self.constants: dict[Constant, str] = {}  # with the name that each would like to have
-        self.functions: list[onnx.FunctionProto] = []  # that the new nodes call
-        # with what their subgraphs read instead
+        self.constants: dict[Constant, str] = {}  # with the name that each prefers
+        self.functions: list[onnx.FunctionProto] = []  # called by the new nodes
+        # with the values that their subgraphs read instead
         self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}
-        self._captured: dict[Node, tuple[Edge, ...]] = {}  # what that is, of each of these
+        self._captured: dict[Node, tuple[Edge, ...]] = {}  # by moved node: what its subgraphs read
 
     def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("_"):
@@ -65,12 +65,12 @@ class Tape:
         outputs: int | Sequence[bool] = 0,
         **attributes: Any,
     ) -> Any:
-        """A new node; returns its one output, or a tuple of those that `outputs` asks for.
+        """A new node; returns its one output, or a tuple of the outputs that `outputs` asks for.
 
-        `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes
-        one. Trailing inputs that are None are left out. `outputs` is their number, or says of each
-        whether it is wanted: None stands for those that are not. Types and shapes of the outputs
-        are inferred at once. Refuses where `like` holds subgraphs: `move` takes these along.
+        `like` lends the attributes (and keeps unknown ones); `attributes` override them, and None
+        removes one. Trailing inputs that are None are left out. `outputs` is the number of outputs,
+        or says of each whether it is wanted; an unwanted one is None. Types and shapes of the
+        outputs are inferred at once. Refuses if `like` holds subgraphs; use `move` for those.
         """
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
@@ -94,10 +94,10 @@ class Tape:
     def move(
         self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]
     ) -> tuple[Value | None, ...]:
-        """A node with its subgraphs, of a graph that goes with this rewrite; returns its outputs,
-        as many as it has.
+        """A node with its subgraphs, moved from a graph that this rewrite removes; returns all its
+        outputs.
 
-        The subgraphs read what `values` says in place of the values of that graph.
+        `values` says which values the subgraphs read instead of those of that graph.
         """
         moved = self._add(node.proto, inputs, [value is not None for value in node.outputs])
         self._captured[moved] = tuple(values.get(value, value) for value in node.captures())
@@ -108,7 +108,7 @@ class Tape:
         return moved.outputs
 
     def reads(self, node: Node) -> tuple[Edge | None, ...]:
-        """What a new node will read, its subgraphs included."""
+        """Everything that a new node will read, including its subgraphs."""
         return (*node.inputs, *self._captured.get(node, ()))
 
     def _add(
@@ -123,8 +123,8 @@ class Tape:
         return node
 
     def call(self, function: onnx.FunctionProto, inputs: Sequence[Edge]) -> tuple[Value, ...]:
-        """A call of a model-local function that the model gets with it, unless it has it. Returns
-        all outputs.
+        """A call of a model-local function, which is added to the model if necessary. Returns all
+        outputs.
         """
         if self.graph.model.ir_version < _RAISED_FROM_IR:
             refuse(
@@ -138,10 +138,9 @@ class Tape:
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
 
-        Computed in a wider type and rounded here once; refuses where a finite number becomes
-        infinite by that, or an integer would have to be another number, and where the type is to be
-        that of a value of which it is unknown, as in the body of a function. Integers of another
-        integer type wrap around.
+        Compute it in a wider type: it is rounded here, once. Refuses if a finite number would
+        become infinite, if an integer would be rounded, and if the wanted type is unknown, as in
+        the body of a function. Integers of another integer type wrap around.
         """
         values = np.asarray(array)
         wanted = _wanted_type(like, dtype)

@@ -1,7 +1,7 @@
-"""How far a formula gets at a node where it does not match: which operators are there, and each
-thing that does not fit.
+"""How far a formula gets at a node where it does not match: which operators fit, and everything
+that does not fit.
 
-The matcher fills it in: nothing is judged a second time. `fusionc why` puts it into words.
+The matcher fills it in, so nothing is judged twice. `fusionc why` puts it into words.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from fusionc.model.graph import Edge, Node
 from fusionc.rewrite.pattern import Formula, OpFormula, operators_in
 
-_LEAF = 0.5  # what a value or an attribute counts that does not fit; an operator counts 1
+_LEAF = 0.5  # weight of a value or an attribute that does not fit; an operator counts 1
 
 
 class NoSolution(tuple[Any, ...]):
-    """An empty tuple of solutions. Which one it is says why there are none."""
+    """An empty tuple of solutions. Its identity tells why there are none."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__
@@ -34,7 +34,7 @@ OTHER_OPERATOR = NoSolution()
 OTHER_OUTPUT = NoSolution()  # of the right operator
 OTHER_NODE = NoSolution()  # than in another place of the formula
 OTHER_GRAPH = NoSolution()
-ODD_NODE = NoSolution()  # the right operator, but one that no formula means
+ODD_NODE = NoSolution()  # the right operator in a form that no formula means
 OTHER_ATTRIBUTE = NoSolution()
 MORE_INPUTS = NoSolution()
 NO_ALTERNATIVE = NoSolution()
@@ -45,11 +45,11 @@ class Misfit:
     """One thing that does not fit."""
 
     why: NoSolution
-    node: Node | None  # the one whose input or attribute it is; None: an output of the pattern
+    node: Node | None  # whose input or attribute it is; None: an output of the pattern
     place: int | str  # the number of the input, the name of the attribute, the number of the output
-    formula: Formula  # what would have to be there; of an attribute, the operator that has it
+    formula: Formula  # what the pattern needs there; for an attribute, its operator
     value: Edge | None  # what is there
-    captures: Mapping[str, Any]  # of the formula, before it got there
+    captures: Mapping[str, Any]  # of the formula so far
 
     @cached_property
     def operators(self) -> frozenset[OpFormula]:
@@ -59,39 +59,37 @@ class Misfit:
 
     @property
     def weight(self) -> float:
-        """What it counts, an operator being 1."""
+        """How much it counts; one operator counts 1."""
         return len(self.operators) or _LEAF
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What of a formula is there: its `operators`, which are `nodes`. `misfits` are in the order of
-    the formula.
-    """
+    """How much of a formula fits."""
 
-    operators: frozenset[OpFormula] = frozenset()
-    nodes: tuple[Node, ...] = ()
-    misfits: tuple[Misfit, ...] = ()
+    operators: frozenset[OpFormula] = frozenset()  # that fit
+    nodes: tuple[Node, ...] = ()  # that are these operators
+    misfits: tuple[Misfit, ...] = ()  # in the order of the formula
 
     @cached_property
     def missing(self) -> float:
-        """The weight of what does not fit."""
+        """The weight of all misfits."""
         return sum(misfit.weight for misfit in self.misfits)
 
     @property
     def size(self) -> int:
-        """How many operators would have to be there."""
+        """How many operators the formula needs."""
         return len(self.operators.union(*(misfit.operators for misfit in self.misfits)))
 
     @property
     def distance(self) -> float:
-        """How far it is from a match of the largest formula; less is nearer."""
+        """How far it is from a match of the largest formula; smaller is nearer."""
         return self.missing - len(self.operators)
 
     def with_node(self, formula: OpFormula, node: Node) -> Trace:
-        """This, and one operator more that is there."""
+        """This trace with one more operator that fits."""
         return Trace(self.operators | {formula}, (*self.nodes, node), self.misfits)
 
     def without(self, misfit: Misfit) -> Trace:
-        """This, and one thing more that does not fit."""
+        """This trace with one more misfit."""
         return Trace(self.operators, self.nodes, (*self.misfits, misfit))
