@@ -1,5 +1,5 @@
-"""`register_replacement`: a pass from two functions, one that says what to look for and one that
-says what to put.
+"""`register_replacement`: a pass from two functions, one that describes what to look for and one
+that builds the replacement.
 
 def search(x, w, b):
     return op.Add(op.MatMul(x, w), b)
@@ -24,7 +24,7 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
-# what switch files and --optimization_switch say for several passes
+# names that mean several passes in switch files and --optimization_switch
 RESERVED = ("ALL", "forbidden_close_pass")
 _KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
@@ -42,18 +42,19 @@ def register_replacement(
     name: str | None = None,
     kind: Literal["GraphFusion", "UBFusion"] = "GraphFusion",
 ) -> None:
-    """Make a pass that puts what `replace_fn` builds where `search_fn` finds what it describes.
+    """Make a pass that replaces what `search_fn` describes by what `replace_fn` builds.
 
-    Both have the same arguments: an argument is a value of the model, the same one wherever it is
-    named. What the search function returns may be used anywhere afterwards, values between may not
-    be used elsewhere. Arguments in `scalar_workaround` are numbers: in the search a constant of one
-    element or an attribute, in the replacement the number that was found. `extra_check` gets the
-    match, whose arguments are attributes, and says whether to go on. `example_inputs` is accepted
-    for the sake of TorchAir's signature; its length is checked. The pass is called `name` (default:
-    that of the search function), and is switched, counted and logged like any other.
+    Both functions have the same arguments. An argument is a value of the model, the same wherever
+    it is used. The values that the search function returns may be used anywhere else in the model;
+    values in between may not. Arguments in `scalar_workaround` are numbers: in the search a
+    constant of one element or an attribute, in the replacement the number that was found.
+    `extra_check` gets the match, whose arguments are attributes, and returns whether to go on.
+    `example_inputs` is accepted for the sake of TorchAir's signature; its length is checked. The
+    pass is called `name` (default: the name of the search function), and is switched, counted and
+    logged like any other.
 
-    Raises UsageError for functions that do not fit together, and for a search that is registered
-    already, unless `skip_duplicates` says to leave the second one out.
+    Raises UsageError if the functions do not fit together, or if the search is already registered
+    and `skip_duplicates` is False.
     """
     place = _place(search_fn)
     title = _title(search_fn, name)
@@ -112,7 +113,7 @@ def _problem_of_options(scalar_workaround: object, extra_check: object, kind: st
 def _problem_of_search(
     roots: Sequence[Any], arguments: Sequence[str], search: CapturedAttributes
 ) -> str:
-    """What is wrong with what a search function returned; empty if nothing is."""
+    """What is wrong with the result of a search function; empty if nothing is."""
     if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
         return "returns no operator"
     used = search.attributes.keys() | set(chain.from_iterable(map(names, roots)))
@@ -173,7 +174,7 @@ def _arguments(function: Any, title: str, place: str) -> list[str]:
 
 
 def _place(function: Any) -> str:
-    """Where the function is defined, or where it is registered if it is no plain function."""
+    """Where the function is defined; if it is not a plain function, where it is registered."""
     code = getattr(function, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -196,7 +197,7 @@ def _argument_value(
         array = value.constant()
         if array.size != 1:
             refuse(f"{argument} is not a single number")
-        # it is a number from here on, whatever rank it gave others
+        # as a number it has no rank, though the constant may have raised that of others
         m.literal_rank = max(m.literal_rank, array.ndim)
         numbers.append(array.item())
     if any(number != numbers[0] for number in numbers[1:]):
@@ -205,7 +206,7 @@ def _argument_value(
 
 
 def _structure(formula: Formula, seen: dict[int, int]) -> Any:
-    """The formula without the names of its arguments: equal for searches that find the same."""
+    """The formula without the names of its arguments; equal for searches that find the same."""
     place = seen.setdefault(id(formula), len(seen))
     match formula:
         case OpFormula():

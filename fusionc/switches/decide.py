@@ -28,27 +28,25 @@ if TYPE_CHECKING:
 
 # CANN's name for all the passes that a switch file cannot switch off
 _ALL_MUST = "forbidden_close_pass"
-_EVERY_NAME = sys.maxsize  # a name that stands for more passes than any other
+_EVERY_NAME = sys.maxsize  # more passes than any other name has
 
 
 @dataclass(frozen=True)
 class Switches:
-    """The names of the passes that run, and what the user should know about how that came to be."""
+    """The decision."""
 
-    enabled: frozenset[str]
-    notices: tuple[str, ...]
+    enabled: frozenset[str]  # the names of the passes that run
+    notices: tuple[str, ...]  # what the user should know about how that came to be
 
 
 @dataclass
 class _Wishes:
-    """What one source asks for: by pass name, by section ("ALL"), and in names that only Ascend
-    has.
-    """
+    """What one source asks for."""
 
-    # with how many passes that name stands for
+    # by the name of the pass: the entry, and how many passes its name belongs to
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
-    every: dict[str, bool] = field(default_factory=dict)
-    ascend_only: list[str] = field(default_factory=list)
+    every: dict[str, bool] = field(default_factory=dict)  # "ALL", by section
+    ascend_only: list[str] = field(default_factory=list)  # names that only CANN has
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -57,10 +55,10 @@ class _Wishes:
         return {name: entry.on for name, (entry, _) in self.by_pass.items()}
 
     def add(self, entry: Entry, found: Iterable[Pass], reach: int) -> None:
-        """Note what was written of all passes of a name, which stands for `reach` passes.
+        """Note an entry whose name belongs to all these passes, `reach` in number.
 
-        Of two names of one pass, the one that stands for fewer passes counts; of two such, which in
-        CANN are two passes, the one that is off.
+        If two names belong to one pass, the name with fewer passes counts. If both have equally
+        many, they are two passes in CANN, and the one that is off counts.
         """
         for p in found:
             known, known_reach = self.by_pass.setdefault(p.name, (entry, reach))
@@ -82,12 +80,12 @@ def decide(
     levels: Levels | None = None,
     pattern_fusion_pass: bool = True,
 ) -> Switches:
-    """Which of `passes` run. `levels` switch off what neither the file nor the option switches on
-    by its name; `pattern_fusion_pass` False switches those of pattern fusion off, whatever else
-    says.
+    """Which of `passes` run. `levels` switch off passes that neither the file nor the option
+    switches on by name. `pattern_fusion_pass` False switches off all pattern fusion passes,
+    whatever else says.
 
-    Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all
-    mistakes at once), E10001 the value of --optimization_switch is wrong.
+    Raises UsageError: E21001 if the switch file cannot be opened, E21002 if its content is wrong
+    (all mistakes at once), E10001 if the value of --optimization_switch is wrong.
     """
     names = PassNames(passes)
     must = [p for p in passes if p.default == "must"]
@@ -126,7 +124,7 @@ class _Choice:
             hint = 'an entry of its own switches one on, "fusionc passes" lists them'
             self.notices.append(f"{what}; {hint}")
         ascend_only = dict.fromkeys([*file.ascend_only, *option.ascend_only])
-        # names of passes, by what there is to say of them
+        # names of passes, by the notice that lists them
         self.listed = {"Ascend only: no effect here": list(ascend_only)}
 
     def _is_asked(self, p: Pass) -> bool:
@@ -135,10 +133,10 @@ class _Choice:
         return self.named.get(p.name, by_default)
 
     def settle_must(self) -> None:
-        """Correct what is asked for of the passes that must stay on.
+        """Correct the decision for the passes that must stay on.
 
-        They serve the other passes. If all of those are switched off, they are off as well, so that
-        a model can be written as it was read; an explicit "on" keeps one on by itself.
+        They serve the other passes. If all other passes are switched off, they are off as well, so
+        that a model can be written as it was read. An explicit "on" keeps one on by itself.
         """
         must = [p.name for p in self.passes if p.default == "must"]
         asked = {
@@ -157,13 +155,13 @@ class _Choice:
         }
 
     def _needless(self, must: Sequence[str]) -> list[str]:
-        """Those of the passes that must stay on that nothing needs: no other pass is on."""
+        """The passes that must stay on, if no other pass is on that needs them."""
         if any(is_on for name, is_on in self.on.items() if name not in must):
             return []
         return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
 
     def apply_levels(self, levels: Levels) -> None:
-        """Switch off what the levels exclude, except what is on by its name."""
+        """Switch off what the levels exclude, except passes that are on by name."""
         reasons = levels.off(self.on)
         below = {n: why for n, why in reasons.items() if self.on.get(n) and not self.named.get(n)}
         self.on |= dict.fromkeys(below, False)
@@ -187,9 +185,7 @@ class _Choice:
 
 
 def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> _Wishes:
-    """What is written, in terms of passes. `must` are those that a switch file cannot switch
-    off.
-    """
+    """Translate entries into passes. `must` are the passes that a switch file cannot switch off."""
     wishes = _Wishes()
     misplaced = []
     for entry in source.entries:
