@@ -1,4 +1,4 @@
-"""Sizes that are left open: what they cost, and how to fix them."""
+"""Open sizes: what they cost, and how to fix them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes
-    from them.
-    """
+    """A finding on the open dimensions of the inputs, and the nodes that compute shapes from them."""
     shapes = {
         value.name: value.shape
         for value in model.main.inputs
@@ -33,7 +31,8 @@ def findings(model: Model) -> Iterator[Finding]:
     fixed = _advice(names)
     if count := sum(len(_of_shapes(graph.ordered())) for graph in model.graphs):
         cost = f"shapes are computed from them in {counted(count, 'node')}"
-        to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
+        gain = "many of these nodes become constants then, and more fusions may fit"
+        to_do = f"if sizes never change, {fixed}: {gain}"
     else:
         cost = "no shape is computed from them"
         to_do = f"nothing needs to be done; to fix them, {fixed}"
@@ -53,7 +52,7 @@ def _advice(names: Mapping[str, Sequence[str]]) -> str:
 
 
 def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
-    """The dimensions of an input as the model calls them."""
+    """The dimensions of an input under their names in the model."""
     if shape is None:
         return [_ANY_RANK]
     return [
@@ -63,8 +62,8 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
 
 
 def _to_give(dims: Sequence[str]) -> list[str]:
-    """What to write for them: a batch of 1, and what the user knows under its name in the model, or
-    H and W.
+    """The sizes to write: 1 for the batch, a name of the model if the user knows the size, or H and
+    W.
     """
     if dims == [_ANY_RANK]:
         return list(dims)
@@ -82,7 +81,7 @@ def _to_give(dims: Sequence[str]) -> list[str]:
 
 
 def _of_shapes(nodes: list[Node]) -> list[Node]:
-    """Shape, and the nodes that compute integers from what it gives alone."""
+    """Shape, and the nodes that compute integers only from its results."""
     found: dict[Node, None] = {}
     for node in nodes:
         made = [

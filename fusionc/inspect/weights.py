@@ -1,4 +1,4 @@
-"""Weights: subnormal numbers, filters that are dead, and what is stored twice."""
+"""Weights: subnormal numbers, dead filters, and duplicates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from fusionc.model.tensors import Array, element_digest, float_info
 from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.report.table import size_text
 
-_LEAST = 4 << 10  # bytes of weights that are looked at for another copy of them
+_LEAST = 4 << 10  # bytes; smaller weights are not searched for copies
 _Content = tuple[str, tuple[int, ...], bytes]  # type, shape, and a digest of the elements
-_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by what they hold
+_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by content
 _FLOATS = ("float32", "float64")
-# Which axis of the weights, the second input, counts the outputs; that of Gemm depends on transB.
+# the axis of the weights that counts the outputs; for Gemm it depends on transB
 _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """What is to say of the constants of all graphs, of which one is read at a time."""
+    """Findings on the constants of all graphs; one is read at a time."""
     subnormal: dict[str, int] = {}
     copies: _Copies = {}
     turned: _Copies = {}
@@ -36,7 +36,8 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             if array.ndim == 2:
                 turned.setdefault(_content(array.T), []).append((constant, array.nbytes))
     if subnormal:
-        count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
+        elements = counted(sum(subnormal.values()), "element")
+        count = f"{elements} of {counted(len(subnormal), 'constant')}"
         yield Finding(
             "subnormal numbers",
             (
@@ -53,11 +54,12 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _by_pass(dry: DryRun, name: str, what: str) -> str:
-    """What a pass does, if it does."""
+    """What a pass does about it."""
     if dry.effected[name]:
         return f"convert: {name} {what}"
     reason = dry.reason(name)
-    return f"a conversion leaves them as they are: {name} takes no effect{f', because {reason}' if reason else ''}"
+    because = f", because {reason}" if reason else ""
+    return f"a conversion leaves them as they are: {name} takes no effect{because}"
 
 
 def _constants(model: Model) -> Iterator[Edge]:
@@ -123,12 +125,12 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
             _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
-    # with their bytes; of what is stored several times, one stands for all
+    # with their bytes; one of several equal weights represents all
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
         (one, size) = turned[content][0]
         (other, _) = copies[content][0]
-        if one is not other:  # which would be equal to its own transpose
+        if one is not other:  # a weight may equal its own transpose
             pairs[frozenset((one, other))] = size
     if pairs:
         size_of_all = size_text(sum(pairs.values()))

@@ -1,4 +1,4 @@
-"""Where graph kernel fusion made no area, and why: the places of the passes under whose names areas
+"""Places where graph kernel fusion made no area, and why, for the passes under whose names areas
 are made.
 """
 
@@ -23,8 +23,8 @@ _OFF = "it takes effect with --enable_graph_kernel: give it here, too, to see wh
 
 
 def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]:
-    """The areas of a pass that were refused, and each operator that is in none, which could be in
-    one of these.
+    """The areas of a pass that were refused, and each operator outside of all areas that could be
+    in one of these.
     """
     if fused is None:
         return
@@ -37,8 +37,8 @@ def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]
 
 
 def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> Iterator[str]:
-    """What else there is to know: how often a pass counts what others make areas of, and where it
-    is `is_idle`, as nothing fired and nothing was refused, who says more.
+    """Further notes: how often areas were counted for a pass and refused, and what to read if it is
+    `is_idle`: if nothing fired and nothing was refused.
     """
     if fused is None:
         yield _OFF

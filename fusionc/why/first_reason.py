@@ -1,4 +1,6 @@
-"""What does not fit, in words: the matcher says what and why, here it becomes a sentence."""
+"""Words for what does not fit: the matcher tells what and why, and this file makes a sentence of
+it.
+"""
 
 from __future__ import annotations
 
@@ -46,17 +48,17 @@ _OPERANDS = (
 
 
 def node_text(node: Node) -> str:
-    """A node as the reasons name it: its operator and its name."""
+    """A node in a reason: its operator and its name."""
     return f"{node.op} {named(node.label())}"
 
 
 def named(name: str) -> str:
-    """A name as it stands in a reason."""
+    """A name in a reason."""
     return f"‹{name}›"
 
 
 def without_names(reason: str) -> str:
-    """What reasons have in common that differ in names alone."""
+    """A reason without its names, to find those that are alike."""
     return _NAME.sub("", reason)
 
 
@@ -72,7 +74,7 @@ def first_reason(furthest: Trace, anchor: Node) -> str:
 
 
 def _of_node(misfit: Misfit, node: Node) -> str:
-    """What does not fit of a node: its number of inputs, an attribute, or one of its inputs."""
+    """What does not fit at a node: its number of inputs, an attribute, or one of its inputs."""
     formula = misfit.formula
     if misfit.why in _OF_NODES and isinstance(formula, OpFormula):
         return _OF_NODES[misfit.why](misfit, formula, node)
@@ -191,7 +193,7 @@ _WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
 
 
 def _innermost(formula: Formula) -> Formula:
-    """The formula that others stand around, without them."""
+    """A formula without those around it, such as `maybe`."""
     while isinstance(formula, AROUND):
         formula = formula.parts()[0]
     return formula
@@ -203,7 +205,7 @@ def _maker(value: Edge) -> Node:
 
 
 def _oddity(node: Node) -> str:
-    """Why a node of the right operator is none that a formula could mean; empty if it could be."""
+    """Why no formula means a node of this form; empty if one may."""
     if node.has_references:
         return "attributes are parameters of the function that holds it"
     return "operands are aligned at an axis, as before opset 7" if has_legacy_axis(node) else ""
@@ -218,7 +220,7 @@ def _origin(value: Edge) -> str:
 
 
 def _wanted(formula: Formula, misfit: Misfit) -> str:
-    """What the formula asks for at this place."""
+    """What the formula needs at this place."""
     operators = makers(formula)
     if operators is not None:
         return f"made by {_any_of(op for _, op in operators)}"

@@ -1,5 +1,5 @@
-"""What there is to say of one pass in a conversion: where it fired, who was there first, and why it
-does not fire.
+"""Everything there is to say of one pass in a conversion: where it fired, which places others took
+first, and why it does not fire elsewhere.
 """
 
 from __future__ import annotations
@@ -23,20 +23,18 @@ from fusionc.why.pass_places import Place, places_of, roots_of
 from fusionc.why.watched_conversion import Converted
 
 _AS_GIVEN = "that is so in the model as it is given: in the converted one nothing is left of it"
-_MOST_ROOTS = 12  # operators that are named
+_MOST_ROOTS = 12  # operators named in a note
 _INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes go where it is called'
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A match of the pass that another rewrite took: before the pass ran, or after it had refused
-    it for `reason`.
-    """
+    """A match of the pass that another rewrite took."""
 
     nodes: tuple[str, ...]
     pattern: str
-    reason: str
-    by: Commit
+    reason: str  # why the pass had refused it; empty if the pass had not run yet
+    by: Commit  # the rewrite that took it
 
 
 _Located = TypeVar("_Located", Place, Commit, Taken)
@@ -44,15 +42,13 @@ _Located = TypeVar("_Located", Place, Commit, Taken)
 
 @dataclass(frozen=True)
 class PassAnswer:
-    """What there is to say of one pass: whether it is on, where it fired, which places others took
-    first, and why it does not fire in others, the nearest misses first.
-    """
+    """Everything there is to say of one pass."""
 
     name: str
-    state: str
-    fired: tuple[Commit, ...]
+    state: str  # whether it is on, and what switches it
+    fired: tuple[Commit, ...]  # its rewrites
     taken: tuple[Taken, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Reason, ...]  # why it does not fire elsewhere, nearest misses first
     notes: tuple[str, ...]
 
 
@@ -69,9 +65,7 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
 
 
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
-    """What there is to say of a pass; `near` are nodes of which a place has to have one, None for
-    all places.
-    """
+    """The answer for a pass. Only places with a node in `near` count; None lets all count."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
     if isinstance(pass_, AreaPass):
@@ -96,15 +90,15 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
 
 
 def _near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
-    """Those that have one of these nodes."""
+    """The items that have one of these nodes."""
     return [one for one in there if not names.isdisjoint(one.nodes)]
 
 
 def _taken(
     pass_: Pass, done: Converted, fired: Sequence[Commit], places: Sequence[Place]
 ) -> list[Taken]:
-    """What the pass would have rewritten in the given model, or what it refused, and another
-    rewrite took.
+    """The matches that the pass refused, or would have rewritten in the given model, and that other
+    rewrites took.
 
     `places` are those in the converted model.
     """
@@ -139,7 +133,7 @@ def _takers(commits: Iterable[Commit]) -> dict[tuple[int, str], Commit]:
 
 
 def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
-    """What holds in the bodies of functions in which there are reasons."""
+    """Notes on the functions in whose bodies there are reasons."""
     for graph_id in dict.fromkeys(reason.graph_id for reason in reasons):
         proto = model.graphs[graph_id].proto
         if isinstance(proto, FunctionProto):
@@ -150,7 +144,7 @@ def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
 def _notes(
     pass_: Pass, done: Converted, reasons: Sequence[Reason], *, is_idle: bool, is_all: bool
 ) -> Iterator[str]:
-    """What else there is to know of a pass; `is_idle` if there is no place to tell of."""
+    """Further notes on a pass; `is_idle` if there are no places to show."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
@@ -162,7 +156,7 @@ def _notes(
 
 
 def _notes_on_search(pass_: Pass, done: Converted, reasons: Sequence[Reason]) -> Iterator[str]:
-    """What else there is to know of how the places of a pass were searched."""
+    """Notes on how the places of a pass were searched."""
     told = {reason.pattern for reason in reasons}
     silent = [p for p in pass_.patterns if p.find and p.name not in told]
     yield from _silent_searches(silent, _operators_of(done))
@@ -171,7 +165,7 @@ def _notes_on_search(pass_: Pass, done: Converted, reasons: Sequence[Reason]) ->
 
 
 def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[str]:
-    """At which operators the patterns of a pass without any place begin."""
+    """The operators at which the patterns of a pass begin."""
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
     begin = f"its patterns begin at {_shortened(list(roots))}"
     if roots and _operators_of(done).keys().isdisjoint(roots):
@@ -186,7 +180,7 @@ def _operators_of(done: Converted) -> Counter[str]:
 
 
 def _silent_searches(patterns: Sequence[Pattern], there: Mapping[str, int]) -> Iterator[str]:
-    """That these patterns find their places themselves, and have told of no candidate."""
+    """A note on patterns that search by themselves and have reported no candidate."""
     if not patterns:
         return
     operators = dict.fromkeys(op for pattern in patterns for op in pattern.operators)

@@ -1,5 +1,5 @@
 """The places of a model at which a pass could fire: where it would, where it is refused, and where
-it nearly does.
+it nearly fires.
 """
 
 from __future__ import annotations
@@ -25,48 +25,42 @@ from fusionc.rewrite.trace import Misfit, Trace
 from fusionc.target_opset.limits import newest_opset
 from fusionc.why.first_reason import first_reason, named, node_text
 
-_MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
-_OWN = "a condition of its own"  # one of which nothing can be said
-_LOOKED_AT = 3  # nodes for each operator that is missing
-# what a condition counts that does not hold, beside an operator that is not there
+_MOST_SEARCHED = 10_000  # matches of a pattern that searches by itself
+_OWN = "a condition of its own"  # one without a docstring, name or text
+_LOOKED_AT = 3  # nodes looked at for each missing operator
+# weight of an unmet condition; a missing operator counts 1
 _CONDITION = 0.25
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pattern begins, and what happens there.
-
-    `reason` says why nothing does, and is empty where the pass takes effect. Of the pattern's
-    `size` operators, `fitting` are there; `unfit` things do not fit, `missing` being their weight.
-    `beyond` of the missing operators are behind what does not fit. `is_match` says whether it is a
-    match, which is refused then. `nodes` are those that fit, and those in the place of others.
-    """
+    """Where a pattern begins, and what happens there."""
 
     graph_id: int
     pattern: str
-    root: str
-    reason: str
-    nodes: tuple[str, ...]
-    is_match: bool = True
-    fitting: int = 1
-    size: int = 1
-    unfit: int = 0
-    missing: float = 0.0
-    beyond: int = 0
+    root: str  # the node at which it begins
+    reason: str  # why nothing happens; empty if the pass takes effect
+    nodes: tuple[str, ...]  # that fit, and those in the place of others
+    is_match: bool = True  # it matches; with a reason, it is refused
+    fitting: int = 1  # operators of the pattern that are there
+    size: int = 1  # operators of the pattern
+    unfit: int = 0  # number of things that do not fit
+    missing: float = 0.0  # weight of these
+    beyond: int = 0  # missing operators that come before a misfit in the graph
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """What is nearer to a match is less."""
+        """The sort key: what is nearer to a match comes first."""
         return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
 
     @property
     def lacks_condition(self) -> bool:
-        """Whether all that is wrong is a condition that does not hold."""
+        """Whether an unmet condition is all that is wrong."""
         return self.missing == _CONDITION
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of the formula is missing, though a condition may not hold."""
+        """Whether the whole formula fits, though a condition may not hold."""
         return self.missing <= _CONDITION
 
 
@@ -84,7 +78,7 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
 
 
 def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
-    """The places of a pattern that finds them itself."""
+    """The places of a pattern that searches by itself."""
     for candidate in islice(pattern.find(graph) if pattern.find else (), _MOST_SEARCHED):
         if isinstance(candidate, Match):
             yield place_of_match(pass_, pattern, candidate)
@@ -104,16 +98,14 @@ def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
-    """The operators at which a pattern begins, or that it looks for, where it finds its places
-    itself.
-    """
+    """The operators at which a pattern begins; if it searches by itself, those that it looks for."""
     if pattern.find is not None:
         return pattern.operators
     return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
 
 
 def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
-    """The place of a candidate that a search of the pattern's own left."""
+    """The place of a candidate that a search left."""
     root = node_text(miss.node)
     reason = f"{root}: {miss.reason}"
     place = Place(miss.node.graph.id, pattern.name, root, reason, (miss.node.label(),))
@@ -139,8 +131,8 @@ def _nearly(pattern: Pattern, trace: Trace, anchor: Node) -> Place:
 
 
 def _beyond(misfit: Misfit) -> int:
-    """How many operators of what does not fit come before it in the graph all the same, if they are
-    most of them: one is another.
+    """How many of the missing operators come before the misfit in the graph, if they are most of
+    them: then something unexpected stands in between.
     """
     if not misfit.operators:
         return 0
@@ -155,7 +147,7 @@ def _beyond(misfit: Misfit) -> int:
 
 
 def _nodes_before(value: Edge | None) -> Iterator[Node]:
-    """The nodes that a value is computed by, the nearest first."""
+    """The nodes that compute a value, the nearest first."""
     pending = deque([value])
     seen = set[Node]()
     while pending:
@@ -179,14 +171,14 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
         reason = _refusal(pass_, pattern, match)
     except (
         Exception
-    ) as error:  # a user's pass may fail in any way where the conversion did not try it
+    ) as error:  # a user's pass may fail in any way at a place that the conversion did not try
         reason = f"{pass_.name} fails here: {said(error)}"
     return replace(place, reason=reason and f"{root}: {reason}")
 
 
 @np.errstate(all="ignore")
 def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
-    """Why a match would not take effect, tried without changing anything; empty where it would."""
+    """Why a match would not take effect, tried without changing anything; empty if it would."""
     try:
         check_private(match)
     except Refused:
@@ -208,7 +200,7 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
 
 
 def _opset_advice(own: int, wanted: int) -> str:
-    """What to do about an opset for which alone a match is refused; 0 is none."""
+    """What to do if only the opset is too old; `wanted` 0 means that it is not."""
     if not wanted:
         return ""
     known = (
@@ -220,7 +212,7 @@ def _opset_advice(own: int, wanted: int) -> str:
 
 
 def _user_inside(match: Match) -> str:
-    """The value inside that is not only the match's."""
+    """Which interior value is used elsewhere, and by whom."""
     inside = set(match.nodes)
     for value in (
         value
@@ -238,7 +230,7 @@ def _user_inside(match: Match) -> str:
 
 
 def _condition(where: Callable[[Match], bool]) -> str:
-    """What a condition asks for: by its docstring, or else as it is called or written."""
+    """What a condition asks for: its docstring, or else its name or its text."""
     if not inspect.isfunction(where):
         return _OWN
     if where.__doc__:
@@ -252,7 +244,7 @@ def _condition(where: Callable[[Match], bool]) -> str:
 
 
 def _written(code: CodeType) -> str:
-    """The text of a condition that has no name, as it stands in its file."""
+    """The text of a lambda, as it is written in its file."""
     try:
         lines, _ = inspect.findsource(code)
     except OSError:  # the file has gone

@@ -1,5 +1,5 @@
-"""A pass that notes its matches while it runs, so that it can be said why a place was left that
-others took later.
+"""A pass that notes its matches while it runs, to explain why it left a place that others took
+later.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from fusionc.why.pass_places import Place, place_of_match
 
 @dataclass
 class Watched:
-    """What a pass matched: `places` has each with what was last said of it. `running` is the pass
-    to convert with.
-    """
+    """What a pass matched while it ran."""
 
     pass_: Pass
+    # each place with what was last said of it
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
 
     @property
     def running(self) -> Pass:
-        """The same pass, which notes what it matches."""
+        """The same pass, which also notes what it matches."""
         watched = copy.copy(self.pass_)
         vars(watched)["patterns"] = tuple(map(self._watch, self.pass_.patterns))
         return watched
