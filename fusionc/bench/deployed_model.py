@@ -1,4 +1,4 @@
-"""A model as a user has it in a session: which file is loaded, with which kernels and settings."""
+"""A model as a user runs it in a session: which file is loaded, with which kernels and settings."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from fusionc.runtime.session_settings import SessionSettings
 
 @dataclass(frozen=True)
 class DeployedModel:
-    """What a session is made of. `is_optimized`: onnxruntime has done that already, in the ready
-    form of a model.
-    """
+    """What a session is made of."""
 
     file: Path
     kernels: Path | None = None
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_optimized: bool = False
+    is_optimized: bool = False  # it is the ready form, which onnxruntime has optimized already
 
     def with_threads(self, threads: int) -> DeployedModel:
-        """The same with so many threads; 0 changes nothing."""
+        """The same with this number of threads; 0 changes nothing."""
         return replace(self, settings=replace(self.settings, threads=threads)) if threads else self
 
     def arguments(self) -> tuple[str, list[str], dict[str, object], bool]:
@@ -43,10 +41,10 @@ class DeployedModel:
 
 
 def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]]:
-    """A model as `fusionc.session` opens it, and what the user should know of that.
+    """A model as `fusionc.session` opens it, and notices for the user.
 
-    Kernels that this user's fusionc has not made are machine code of somebody else's: without
-    `trust_kernels` the model runs without them. Raises UsageError where there is no model.
+    Kernels that this user's fusionc did not make are foreign machine code: without `trust_kernels`,
+    the model runs without them. Raises UsageError if the model does not exist.
     """
     if not model.is_file():
         problem = "is a folder" if model.is_dir() else "does not exist"

@@ -1,5 +1,5 @@
-"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches
-that avoid them.
+"""The story of a search: conversion → rewrites at fault → a small model of each, and switches that
+avoid them.
 """
 
 from __future__ import annotations
@@ -24,38 +24,34 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MOST = 16  # culprits; more are better seen one pass after the other
+_MOST = 16  # culprits; further ones are found in another search
 
 
 @dataclass(frozen=True)
 class Found:
-    """A culprit, the smallest model that shows it, and the files that were written of that."""
+    """A culprit, and the smallest model that shows it."""
 
     culprit: Culprit
     minimal: MinimalModel | None
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # that were written for it
 
 
 @dataclass
 class Bisection:
-    """What was found in so many runs: nothing where the result is right, which `summary` says then.
+    """The result of a search."""
 
-    `switches` is a file that switches the passes at fault off, but for those in `must`, which only
-    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the
-    result is right without them, None where nobody can tell.
-    """
-
-    found: list[Found] = field(default_factory=list)
-    runs: int = 0
-    summary: str = ""
+    found: list[Found] = field(default_factory=list)  # empty if the result is right
+    runs: int = 0  # number of conversions
+    summary: str = ""  # why nothing was found
+    # a file that switches off the passes at fault, except those in `must`
     switches: Path | None = None
-    must: tuple[str, ...] = ()
-    is_all: bool | None = True
+    must: tuple[str, ...] = ()  # passes at fault that only --optimization_switch can switch off
+    is_all: bool | None = True  # the result is right without them; None if that cannot be judged
     notices: list[str] = field(default_factory=list)
 
 
 class _Steps:
-    """Says which run it is before what is being done in it."""
+    """Puts the number of the run before each progress message."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -70,10 +66,10 @@ class _Steps:
 
 
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
-    """Find the rewrites at fault, and write what was found into a folder.
+    """Find the rewrites at fault, and write the findings into a folder.
 
-    `check` is a command that says whether a model is right, by default the verification does.
-    Raises FusioncError where nobody can tell.
+    `check` is a command that judges a model; by default, the verification does. Raises FusioncError
+    if the result cannot be judged.
     """
     start()
     steps = _Steps(options.progress)
@@ -113,9 +109,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with the first `limit` rewrites only, and return the last one; nothing is
-    verified.
-    """
+    """Convert with only the first `limit` rewrites, and return the last one; nothing is verified."""
     start()
     with running(options) as plog:
         job = job_of(options, plog)

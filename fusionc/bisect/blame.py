@@ -1,6 +1,4 @@
-"""What becomes of a conversion whose result is wrong: the rewrite at fault is named, or left
-out.
-"""
+"""What happens after a conversion with a wrong result: the rewrite at fault is named, or left out."""
 
 from __future__ import annotations
 
@@ -18,18 +16,18 @@ from fusionc.rewrite.log import Commit
 from fusionc.verdict import Verdict
 
 NOT_LOADED = "the result could not be loaded with it"
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
-# rewrites of one pass that are rolled back; then all of it is off, as each costs a search
+_MOST_LEFT_OUT = 8  # rewrites; more are a defect that must be seen
+# rewrites of one pass that are rolled back; then the pass is off, as each costs a search
 _ENOUGH = 3
 
 
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
-    """Find the rewrite that makes the result wrong, of which the verdict speaks and `done` says how
-    it was made.
+    """Find the rewrite that makes the result wrong. The verdict says what is wrong, `done` how the
+    result was made.
 
-    Raises VerificationError that names it, FusioncError where the conversion does something else
-    each time. With --on_mismatch rollback, and where the result could not be loaded and no user's
-    pass is at fault, nothing is raised: the job leaves that rewrite out from now on, so convert
+    Raises VerificationError with the name of the rewrite, FusioncError if the conversion is not
+    deterministic. Raises nothing with --on_mismatch rollback, or if the result could not be loaded
+    and no user's pass is at fault: then the job leaves the rewrite out from now on, so convert
     again.
     """
     rewrites = done.log.count

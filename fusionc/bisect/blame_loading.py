@@ -1,5 +1,5 @@
-"""A result that onnxruntime does not load as it will be deployed, with its optimizers on: what
-becomes of it.
+"""What happens with a result that onnxruntime does not load as it will be deployed, with its
+optimizers on.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from fusionc.job import Job, Optimized
 from fusionc.loadable import fault_of_result
 from fusionc.report.rewrite_text import where_of
 
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
+_MOST_LEFT_OUT = 8  # rewrites; more are a defect that must be seen
 
 
 def blame_loading(job: Job, done: Optimized, fault: str) -> None:
-    """Find the rewrite with which onnxruntime does not load the result, and leave it out of the job
-    from now on.
+    """Find the rewrite that prevents onnxruntime from loading the result, and leave it out of the
+    job from now on.
 
-    Raises VerificationError, which names it, where a user's pass or too many rewrites are at fault,
-    or none is.
+    Raises VerificationError, which names it, if a user's pass, too many rewrites or no rewrite is
+    at fault.
     """
     what = f"onnxruntime cannot load the result: {fault}"
     where = str(job.options.source)

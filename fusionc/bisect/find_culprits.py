@@ -1,6 +1,4 @@
-"""The rewrites at fault, one after another: what was found is left out, and the search begins
-anew.
-"""
+"""The rewrites at fault, one after another: a culprit is left out, and the search begins again."""
 
 from __future__ import annotations
 
@@ -16,26 +14,20 @@ LEFT_OUT = "the result is wrong with it"
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite that turns a right result into a wrong one; several where nobody can tell which of
-    them does.
+    """A rewrite that turns a right result into a wrong one."""
 
-    `count` is how many rewrites there were, `before` and `after` are what was found without it and
-    with it.
-    """
-
-    rewrites: tuple[Rewrite, ...]
-    count: int
-    before: str
-    after: str
+    rewrites: tuple[Rewrite, ...]  # several if it cannot be judged which one it is
+    count: int  # of all rewrites
+    before: str  # the judgement without it
+    after: str  # the judgement with it
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
-    """Find all, each in at most ceil(log2(rewrites)) + 2 runs: that of all rewrites, the halving,
-    and the one of all but what was found. They are left out of the job from then on. Where nobody
-    can tell whether the rest is right, the search ends with what was found.
+    """Find all culprits, each in at most ceil(log2(rewrites)) + 2 runs: one of all rewrites, the
+    halving, and one without the culprits. The job leaves them out from then on. The search ends
+    when it cannot be judged whether the rest is right.
 
-    Raises FusioncError where it cannot be told whether the first result is right, or the model
-    itself is not.
+    Raises FusioncError if the first result cannot be judged, or if the model itself is wrong.
     """
     whole = trials.run()
     has_found = False
@@ -75,7 +67,7 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
 
 
 def erratic(trials: Trials) -> FusioncError:
-    """What to say where the trials contradict each other."""
+    """The error that the trials contradict each other."""
     what = f"the conversion does something else each time: {trials.contradiction}"
     hint = "correct the pass that draws random numbers or keeps what it has seen; there is nothing to halve until then"
     return FusioncError(what, where=str(trials.job.options.source), hint=hint)

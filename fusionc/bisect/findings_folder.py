@@ -1,4 +1,4 @@
-"""The folder that a search writes into: a switch file, and small models in the place of those of a
+"""The folder that a search writes into: a switch file, and small models, which replace those of a
 former search.
 """
 
@@ -18,13 +18,13 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
-_MARKS = ("fusionc", "rewrite")  # the producer and the name of the graph of what a search writes
+_MARKS = ("fusionc", "rewrite")  # producer and graph name of the models that a search writes
 
 
 class FindingsFolder:
-    """Nothing is written, nor removed, before there is something to write.
+    """Writes and removes nothing before there is something to write.
 
-    Raises UsageError where there are files that no search has written, or one that is `used`.
+    Raises UsageError if the folder has files that no search has written, or a file that is `used`.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -42,8 +42,8 @@ class FindingsFolder:
 
     @property
     def place(self) -> Path:
-        """The folder, or the nearest one above it that is there: where results may lie while they
-        are examined.
+        """The folder, or the nearest existing one above it: results may be put there while they are
+        examined.
         """
         return next(
             path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir()
@@ -76,13 +76,13 @@ def _is_former_model(file: Path) -> bool:
         return False
     try:
         model = onnx.load(file, load_external_data=False)
-    except Exception:  # protobuf's own, which have no common base
+    except Exception:  # protobuf's exceptions have no common base class
         return False
     return (model.producer_name, model.graph.name) == _MARKS
 
 
 def _is_former(file: Path) -> bool:
-    """Whether a search has written this file, or one of this name."""
+    """Whether a search may have written this file."""
     return (file.name == _SWITCHES and not stream_at(file)) or _is_former_model(file)
 
 

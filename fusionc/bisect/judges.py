@@ -1,4 +1,4 @@
-"""Who finds a result right: the verification of a conversion, or a command of the user's."""
+"""What judges a result: the verification of a conversion, or a command of the user."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from fusionc.job import Job, Optimized
 from fusionc.rewrite.log import PatternCount
 from fusionc.verdict import verdict_on
 
-MODEL = "{model}"  # what stands in a command for the path of the model
-# in quotes or not: the path brings those that it needs
+MODEL = "{model}"  # placeholder in a command for the path of the model
+# with or without quotes: the path is quoted as needed
 _PLACE = re.compile(r"""(["']?)\{model\}\1""")
-_LONGEST = 200  # characters of what a command says
+_LONGEST = 200  # characters of the output of a command that are shown
 _CANNOT_TELL = 125
-_NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
+_NOT_A_COMMAND = (126, 127)  # exit codes of a shell that cannot run a command
 
 
 class Verifying:
     """Compares a result with the reference, as a conversion does.
 
-    `counts` are those of all rewrites, which say what is accepted; by default those of the first
-    result. Of some of the rewrites no more is asked: the first that is at fault would be one that
-    rounds.
+    `counts` are the counters of all rewrites, which decide how much difference is accepted; by
+    default those of the first result. Results with only some of the rewrites are judged by the same
+    bounds: otherwise the first rewrite that rounds would be at fault.
     """
 
     def __init__(self, reference: Path, counts: Sequence[PatternCount] | None = None) -> None:
@@ -55,11 +55,11 @@ class Verifying:
 
 
 class Checking:
-    """Runs a command of the user's on the result, which is published with its weights and kernels
-    in a folder.
+    """Runs a command of the user on the result, which is published with its weights and kernels in
+    a folder.
 
-    Exit code 0 is right, 125 cannot tell, 1 to 124 wrong, as for `git bisect run`; all others end
-    the search.
+    Exit code 0 means right, 125 means unknown, 1 to 124 mean wrong, as for `git bisect run`; all
+    others end the search.
     """
 
     def __init__(self, command: str) -> None:
@@ -94,8 +94,8 @@ class Checking:
 
 
 def _run(command: str) -> tuple[int, str, str]:
-    """The exit code of a command, and what it says. Where that is interrupted, the command ends,
-    and all it started.
+    """The exit code and the output of a command. If it is interrupted, the command and all
+    processes that it started end.
     """
     with subprocess.Popen(
         command,

@@ -1,5 +1,5 @@
-"""The smallest model on which a rewrite still goes wrong, to be attached to a report: a few nodes,
-weights cut down.
+"""The smallest model on which a rewrite still goes wrong, for a bug report: a few nodes with small
+weights.
 """
 
 from __future__ import annotations
@@ -23,28 +23,25 @@ from fusionc.verdict import verdict_on
 
 _SMALL = 4096  # bytes; no need to cut anything down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # that a single dimension is cut to, as far as it is larger
-_MOST_DIMENSIONS = 12  # that are cut one by one
-_VECTOR = 16  # elements; whole numbers in so few may be sizes
+_SIZES = (1, 2, 3, 4, 8, 16)  # sizes that a larger dimension is cut to
+_MOST_DIMENSIONS = 12  # dimensions that are cut one by one
+_VECTOR = 16  # elements; the whole numbers in a smaller constant may be sizes
 
 
 @dataclass(frozen=True)
 class MinimalModel:
-    """A model with what a rewrite replaces, and that with what it puts there.
+    """A small model on which a rewrite goes wrong."""
 
-    `shown` says what a conversion of the first with the job's passes finds wrong, or the comparison
-    of the two where `is_converted` is False; it is empty where neither shows anything.
-    """
-
-    model: onnx.ModelProto
-    rewritten: onnx.ModelProto
-    shown: str
+    model: onnx.ModelProto  # before the rewrite
+    rewritten: onnx.ModelProto  # after it
+    shown: str  # what is wrong; empty if neither way shows anything
+    # a conversion with the job's passes shows it; if not, comparing the two does
     is_converted: bool
 
 
 def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
-    """Of the models of a rewrite the first that shows the difference, cut down; None where there
-    are none.
+    """The first of a rewrite's models that shows the difference, made smaller; None if there are no
+    models.
     """
     alone = replace(
         job,
@@ -71,7 +68,7 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
 
 
 def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
-    """The model and what a conversion makes of it, if that is wrong."""
+    """The model and its conversion, if that is wrong."""
     try:
         proto = copied(model)
         done = job.optimized(proto)
@@ -84,7 +81,7 @@ def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
 def _difference(
     job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
 ) -> str:
-    """How two models differ; empty where they do not, or do not run."""
+    """How two models differ; empty if they do not, or do not run."""
     folder = job.options.source.parent
     destination = job.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
@@ -93,7 +90,7 @@ def _difference(
 
 
 def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
-    """The smallest model that is found and still shows the difference."""
+    """The smallest model found that still shows the difference."""
     for divisor in _DIVISORS:
         fitting = {
             size: size // divisor for size in _dimensions(found.model) if size % divisor == 0
@@ -110,7 +107,7 @@ def _cut_down(job: Job, found: MinimalModel) -> MinimalModel:
 
 
 def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> MinimalModel | None:
-    """The model with these sizes, if it needs to be smaller and still shows the difference then."""
+    """The model with these sizes, if that makes it smaller and it still shows the difference."""
     if found.model.ByteSize() <= _SMALL:
         return None
     model = _cut(found.model, sizes)
@@ -118,8 +115,8 @@ def _smaller(job: Job, found: MinimalModel, sizes: Mapping[int, int]) -> Minimal
 
 
 def _dimensions(model: onnx.ModelProto) -> list[int]:
-    """The sizes above 1 of dimensions of weights and inputs, and those that whole numbers may be,
-    the largest first.
+    """The sizes above 1 of weights and inputs, and whole numbers that may be sizes, the largest
+    first.
     """
     sizes = {dim for tensor in model.graph.initializer for dim in tensor.dims}
     sizes |= {
@@ -140,7 +137,7 @@ def _may_be_sizes(tensor: onnx.TensorProto) -> bool:
 
 
 def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
-    """The model with other sizes: of its weights the beginnings are kept."""
+    """The model with other sizes; the beginnings of its weights are kept."""
     cut = copied(model)
     for value in cut.graph.input:
         for dim in value.type.tensor_type.shape.dim:
@@ -161,9 +158,7 @@ def _cut(model: onnx.ModelProto, sizes: Mapping[int, int]) -> onnx.ModelProto:
 
 
 def _is_consistent(model: onnx.ModelProto) -> bool:
-    """Whether its shapes fit together, as far as onnx can tell; to find that out by running it
-    takes longer.
-    """
+    """Whether its shapes fit together, as far as onnx can tell, which is faster than running it."""
     try:
         onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):

@@ -1,6 +1,4 @@
-"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result
-right.
-"""
+"""Trials: the same conversion with some of its rewrites, and a judgement of the result."""
 
 from __future__ import annotations
 
@@ -22,27 +20,25 @@ _LARGEST = 1 << 28  # bytes of the models of one rewrite; no smaller ones are ma
 
 @dataclass(frozen=True)
 class Opinion:
-    """Whether a result is right, None where that cannot be told, and a sentence on it."""
+    """A judgement of a result."""
 
-    is_good: bool | None
-    summary: str
+    is_good: bool | None  # None if it cannot be told
+    summary: str  # a sentence on it
 
 
 class Examiner(Protocol):
-    """Somebody who looks at the result of a conversion."""
+    """Judges the result of a conversion."""
 
     def __call__(self, job: Job, done: Optimized) -> Opinion: ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A conversion with at most so many rewrites: what was found of it, how many took effect, and
-    the last one.
-    """
+    """A conversion with a limited number of rewrites."""
 
     opinion: Opinion
-    count: int
-    last: Commit | None
+    count: int  # of the rewrites that took effect
+    last: Commit | None  # of these
 
 
 @dataclass(frozen=True)

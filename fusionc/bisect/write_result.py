@@ -1,4 +1,4 @@
-"""A result of a conversion that a search makes, as files."""
+"""Writes a result of a conversion in a search to files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from fusionc.job import Job, Optimized
 
 
 def write_result(job: Job, done: Optimized, destination: Path) -> None:
-    """Write a result, with its weights and kernels, to a place that need not be the job's; nothing
-    is verified.
-    """
+    """Write a result, with its weights and kernels, to any place; nothing is verified."""
     source = job.options.source
     with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
         job.finish(saved, done, None)

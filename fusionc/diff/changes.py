@@ -21,40 +21,30 @@ Kind = Literal["replaced", "removed", "added", "changed"]
 
 @dataclass(frozen=True)
 class NodeName:
-    """A node as people call it: its name, or what it makes where it has none, and its operator with
-    its domain.
-    """
+    """A node as people call it."""
 
-    name: str
-    operator: str
+    name: str  # if it has none, the name of its output
+    operator: str  # with its domain
 
 
 @dataclass(frozen=True)
 class Change:
-    """These nodes of the first model are those of the second one.
-
-    `passes` made them, where they say so. `details` are what differs in a node that both models
-    have.
-    """
+    """Some nodes of the first model, and what they are in the second one."""
 
     kind: Kind
     before: tuple[NodeName, ...]
     after: tuple[NodeName, ...]
-    passes: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()  # that made them, as the nodes say
+    details: tuple[str, ...] = ()  # what differs in a node that both models have
 
 
 @dataclass(frozen=True)
 class NodeChanges:
-    """What changed, in the order of the first model, and how many nodes both models have, by how
-    that was found.
-
-    `ports` has a sentence for each output of the models, and each port of their functions, that is
-    another value.
-    """
+    """All changes, in the order of the first model."""
 
     changes: list[Change]
-    kept: dict[str, int]
+    kept: dict[str, int]  # number of nodes that both models have, by how they were paired
+    # a sentence for each output of the models, and each port of functions, that differs
     ports: tuple[str, ...]
 
 
@@ -78,9 +68,7 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
 
 
 def _sort(groups: list[_Group], old: Sequence[Node], new: Sequence[Node]) -> None:
-    """Put groups and their nodes in the order of the first model; what it does not have comes
-    first.
-    """
+    """Put groups, and the nodes in each, in the order of the first model; added nodes come first."""
     place = {node: float(at) for at, node in enumerate(old)}
     place |= {node: at / len(new) for at, node in enumerate(new)}
     for group in groups:
@@ -109,7 +97,7 @@ def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
 
 
 class _Union:
-    """Sets of nodes that grow together."""
+    """Sets of nodes that can be joined."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._parent = {node: node for node in nodes}
@@ -130,8 +118,8 @@ class _Union:
 
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
-    """Nodes of the second model that passes have made of nodes of the first one, as they say; what
-    the first model has, too, did not change.
+    """Nodes of the second model that passes have made from nodes of the first one, according to
+    their metadata. What the first model also has did not change.
     """
     sources = _sources(old, new)
     union = _Union([*chain.from_iterable(sources.values()), *sources])
@@ -142,7 +130,7 @@ def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
 
 
 def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]:
-    """The nodes of the first model that each node comes from which a pass has made."""
+    """For each node made by a pass, the nodes of the first model that it comes from."""
     known = {(node.label(), node.op, origin_of(node.proto)) for node in old}
     by_name: dict[str, list[Node]] = {}
     for node in old:
@@ -159,7 +147,7 @@ def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]
 
 
 def _group_of(nodes: Sequence[Node], made: Set[Node]) -> _Group:
-    """A group of nodes, and the passes that made it of those before."""
+    """A group of nodes, and the passes that made the new ones."""
     after = [node for node in nodes if node in made]
     before = [node for node in nodes if node not in made]
     known = set(_passes_of(before))
@@ -224,7 +212,7 @@ def _only_reader(group: _Group, group_of: dict[Node, _Group]) -> _Group | None:
 
 
 def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
-    """Whether nodes on both sides of a value are apart: the other model has it, too, or it is a
+    """Whether a value separates the nodes around it: the other model has it, too, or it is a
     constant.
     """
     return value in partners or value.is_constant
@@ -255,8 +243,8 @@ def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator
 
 
 def _input_detail(value: Edge | None, its: Edge | None, pairs: Pairs, digests: Digests) -> str:
-    """How an input of a node differs from that of its partner, {} being the input; empty if it does
-    not.
+    """How an input of a node differs from that of its partner, with {} for the input; empty if it
+    does not.
     """
     if value is None or its is None:
         return "" if value is its else f"{{}} is {'there now' if value is None else 'gone'}"

@@ -1,6 +1,4 @@
-"""The story: load both models, compare interface, operator sets, nodes and weights, and measure
-both.
-"""
+"""The story: load both models, compare interface, opsets, nodes and weights, and measure both."""
 
 from __future__ import annotations
 
@@ -26,14 +24,10 @@ from fusionc.verify.interface import interface_differences, overridable
 
 @dataclass(frozen=True)
 class WeightChanges:
-    """Initializers of the main graph by name: those that both models have, equal or not, and those
-    of one only.
-
-    `renamed` counts those that are equal but for the name.
-    """
+    """Initializers of the main graph, by name."""
 
     equal: int
-    renamed: int
+    renamed: int  # equal, with another name
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -41,22 +35,18 @@ class WeightChanges:
 
 @dataclass(frozen=True)
 class ModelDiff:
-    """What differs between the models `before` and `after`; `interface` has a sentence for each
-    difference there.
-    """
+    """The differences between two models."""
 
     paths: tuple[Path, Path]
     before: Measures
     after: Measures
-    interface: tuple[str, ...]
+    interface: tuple[str, ...]  # a sentence for each difference
     nodes: NodeChanges
     weights: WeightChanges
 
     @property
     def is_same(self) -> bool:
-        """Whether both compute the same in the same way; names, comments and metadata do not
-        count.
-        """
+        """Whether both compute the same in the same way. Names, comments and metadata do not count."""
         one = self.before
         other = self.after
         versions = (one.ir_version, one.opsets, one.parameters) == (
@@ -82,9 +72,10 @@ class ModelDiff:
 def model_diff(
     before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None
 ) -> ModelDiff:
-    """Compare two model files; `input_shape` are sizes of inputs to count operations with.
+    """Compare two model files. `input_shape` has sizes of inputs, to count operations with.
 
-    Raises UsageError where there is no such file or input, FusioncError where one is no ONNX model.
+    Raises UsageError if a file or an input does not exist, FusioncError if a file is not an ONNX
+    model.
     """
     protos = (load(before), load(after))
     folders = [os.fspath(path.parent) for path in (before, after)]
@@ -119,9 +110,7 @@ def model_diff(
 
 
 def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Changes that are alike, all but the names of their nodes, as the first of them and how many
-    there are.
-    """
+    """Changes that differ only in the names of their nodes, as the first of them and their number."""
     first: dict[object, Change] = {}
     times = Counter[object]()
     for change in changes:
@@ -135,7 +124,7 @@ def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
 
 
 def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) -> Iterator[str]:
-    """The inputs of both models that need not be given, and have other values then."""
+    """The inputs of both models that need not be given, and have other default values."""
     names = set(overridable(protos[0])).intersection(overridable(protos[1]))
     ours, theirs = (
         {
