@@ -38,7 +38,8 @@ class RatioInterval:
 
     def __str__(self) -> str:
         bounds = f"{self.low:.3f} to {self.high:.3f}" if self.observations > 1 else "bounds unknown"
-        return f"{self.ratio:.3f} ({bounds} in {self.observations} round{'s' * (self.observations > 1)})"
+        rounds = f"{self.observations} round{'s' * (self.observations > 1)}"
+        return f"{self.ratio:.3f} ({bounds} in {rounds})"
 
     @property
     def is_faster(self) -> bool:

@@ -29,7 +29,8 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
             "no input of the model leaves its first dimension open, so that there is one batch size"
         )
         first = next((f' "{port.name}:0"' for port in ports if port.dims), "")
-        hint = f"leave --batch_sizes out, or make the dimension symbolic first: fusionc convert --free_dim{first}"
+        command = f"fusionc convert --free_dim{first}"
+        hint = f"leave --batch_sizes out, or make the dimension symbolic first: {command}"
         raise UsageError(what, where=str(model), hint=hint, code="E10001")
     sized = dict(feeds)
     for port in ports:

@@ -109,7 +109,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 
 
 def convert_up_to(options: Options, limit: int) -> Commit | None:
-    """Convert with only the first `limit` rewrites, and return the last one; nothing is verified."""
+    """Convert with only the first `limit` rewrites, and return the last one; nothing is
+    verified.
+    """
     start()
     with running(options) as plog:
         job = job_of(options, plog)

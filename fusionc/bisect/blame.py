@@ -1,4 +1,6 @@
-"""What happens after a conversion with a wrong result: the rewrite at fault is named, or left out."""
+"""What happens after a conversion with a wrong result: the rewrite at fault is named, or left
+out.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
             raise UsageError(
                 f"the model cannot be raised: {summary}", where=where, hint=hint, code="E10001"
             )
-        hint = "nothing was written; raising is at fault, no pass is: please report it. Another --target_opset may do"
+        hint = (
+            "nothing was written; raising is at fault, no pass is: please report it. Another "
+            "--target_opset may do"
+        )
         raise VerificationError(what, where=where, hint=hint, code="E13028")
     if not rewrites:
         what = f"the result differs although nothing was rewritten: {verdict.summary}"
@@ -90,7 +95,8 @@ def _advice(job: Job, done: Optimized, guilty: Commit) -> str:
     # rounding errors of these algorithms are larger
     if taken and guilty.pass_name in (BLOCKED, PRODUCTS):
         first = ";".join(f"{name}:off" for name in sorted(taken))
-        return f'convert with --optimization_switch "{first}", which rounds as the model does, or else with {off}'
+        exact = f'--optimization_switch "{first}", which rounds as the model does'
+        return f"convert with {exact}, or else with {off}"
     if any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes):
         return f"the pass is approximate, too much so for this model; convert with {off}"
     return f"convert with {off}, and please report it: fusionc bisect makes a small model for that"

@@ -69,7 +69,10 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
 def erratic(trials: Trials) -> FusioncError:
     """The error that the trials contradict each other."""
     what = f"the conversion does something else each time: {trials.contradiction}"
-    hint = "correct the pass that draws random numbers or keeps what it has seen; there is nothing to halve until then"
+    hint = (
+        "correct the pass that draws random numbers or keeps what it has seen; there is nothing to "
+        "halve until then"
+    )
     return FusioncError(what, where=str(trials.job.options.source), hint=hint)
 
 

@@ -40,7 +40,7 @@ class MinimalModel:
 
 
 def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
-    """The first of a rewrite's models that shows the difference, made smaller; None if there are no
+    """The first of a rewrite's models that shows the difference, made smaller; None if it has no
     models.
     """
     alone = replace(

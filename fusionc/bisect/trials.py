@@ -43,7 +43,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite by name, its pass, and models of it with less and more of what comes before it."""
+    """A rewrite, and models of it with fewer and with more of the nodes before it."""
 
     commit: Commit
     pass_: Pass
@@ -52,23 +52,19 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
-
-    `contradiction` says which rewrite was another one in another run, "" where all runs did the
-    same.
-    """
+    """Runs trials, each once."""
 
     job: Job
     judge: Examiner
-    say: Callable[[str], None]
-    runs: int = 0
-    contradiction: str = ""
+    say: Callable[[str], None]  # called before each trial
+    runs: int = 0  # number of trials
+    contradiction: str = ""  # a rewrite that was another one in another run; empty if none was
     _seen: dict[int, list[Commit]] = field(default_factory=dict)
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
-        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do
-        not count.
+        """The trial with at most `limit` rewrites, None for all. Rewrites that the job leaves out
+        do not count.
         """
         key = len(self.job.left_out), limit
         if key not in self._known:
@@ -82,8 +78,8 @@ class Trials:
         return self._known[key]
 
     def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
-        """A conversion, which does as far as it goes what those before it did, unless a pass is
-        erratic.
+        """A conversion. It repeats what earlier ones did as far as it goes, unless a pass is not
+        deterministic.
         """
         commits: list[Commit] = []
         done = self.job.optimized(

@@ -235,7 +235,8 @@ def _check(p: Pass) -> None:
         or p.default not in get_args(Default)
         or p.numerics not in get_args(Numerics)
     ):
-        problem = f"has kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}, one of which there is not"
+        settings = f"kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}"
+        problem = f"has {settings}, one of which there is not"
     elif not isinstance(p.aliases, tuple | list) or not all(
         isinstance(alias, str) for alias in p.aliases
     ):
@@ -252,7 +253,8 @@ def _problem(pattern: Pattern) -> str:
     try:
         root = pattern.formulas[0] if pattern.find is None else None
         if root is not None and not makers(root):
-            return f"has a pattern {pattern.name} that must begin with an operator, not with {type(root).__name__}"
+            kind = type(root).__name__
+            return f"has a pattern {pattern.name} that must begin with an operator, not with {kind}"
     except (TypeError, IndexError) as error:
         return f"has a pattern {pattern.name} that cannot be searched: {error}"
     return ""

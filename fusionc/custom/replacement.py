@@ -42,7 +42,7 @@ def register_replacement(
     name: str | None = None,
     kind: Literal["GraphFusion", "UBFusion"] = "GraphFusion",
 ) -> None:
-    """Make a pass that replaces what `search_fn` describes by what `replace_fn` builds.
+    """Make a pass that finds what `search_fn` describes and puts there what `replace_fn` builds.
 
     Both functions have the same arguments. An argument is a value of the model, the same wherever
     it is used. The values that the search function returns may be used anywhere else in the model;

@@ -33,7 +33,7 @@ def watchdog(
     the clock for the passes in `places`.
 
     `places` has the file and line of each of these passes. Signals reach only the main thread of a
-    POSIX system; elsewhere there is no limit.
+    POSIX system; elsewhere nothing is limited.
     """
     if (
         not places

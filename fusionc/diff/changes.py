@@ -68,7 +68,9 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
 
 
 def _sort(groups: list[_Group], old: Sequence[Node], new: Sequence[Node]) -> None:
-    """Put groups, and the nodes in each, in the order of the first model; added nodes come first."""
+    """Put groups, and the nodes in each, in the order of the first model; added nodes come
+    first.
+    """
     place = {node: float(at) for at, node in enumerate(old)}
     place |= {node: at / len(new) for at, node in enumerate(new)}
     for group in groups:

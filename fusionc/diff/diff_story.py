@@ -46,7 +46,9 @@ class ModelDiff:
 
     @property
     def is_same(self) -> bool:
-        """Whether both compute the same in the same way. Names, comments and metadata do not count."""
+        """Whether both compute the same in the same way. Names, comments and metadata do not
+        count.
+        """
         one = self.before
         other = self.after
         versions = (one.ir_version, one.opsets, one.parameters) == (
@@ -110,7 +112,9 @@ def model_diff(
 
 
 def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Changes that differ only in the names of their nodes, as the first of them and their number."""
+    """Changes that differ only in the names of their nodes, as the first of them and their
+    number.
+    """
     first: dict[object, Change] = {}
     times = Counter[object]()
     for change in changes:

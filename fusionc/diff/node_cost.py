@@ -18,8 +18,10 @@ _VIEWS = frozenset(
 )
 _MOVES = frozenset(
     {
-        "Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Gather",
-        "GatherElements", "GatherND", "OneHot", "Pad", "Scatter", "ScatterElements", "ScatterND", "Slice",
+        "Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand",
+        "Gather",
+        "GatherElements", "GatherND", "OneHot", "Pad", "Scatter", "ScatterElements", "ScatterND",
+        "Slice",
         "SpaceToDepth", "Split", "Tile", "Transpose", "Where",
     }
 )  # fmt: skip

@@ -1,6 +1,4 @@
-"""Which nodes of two models are the same: by their names, by what they compute, and by their
-neighbours.
-"""
+"""Which nodes of two models are the same: by names, computations and neighbours."""
 
 from __future__ import annotations
 
@@ -27,9 +25,11 @@ class Pairs:
     def __init__(self) -> None:
         self.after: dict[Node, Node] = {}
         self.before: dict[Node, Node] = {}
-        self.how: Counter[str] = Counter()
+        self.how: Counter[str] = Counter()  # how many pairs were found in which way
+        # more values are paired than those of paired nodes
         self.values: dict[Edge, Edge] = {}
         self.values_back: dict[Edge, Edge] = {}
+        # main graphs, functions, and subgraphs in the same attribute of paired nodes
         self.graphs: dict[Graph, Graph] = {}
 
     def add(self, before: Node, after: Node, how: str) -> None:
@@ -184,7 +184,9 @@ def _pair_unique(
 def _pair_equal(
     pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> None:
-    """Pair nodes that compute the same from the same inputs, whatever their names, in their order."""
+    """Pair nodes that compute the same from the same inputs, whatever their names, in their
+    order.
+    """
     keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
     for at, (one, other) in enumerate(pairs.values.items()):
         keys[0][one] = keys[1][other] = ("same", at)
@@ -230,7 +232,7 @@ def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashabl
 
 
 def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
-    """Pair the producers and the users of paired values, as long as there is only one candidate."""
+    """Pair the producers and the users of paired values, while only one candidate exists."""
     pending = deque(pairs.values.items())
     for one, other in list(pairs.after.items()):
         pending.extend(_inputs_of(pairs, one, other))

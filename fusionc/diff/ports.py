@@ -26,7 +26,9 @@ def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
 
 
 def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The outputs of the main graphs, by name, and the ports of functions, that have other values."""
+    """The outputs of the main graphs, by name, and the ports of functions, that have other
+    values.
+    """
     outputs = {value.name: value for value in models[1].main.outputs}
     for value in models[0].main.outputs:
         if value.name in outputs and is_other(value, outputs[value.name], pairs, digests):

@@ -38,7 +38,7 @@ class DryRun:
         return sum(pass_name in self.taken.get(label, ()) for label in labels)
 
     def reason(self, pass_name: str) -> str:
-        """Why a pass refuses most of what it matches; empty if it refuses nothing."""
+        """The most frequent reason of a pass to refuse; empty if it refuses nothing."""
         reasons = self.refused.get(pass_name)
         return reasons.most_common(1)[0][0] if reasons else ""
 

@@ -18,7 +18,9 @@ _ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """A finding on the open dimensions of the inputs, and the nodes that compute shapes from them."""
+    """A finding on the open dimensions of the inputs, and the nodes that compute shapes from
+    them.
+    """
     shapes = {
         value.name: value.shape
         for value in model.main.inputs

@@ -35,7 +35,9 @@ Operators = dict[tuple[str, str], None]  # in the order of a pattern
 
 
 class Arithmetic(Generic[T]):
-    """Python's arithmetic operators as the ONNX operators of the same meaning, built by `_apply`."""
+    """Python's arithmetic operators as the ONNX operators of the same meaning, built by
+    `_apply`.
+    """
 
     def _apply(self, operator: str, *operands: Any) -> T:
         raise NotImplementedError
@@ -87,7 +89,9 @@ class Formula(Arithmetic["OpFormula"]):
 
 @dataclass(frozen=True, eq=False)
 class Var(Formula):
-    """Any value, called `m.<name>` in the rewrite; the same value wherever the name occurs again."""
+    """Any value, called `m.<name>` in the rewrite; the same value wherever the name occurs
+    again.
+    """
 
     name: str
 
@@ -270,7 +274,9 @@ def either(*alternatives: Formula) -> Either:
 
 
 def operand(written: Formula | float | None) -> Formula:
-    """The formula for an operand that is written as a formula, a number or None. Raises TypeError."""
+    """The formula for an operand that is written as a formula, a number or None. Raises
+    TypeError.
+    """
     if written is not None and not isinstance(written, Formula | Real):
         raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
     return (

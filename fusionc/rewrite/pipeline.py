@@ -99,7 +99,9 @@ def _run_pass(
 
 
 def is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node or its function may have been removed."""
+    """Whether a graph is still part of the model: its node or its function may have been
+    removed.
+    """
     if graph.is_function:
         return graph.model.functions.get(graph.function_key) is graph
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))

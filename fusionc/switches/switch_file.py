@@ -1,7 +1,7 @@
 """Reads switches: from a file in JSON as CANN documents it, from a file in the older text form, or
 from the option.
 
-    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {"ALL": "off"}}}
+    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {}}}
 
 The text form has one `Pass:on` or `Pass:off` a line; the option separates them by semicolons. Every
 mistake is collected with its position, so that a file can be corrected in one go. Whether a name is

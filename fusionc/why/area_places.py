@@ -19,7 +19,10 @@ _OF_LOOPS = (
     "TbeMultiOutputFusionPass",
     "TbeReduceElemwiseFusionPass",
 )
-_OFF = "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, and why not more"
+_OFF = (
+    "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, "
+    "and why not more"
+)
 
 
 def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]:
@@ -52,7 +55,8 @@ def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> It
             if why not in told
         )
     if is_idle and not any(count.matched for count in own):
-        yield f'nothing here could be such an area: "fusionc passes {pass_.name}" says of what it makes one'
+        hint = f'"fusionc passes {pass_.name}" says of what it makes one'
+        yield f"nothing here could be such an area: {hint}"
 
 
 def _places(number: int) -> str:

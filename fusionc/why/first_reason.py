@@ -69,7 +69,8 @@ def first_reason(furthest: Trace, anchor: Node) -> str:
         return f"{node_text(misfit.node)}: {_of_node(misfit, misfit.node)}"
     if misfit.place:
         wanted = _wanted(misfit.formula, misfit)
-        return f"{node_text(anchor)}: the pattern's {_ordinal(misfit.place)} output, {wanted}, is not there"
+        output = f"the pattern's {_ordinal(misfit.place)} output"
+        return f"{node_text(anchor)}: {output}, {wanted}, is not there"
     return f"{node_text(anchor)}: its {_oddity(anchor) or 'operator does not fit'}"
 
 

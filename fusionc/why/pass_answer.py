@@ -33,7 +33,7 @@ class Taken:
 
     nodes: tuple[str, ...]
     pattern: str
-    reason: str  # why the pass had refused it; empty if the pass had not run yet
+    reason: str  # why the pass had refused it; empty if another was first
     by: Commit  # the rewrite that took it
 
 
@@ -57,7 +57,8 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
     if pass_.name in enabled:
         return "on"
     if pass_.is_pattern_fusion and not pattern_fusion_pass:
-        return "off by --pattern_fusion_pass false, which no other switch undoes; below, it is as if it were on"
+        effect = "which no other switch undoes; below, it is as if it were on"
+        return f"off by --pattern_fusion_pass false, {effect}"
     default = " by default" if pass_.default == "off" else ""
     return (
         f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
@@ -138,13 +139,14 @@ def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
         proto = model.graphs[graph_id].proto
         if isinstance(proto, FunctionProto):
             function = quote(short_name(proto.name, proto.domain))
-            yield f"graph {graph_id} is the function {function}, in which no types and shapes are known; {_INLINED}"
+            what = f"the function {function}, in which no types and shapes are known"
+            yield f"graph {graph_id} is {what}; {_INLINED}"
 
 
 def _notes(
     pass_: Pass, done: Converted, reasons: Sequence[Reason], *, is_idle: bool, is_all: bool
 ) -> Iterator[str]:
-    """Further notes on a pass; `is_idle` if there are no places to show."""
+    """Further notes on a pass; `is_idle` if it has no places to show."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):

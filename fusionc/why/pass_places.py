@@ -98,7 +98,9 @@ def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
-    """The operators at which a pattern begins; if it searches by itself, those that it looks for."""
+    """The operators at which a pattern begins; if it searches by itself, those that it looks
+    for.
+    """
     if pattern.find is not None:
         return pattern.operators
     return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))

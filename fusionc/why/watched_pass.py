@@ -19,7 +19,7 @@ class Watched:
     """What a pass matched while it ran."""
 
     pass_: Pass
-    # each place with what was last said of it
+    # each place, as it was judged last
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
 
     @property
