@@ -15,7 +15,7 @@ import onnx
 
 from fusionc.bench.deployed_model import DeployedModel, deployed
 from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, percentile
-from fusionc.bench.larger_batch import batch_of, with_batch
+from fusionc.bench.larger_batch import batch_of, resize_batch
 from fusionc.bench.rounds import Measured, measure_round
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError
@@ -154,7 +154,7 @@ def _prepared(
     }
     if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
         for name, (model, _) in opened.items():
-            with_batch(model.file, feeds[name], asked.batch_sizes[0])
+            resize_batch(model.file, feeds[name], asked.batch_sizes[0])
     models = {name: model for name, (model, _) in opened.items()}
     notices = [notice for _, told in opened.values() for notice in told]
     return models, feeds, Bench(sample.label, notices=notices)
@@ -264,7 +264,7 @@ def _throughput(
         count = batch
         if batch:
             sized = {
-                name: with_batch(model.file, feeds[name], batch) for name, model in models.items()
+                name: resize_batch(model.file, feeds[name], batch) for name, model in models.items()
             }
         else:
             name, model = next(iter(models.items()))

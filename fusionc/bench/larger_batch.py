@@ -15,7 +15,7 @@ from fusionc.errors import UsageError
 from fusionc.verify.interface import Port, required_inputs
 
 
-def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
+def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
     """The feeds with their samples repeated or left out, so that there are `batch` samples.
 
     The batch is the first open dimension that an input begins with, whatever its name. Inputs that
@@ -45,7 +45,7 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
 
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
-    """How many samples the feeds have: the dimension that `with_batch` changes, else the first
+    """How many samples the feeds have: the dimension that `resize_batch` changes, else the first
     dimension of the first input that has one.
     """
     ports = _ports(model, feeds)

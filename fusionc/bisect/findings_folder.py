@@ -36,7 +36,7 @@ class FindingsFolder:
             raise UsageError("this is not a folder", where=where, hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
         self._former = list(filter(_is_former_model, files))
-        if others := [*filterfalse(_is_former, files), *_among(self._former, used)]:
+        if others := [*filterfalse(_is_former, files), *_used_files(self._former, used)]:
             what = "there is a file that fusionc bisect has not written, or reads"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
@@ -86,7 +86,7 @@ def _is_former(file: Path) -> bool:
     return (file.name == _SWITCHES and not stream_at(file)) or _is_former_model(file)
 
 
-def _among(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
+def _used_files(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
     """Those of these files that are used."""
     own = set(map(os.path.realpath, used))
     return [file for file in files if os.path.realpath(file) in own]

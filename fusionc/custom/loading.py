@@ -48,14 +48,14 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
-        replacement.REGISTERED[:] = registered_besides(files)
+        replacement.REGISTERED[:] = registered_elsewhere(files)
         try:
             return _load(files)
         finally:
             replacement.REGISTERED[:] = registered
 
 
-def registered_besides(files: Sequence[Path]) -> list[Pass]:
+def registered_elsewhere(files: Sequence[Path]) -> list[Pass]:
     """The passes that the program has registered itself, without those of these files: it may have
     imported one of them.
     """
@@ -98,7 +98,7 @@ def _passes_of_file(file: Path, number: int, *, is_empty_allowed: bool) -> list[
         what = f"the file of custom passes {problem}"
         raise UsageError(what, where=str(file), hint=hint, code="E10410")
     passes = _passes_of(str(file), partial(_execute, file.resolve(), number))
-    passes = _with_those_of_modules(file.resolve(), passes)
+    passes = _add_module_passes(file.resolve(), passes)
     if not passes and not is_empty_allowed:
         hint = "call register_replacement in it, or define a subclass of Pass there"
         what = "the file of custom passes has no pass"
@@ -106,7 +106,7 @@ def _passes_of_file(file: Path, number: int, *, is_empty_allowed: bool) -> list[
     return passes
 
 
-def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:
+def _add_module_passes(file: Path, found: list[Pass]) -> list[Pass]:
     """The passes of a file, and those of modules that it imported when it was first executed, which
     are not executed again.
     """

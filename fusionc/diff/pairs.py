@@ -90,7 +90,7 @@ def pair_nodes(
     for key, function in models[0].functions.items():
         if key in models[1].functions:
             pairs.add_ports(function, models[1].functions[key])
-    for key_of in (_by_name, _by_output):
+    for key_of in (_name_key, _output_key):
         _pair_unique(pairs, before, after, key_of)
     _pair_equal(pairs, before, after, digests)
     _pair_neighbours(pairs, set(before), set(after))
@@ -150,7 +150,7 @@ def _scope(graph: Graph) -> tuple[str, ...]:
     )
 
 
-def _by_name(node: Node) -> Hashable:
+def _name_key(node: Node) -> Hashable:
     return (
         (_scope(node.graph), node.domain, node.op, node.name, origin_of(node.proto))
         if node.name
@@ -158,7 +158,7 @@ def _by_name(node: Node) -> Hashable:
     )
 
 
-def _by_output(node: Node) -> Hashable:
+def _output_key(node: Node) -> Hashable:
     first = next((value.name for value in node.outputs if value is not None), "")
     return (
         (_scope(node.graph), node.domain, node.op, first, origin_of(node.proto)) if first else None

@@ -38,7 +38,7 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
             name = ".".join(filter(None, key))
             yield from (
                 f"function {name}: {what}"
-                for what in _of_graph(function, models[1].functions[key], pairs, digests)
+                for what in _graph_ports(function, models[1].functions[key], pairs, digests)
             )
 
 
@@ -49,11 +49,12 @@ def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iter
         others = named_bodies(other)
         for name in (name for name in bodies if name in others):
             yield from (
-                f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests)
+                f"{name}: {what}"
+                for what in _graph_ports(bodies[name], others[name], pairs, digests)
             )
 
 
-def _of_graph(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
+def _graph_ports(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
     """Callers know the ports of such graphs by their order."""
     for what, ports, others in (
         ("inputs", graph.inputs, its.inputs),

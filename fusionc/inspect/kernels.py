@@ -76,12 +76,12 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "convolutions over one axis",
             f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
-            _over_two_axes(_labels(flat), dry),
+            _axes_advice(_labels(flat), dry),
             _labels(flat),
         )
 
 
-def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
+def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
     """What the pass does that turns convolutions into ones over two axes."""
     taken = dry.takes(_OVER_TWO_AXES, places)
     reason = dry.reason(_OVER_TWO_AXES)

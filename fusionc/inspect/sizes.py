@@ -31,7 +31,7 @@ def findings(model: Model) -> Iterator[Finding]:
     declared = {value.name: value.type for value in model.main.proto.input}
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
     fixed = _advice(names)
-    if count := sum(len(_of_shapes(graph.ordered())) for graph in model.graphs):
+    if count := sum(len(_shape_nodes(graph.ordered())) for graph in model.graphs):
         cost = f"shapes are computed from them in {counted(count, 'node')}"
         gain = "many of these nodes become constants then, and more fusions may fit"
         to_do = f"if sizes never change, {fixed}: {gain}"
@@ -44,7 +44,7 @@ def findings(model: Model) -> Iterator[Finding]:
 
 def _advice(names: Mapping[str, Sequence[str]]) -> str:
     """How to convert the model with fixed sizes, given the names of its dimensions."""
-    sizes = {name: _to_give(dims) for name, dims in names.items()}
+    sizes = {name: _suggested_sizes(dims) for name, dims in names.items()}
     option = ";".join(f"{name}:{','.join(dims)}" for name, dims in sizes.items())
     fixed = f'convert with --input_shape "{option}"'
     unknown = [dim for dim in chain.from_iterable(sizes.values()) if not dim.isdecimal()]
@@ -63,7 +63,7 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
     ]
 
 
-def _to_give(dims: Sequence[str]) -> list[str]:
+def _suggested_sizes(dims: Sequence[str]) -> list[str]:
     """The sizes to write: 1 for the batch, a name of the model if the user knows the size, or H and
     W.
     """
@@ -82,7 +82,7 @@ def _to_give(dims: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_shapes(nodes: list[Node]) -> list[Node]:
+def _shape_nodes(nodes: list[Node]) -> list[Node]:
     """Shape, and the nodes that compute integers only from its results."""
     found: dict[Node, None] = {}
     for node in nodes:

@@ -44,7 +44,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
                 f"{count} below the smallest normal number; many processors take up to a hundred "
                 "times as long for such"
             ),
-            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
+            f"{_pass_effect(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
             "those that come up "
             "while the model runs, set session.set_denormal_as_zero to 1",
             tuple(subnormal),
@@ -53,7 +53,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     yield from _copies(copies, turned, dry)
 
 
-def _by_pass(dry: DryRun, name: str, what: str) -> str:
+def _pass_effect(dry: DryRun, name: str, what: str) -> str:
     """What a pass does about it."""
     if dry.effected[name]:
         return f"convert: {name} {what}"
@@ -75,7 +75,7 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
     dead: dict[str, str] = {}
     lost = 0
     for node in chain.from_iterable(graph.ordered() for graph in model.graphs):
-        count, outputs = _dead_of(node)
+        count, outputs = _count_dead(node)
         if count:
             dead[node.label()] = f"{count} of {outputs}"
             lost += count
@@ -94,7 +94,7 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         )
 
 
-def _dead_of(node: Node) -> tuple[int, int]:
+def _count_dead(node: Node) -> tuple[int, int]:
     """How many outputs of an operator have weights that are all zero, and how many it has."""
     axis = _axis_of_outputs(node)
     weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
@@ -122,7 +122,7 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "weights stored twice",
             f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
-            _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
+            _pass_effect(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
     # with their bytes; one of several equal weights represents all

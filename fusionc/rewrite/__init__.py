@@ -2,7 +2,7 @@
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
-from fusionc.rewrite.match import Match, Miss, at_each
+from fusionc.rewrite.match import Match, Miss, find_each
 from fusionc.rewrite.pattern import (
     among,
     const,
@@ -20,6 +20,6 @@ from fusionc.rewrite.tape import Tape
 
 __all__ = [
     "Match", "Miss", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among",
-    "at_each", "const", "each", "either", "keep", "known", "maybe", "not_constant", "op", "refuse",
+    "find_each", "const", "each", "either", "keep", "known", "maybe", "not_constant", "op", "refuse",
     "require_known", "rest", "same", "unknown", "var",
 ]  # fmt: skip

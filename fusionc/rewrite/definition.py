@@ -29,7 +29,7 @@ class Pattern:
     only if all hold. Each states one fact in its docstring ("Whether …").
 
     If a pattern is not local, or has any number of outputs, `find` walks the graph instead and
-    yields matches; it may yield a Miss for a candidate that it leaves (see `at_each`). Each match
+    yields matches; it may yield a Miss for a candidate that it leaves (see `find_each`). Each match
     is committed before the next is asked for. A match that has lost a part by then is dropped, and
     `find` is asked again. `operators` names the operators that it looks for; without any, it looks
     for all.

@@ -89,7 +89,7 @@ class Miss:
     reason: str
 
 
-def at_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
+def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
     """A `find` that asks a function at every node of some operators, in the order of the model. The
     function returns the match there, or refuses; then there is none.
     """

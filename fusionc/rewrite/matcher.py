@@ -61,7 +61,7 @@ class _State(NamedTuple):
         """This solution with a name for a value; unchanged if the name is empty."""
         return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
-    def without(
+    def add_misfit(
         self,
         why: NoSolution,
         node: Node | None,
@@ -72,7 +72,7 @@ class _State(NamedTuple):
         """This traced solution with one more misfit."""
         assert self.trace is not None
         misfit = Misfit(why, node, place, formula, value, self.captures)
-        return self._replace(trace=self.trace.without(misfit))
+        return self._replace(trace=self.trace.add_misfit(misfit))
 
 
 def match(
@@ -110,7 +110,7 @@ def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
     start = _State(anchor.graph, {}, {}, {}, trace=Trace())
     values = [value for value in anchor.outputs if value is not None]
     states = _nearest(
-        _or_misfit(_solve(formulas[0], value, start), start, None, 0, formulas[0], value)
+        _solutions_or_misfit(_solve(formulas[0], value, start), start, None, 0, formulas[0], value)
         for value in values
     )
     for place, formula in enumerate(formulas[1:], 1):
@@ -119,7 +119,7 @@ def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
         if state.trace.misfits:
             break
         found = (_solve(formula, value, state) for value in _candidates(formula, state))
-        states = _nearest(found) or [state.without(NO_ALTERNATIVE, None, place, formula, None)]
+        states = _nearest(found) or [state.add_misfit(NO_ALTERNATIVE, None, place, formula, None)]
     assert states[0].trace is not None
     return states[0].trace
 
@@ -148,7 +148,7 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
         case pattern.Out(node, index):
             return _outputs((value.producer for value in _candidates(node, state)), index)
         case _:
-            return _of_parts(formula, state)
+            return _part_candidates(formula, state)
 
 
 def _outputs(nodes: Iterable[Node | None], index: int | None) -> list[Edge]:
@@ -157,7 +157,7 @@ def _outputs(nodes: Iterable[Node | None], index: int | None) -> list[Edge]:
     return [o for node in nodes if node is not None for o in node.outputs[wanted] if o is not None]
 
 
-def _of_parts(formula: pattern.Formula, state: _State) -> list[Edge]:
+def _part_candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
     return list(dict.fromkeys(v for part in formula.parts() for v in _candidates(part, state)))
 
 
@@ -165,7 +165,9 @@ def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
     """The nodes that may be an operator: the one that is bound to it, or users of its arguments."""
     if id(formula) in state.bound:
         return [state.bound[id(formula)]]
-    users = dict.fromkeys(node for value in _of_parts(formula, state) for node in value.outputs)
+    users = dict.fromkeys(
+        node for value in _part_candidates(formula, state) for node in value.outputs
+    )
     return [n for n in users if n.operator in formula.operators and n.graph is state.graph]
 
 
@@ -267,14 +269,14 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> It
         return ()
     if node.has_references or has_legacy_axis(node):
         return ODD_NODE
-    here = _with_attributes(formula, node, state)
+    here = _match_attributes(formula, node, state)
     if here is None:
         return ()
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
     here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *here[4:])
     if here.trace is not None:
-        here = here._replace(trace=here.trace.with_node(formula, node))
+        here = here._replace(trace=here.trace.add_node(formula, node))
         return _nearest(
             _trace_inputs(formula, node, inputs, here)
             for inputs in orders or _operand_orders(formula, node)
@@ -282,13 +284,13 @@ def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> It
     return chain.from_iterable(_solve_inputs(formula, inputs, here) for inputs in orders)
 
 
-def _with_attributes(formula: pattern.OpFormula, node: Node, state: _State) -> _State | None:
+def _match_attributes(formula: pattern.OpFormula, node: Node, state: _State) -> _State | None:
     """The state, traced with a misfit for each attribute that differs; None if it is not traced."""
     for name, wanted in formula.attributes.items():
         if not is_attribute(node.attr(name), wanted):
             if state.trace is None:
                 return None
-            state = state.without(OTHER_ATTRIBUTE, node, name, formula, None)
+            state = state.add_misfit(OTHER_ATTRIBUTE, node, name, formula, None)
     return state
 
 
@@ -373,7 +375,7 @@ def _solve_each(
     for place, value in enumerate(inputs[start:], start):
         solutions = _solve(inner, value, state)
         if node is not None:
-            solutions = _or_misfit(solutions, state, node, place, inner, value)
+            solutions = _solutions_or_misfit(solutions, state, node, place, inner, value)
         found = next(iter(solutions), None)
         if found is None:
             return
@@ -404,18 +406,20 @@ def _trace_inputs(
 ) -> list[_State]:
     """The nearest states after all arguments."""
     if not formula.takes_all and any(inputs[len(formula.args) :]):
-        state = state.without(MORE_INPUTS, node, 0, formula, None)
+        state = state.add_misfit(MORE_INPUTS, node, 0, formula, None)
     states = [state]
     for place, arg in enumerate(formula.args):
         value = inputs[place] if place < len(inputs) else None
         states = _nearest(
-            _or_misfit(_solve_argument(arg, inputs, place, s, node), s, node, place, arg, value)
+            _solutions_or_misfit(
+                _solve_argument(arg, inputs, place, s, node), s, node, place, arg, value
+            )
             for s in states
         )
     return states
 
 
-def _or_misfit(
+def _solutions_or_misfit(
     solutions: Iterable[_State],
     state: _State,
     node: Node | None,
@@ -425,7 +429,7 @@ def _or_misfit(
 ) -> list[_State]:
     """The nearest of these solutions; if there are none, the state with a misfit in their place."""
     why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
-    return _nearest([solutions]) or [state.without(why, node, place, formula, value)]
+    return _nearest([solutions]) or [state.add_misfit(why, node, place, formula, value)]
 
 
 def _nearest(states: Iterable[Iterable[_State]]) -> list[_State]:

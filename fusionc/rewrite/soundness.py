@@ -53,7 +53,7 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     each output.
     """
     _require_values(match, results)
-    results = _with_copies(match, results, tape)
+    results = _add_copies(match, results, tape)
     nodes = _reachable(results, tape)
     needed = [*dict.fromkeys([*chain.from_iterable(map(tape.reads, nodes)), *results])]
     constants = [v for v in needed if isinstance(v, Constant) and v in tape.constants]
@@ -100,7 +100,7 @@ def _check_moved(graph: Graph, tape: Tape) -> None:
                 refuse(_SAME_NAME)
 
 
-def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
+def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
     """The results, each with an Identity if it cannot take over an output's name, provided that the
     graph still becomes smaller.
     """

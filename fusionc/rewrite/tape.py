@@ -82,7 +82,7 @@ class Tape:
         written = {name: value for name, value in attributes.items() if value is not None}
         proto.attribute.extend(map(onnx.helper.make_attribute, written, written.values()))
         wanted = [True] * (outputs or 1) if isinstance(outputs, int) else outputs
-        node = self._add(proto, _without_trailing(inputs), wanted)
+        node = self._add(proto, _strip_trailing(inputs), wanted)
         proto.input.extend(map(_name_of, node.inputs))
         proto.output.extend(map(_name_of, node.outputs))
         try:
@@ -180,7 +180,7 @@ def _is_aligned(op: str, domain: str, version: int) -> bool:
     return domain == "" and version < 7 and op in operators.ALIGNED_BEFORE_7
 
 
-def _without_trailing(inputs: _Inputs) -> _Inputs:
+def _strip_trailing(inputs: _Inputs) -> _Inputs:
     """The inputs without those at the end that are left out."""
     count = len(inputs)
     while count and inputs[count - 1] is None:

@@ -86,10 +86,10 @@ class Trace:
         """How far it is from a match of the largest formula; smaller is nearer."""
         return self.missing - len(self.operators)
 
-    def with_node(self, formula: OpFormula, node: Node) -> Trace:
+    def add_node(self, formula: OpFormula, node: Node) -> Trace:
         """This trace with one more operator that fits."""
         return Trace(self.operators | {formula}, (*self.nodes, node), self.misfits)
 
-    def without(self, misfit: Misfit) -> Trace:
+    def add_misfit(self, misfit: Misfit) -> Trace:
         """This trace with one more misfit."""
         return Trace(self.operators, self.nodes, (*self.misfits, misfit))

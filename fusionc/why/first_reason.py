@@ -57,7 +57,7 @@ def named(name: str) -> str:
     return f"‹{name}›"
 
 
-def without_names(reason: str) -> str:
+def strip_names(reason: str) -> str:
     """A reason without its names, to find those that are alike."""
     return _NAME.sub("", reason)
 
@@ -66,7 +66,7 @@ def first_reason(furthest: Trace, anchor: Node) -> str:
     """The first thing that does not fit, and where."""
     misfit = furthest.misfits[0]
     if misfit.node is not None:
-        return f"{node_text(misfit.node)}: {_of_node(misfit, misfit.node)}"
+        return f"{node_text(misfit.node)}: {_node_reason(misfit, misfit.node)}"
     if misfit.place:
         wanted = _wanted(misfit.formula, misfit)
         output = f"the pattern's {_ordinal(misfit.place)} output"
@@ -74,7 +74,7 @@ def first_reason(furthest: Trace, anchor: Node) -> str:
     return f"{node_text(anchor)}: its {_oddity(anchor) or 'operator does not fit'}"
 
 
-def _of_node(misfit: Misfit, node: Node) -> str:
+def _node_reason(misfit: Misfit, node: Node) -> str:
     """What does not fit at a node: its number of inputs, an attribute, or one of its inputs."""
     formula = misfit.formula
     if misfit.why in _OF_NODES and isinstance(formula, OpFormula):
@@ -125,7 +125,7 @@ def _ordinal(place: int | str) -> str:
     return _ORDINALS[number] if number < len(_ORDINALS) else f"no. {number + 1}"
 
 
-def _not_constant(formula: Formula, value: Edge, _: Misfit) -> str:
+def _nonconstant(formula: Formula, value: Edge, _: Misfit) -> str:
     is_stored = not isinstance(formula, Const) or formula.is_stored
     kind = "a constant" if is_stored else "computed from constants alone"
     return f"is not {kind}: it is {_origin(value)}"
@@ -178,7 +178,7 @@ _OF_NODES: dict[NoSolution, Callable[[Misfit, OpFormula, Node], str]] = {
 }
 _WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
     trace.NOT_LEFT_OUT: lambda _, value, __: f"is {_origin(value)}, and would have to be left out",
-    trace.NOT_CONSTANT: _not_constant,
+    trace.NOT_CONSTANT: _nonconstant,
     trace.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
     trace.OTHER_NUMBER: _other_number,
     trace.OTHER_VALUE: _other_value,
@@ -224,7 +224,7 @@ def _wanted(formula: Formula, misfit: Misfit) -> str:
     """What the formula needs at this place."""
     operators = makers(formula)
     if operators is not None:
-        return f"made by {_any_of(op for _, op in operators)}"
+        return f"made by {_alternatives(op for _, op in operators)}"
     match _innermost(formula):
         case Const(value=value):
             return "a constant" if value is None else f"{value:.9g}"
@@ -232,10 +232,10 @@ def _wanted(formula: Formula, misfit: Misfit) -> str:
             other = misfit.captures.get(name)
             return named(other.name) if isinstance(other, Edge) else "a value"
         case Either(alternatives):
-            return _any_of(_wanted(one, misfit) for one in alternatives)
+            return _alternatives(_wanted(one, misfit) for one in alternatives)
     return "a value"
 
 
-def _any_of(words: Iterable[str]) -> str:
+def _alternatives(words: Iterable[str]) -> str:
     *others, last = dict.fromkeys(words)
     return f"{', '.join(others)} or {last}" if others else last

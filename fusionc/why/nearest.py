@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusionc.why.first_reason import without_names
+from fusionc.why.first_reason import strip_names
 from fusionc.why.pass_places import Place
 
 
@@ -41,7 +41,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
     nearer = list(filter(_is_near, ranked))
     alike: dict[tuple[str, int, str], list[Place]] = {}
     for place in nearer or ranked:
-        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(
+        alike.setdefault((place.pattern, place.graph_id, strip_names(place.reason)), []).append(
             place
         )
     return [

@@ -76,12 +76,12 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
-        places = _near(near, places)
-        fired = _near(near, fired)
-        taken = _near(near, taken)
+        places = _select_near(near, places)
+        fired = _select_near(near, fired)
+        taken = _select_near(near, taken)
         if not (places or fired or taken):
             model = done.before
-            places = _near(near, places_of(model, pass_))
+            places = _select_near(near, places_of(model, pass_))
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
     notes += _functions(model, reasons)
@@ -90,7 +90,7 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
 
-def _near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
+def _select_near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
     """The items that have one of these nodes."""
     return [one for one in there if not names.isdisjoint(one.nodes)]
 

@@ -64,11 +64,11 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
         if expected is None:
             done = converted(job, registry, asked)
-            near = _near(done, node)
+            near = _nodes_in_question(done, node)
             answers = tuple(answer_of(p, done, state(p), near) for p in asked)
             return Answer(answers, (), _said_of_node(done, node))
         done = converted(job, registry, [p for p in asked if p.name in enabled])
-        near = _near(done, node)
+        near = _nodes_in_question(done, node)
         other = typed_model(load(expected), os.fspath(expected.parent), options.target)
         operators = expected_operators(done.before, done.after, other)
         if near is not None:
@@ -77,7 +77,7 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         return Answer((), answers_of, _said_of_node(done, node))
 
 
-def _near(done: Converted, node: str | None) -> set[str] | None:
+def _nodes_in_question(done: Converted, node: str | None) -> set[str] | None:
     """The node in question, and what passes have made of it. Raises UsageError if the model does
     not have it.
     """

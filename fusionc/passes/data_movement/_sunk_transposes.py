@@ -12,7 +12,7 @@ from fusionc.operators.same_everywhere import is_same_everywhere
 from fusionc.passes._shared.constants import array_of, shape_of, would_double
 from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
 from fusionc.passes._shared.transpose_and_reshape import order_of, transposed
-from fusionc.rewrite import Match, Result, Tape, at_each, refuse
+from fusionc.rewrite import Match, Result, Tape, find_each, refuse
 from fusionc.rewrite.match import Find
 
 _MOST = 64  # operators that one match looks through
@@ -161,7 +161,7 @@ def between_transposes(is_wanted: Accepts) -> Find:
             refuse("as many Transposes would be needed")
         return _match(root.graph, root, sunk, order)
 
-    return at_each(find_at, "Transpose")
+    return find_each(find_at, "Transpose")
 
 
 def joined_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:

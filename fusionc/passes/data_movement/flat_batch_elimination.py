@@ -5,7 +5,7 @@ from typing import Any
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.transpose_and_reshape import order_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, at_each, refuse, require_known
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse, require_known
 from fusionc.shapes.equality import same_after_reshape
 
 _MOST = 16  # operators that one match looks through
@@ -107,7 +107,7 @@ class FlatBatchEliminationPass(Pass):
              attention passes look for four axes
     """
 
-    patterns = (Pattern("FlatBatch", find=at_each(_find_at, "Reshape"), operators=("Reshape",)),)
+    patterns = (Pattern("FlatBatch", find=find_each(_find_at, "Reshape"), operators=("Reshape",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         region: _Region = m.region

@@ -16,8 +16,8 @@ from fusionc.rewrite import (
     Pattern,
     Result,
     Tape,
-    at_each,
     const,
+    find_each,
     keep,
     maybe,
     op,
@@ -243,7 +243,7 @@ class SequenceEliminationPass(Pass):
         Pattern(
             "SplitAt",
             rewrite=_split_at,
-            find=at_each(_find_at, "SplitToSequence"),
+            find=find_each(_find_at, "SplitToSequence"),
             operators=("SplitToSequence",),
         ),
         Pattern(

@@ -21,8 +21,8 @@ from fusionc.rewrite import (
     Pattern,
     Result,
     Tape,
-    at_each,
     const,
+    find_each,
     keep,
     maybe,
     op,
@@ -175,7 +175,7 @@ class SpaceToDepthFusionPass(Pass):
         Pattern(
             "SlicesConcat",
             rewrite=_join_slices,
-            find=at_each(_find_at, "Concat"),
+            find=find_each(_find_at, "Concat"),
             operators=("Concat", "Slice"),
         ),
         Pattern(

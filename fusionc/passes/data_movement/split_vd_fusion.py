@@ -1,6 +1,6 @@
 from fusionc.model.graph import Node
 from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, at_each, refuse
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse
 
 
 def _find_at(inner: Node) -> Match:
@@ -37,7 +37,7 @@ class ZSplitVDFusionPass(Pass):
     """
 
     default = "must"
-    patterns = (Pattern("SplitSplit", find=at_each(_find_at, "Split"), operators=("Split",)),)
+    patterns = (Pattern("SplitSplit", find=find_each(_find_at, "Split"), operators=("Split",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         rank = m.x.rank

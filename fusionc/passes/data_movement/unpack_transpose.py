@@ -10,7 +10,7 @@ from fusionc.rewrite import (
     Result,
     Tape,
     UBFusionPass,
-    at_each,
+    find_each,
     refuse,
     require_known,
 )
@@ -80,7 +80,9 @@ class UnpackTransposePass(UBFusionPass):
     source   measured
     """
 
-    patterns = (Pattern("UnpackTranspose", find=at_each(_find_at, "Split"), operators=("Split",)),)
+    patterns = (
+        Pattern("UnpackTranspose", find=find_each(_find_at, "Split"), operators=("Split",)),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

@@ -15,7 +15,7 @@ from fusionc.rewrite import (
     Pattern,
     Result,
     Tape,
-    at_each,
+    find_each,
     refuse,
     require_known,
     unknown,
@@ -246,7 +246,7 @@ class UpstreamGatherPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern(
-            "RowsOfRows", find=at_each(_find_at, "Gather", "Slice"), operators=("Gather", "Slice")
+            "RowsOfRows", find=find_each(_find_at, "Gather", "Slice"), operators=("Gather", "Slice")
         ),
     )
 

@@ -12,7 +12,7 @@ from fusionc.rewrite import (
     Result,
     Tape,
     UBFusionPass,
-    at_each,
+    find_each,
     refuse,
     require_known,
 )
@@ -115,7 +115,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     aliases = ("inference_matmul_split_fusion",)
     patterns = (
         Pattern(
-            "MatMulSplit", find=at_each(_find_at, "Split"), operators=("Split", "MatMul", "Gemm")
+            "MatMulSplit", find=find_each(_find_at, "Split"), operators=("Split", "MatMul", "Gemm")
         ),
     )
 
