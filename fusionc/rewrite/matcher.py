@@ -4,8 +4,8 @@ Solutions are searched depth first with backtracking over operand orders and alt
 of k operators with c commutative ones tries at most 2^c orders, and gives up each order at the
 first operator that does not fit.
 
-`trace` asks the same questions, but goes on after each thing that does not fit: a state with a
-Trace notes it there. Of several orders of operands, the nearest to a match is kept.
+What a state does after something that does not fit is decided by its Search. The fast one gives up.
+`fusionc why` has one that notes it and goes on, so nothing is judged twice.
 """
 
 from __future__ import annotations
@@ -21,33 +21,63 @@ from fusionc.model.operators import has_legacy_axis, is_known
 from fusionc.model.tensors import float_info
 from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
-from fusionc.rewrite.trace import (
-    LEFT_OUT,
-    MORE_INPUTS,
-    NO_ALTERNATIVE,
-    NOT_CONSTANT,
-    NOT_LEFT_OUT,
-    ODD_NODE,
-    OTHER_ATTRIBUTE,
-    OTHER_GRAPH,
-    OTHER_NODE,
-    OTHER_NUMBER,
-    OTHER_OPERATOR,
-    OTHER_OUTPUT,
-    OTHER_VALUE,
-    UNKNOWN_SHAPE,
-    Misfit,
-    NoSolution,
-    Trace,
-)  # fmt: skip
 
-_MOST_TRACED = 4  # equally near states that are followed
 _LISTS = (pattern.Rest, pattern.Each, pattern.Among)
 
 Inputs = Sequence[Edge | None]
 
 
-class _State(NamedTuple):
+class NoSolution(tuple[Any, ...]):
+    """An empty tuple of solutions. Its identity tells why there are none."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+LEFT_OUT = NoSolution()
+NOT_LEFT_OUT = NoSolution()
+NOT_CONSTANT = NoSolution()
+UNKNOWN_SHAPE = NoSolution()  # of a constant that would have to be one number
+OTHER_NUMBER = NoSolution()
+OTHER_VALUE = NoSolution()  # than in another place of the formula
+OTHER_OPERATOR = NoSolution()
+OTHER_OUTPUT = NoSolution()  # of the right operator
+OTHER_NODE = NoSolution()  # than in another place of the formula
+OTHER_GRAPH = NoSolution()
+ODD_NODE = NoSolution()  # the right operator in a form that no formula means
+OTHER_ATTRIBUTE = NoSolution()
+
+
+class Search:
+    """The fast search: it gives up at the first thing that does not fit."""
+
+    def orders(self, formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+        """The orders of the operands to be tried; none gives the node up."""
+        return possible_orders(formula, node)
+
+    def note_attribute(
+        self, state: State, formula: pattern.OpFormula, node: Node, name: str
+    ) -> State | None:
+        """The state after an attribute that does not fit; None gives the node up."""
+        return None
+
+    def solve_inputs(
+        self, formula: pattern.OpFormula, node: Node, orders: Sequence[Inputs], state: State
+    ) -> Iterable[State]:
+        """The solutions for the inputs of a node."""
+        return chain.from_iterable(_solve_inputs(formula, node, order, state) for order in orders)
+
+    def solve_item(
+        self, inner: pattern.Formula, value: Edge | None, state: State, node: Node, place: int
+    ) -> Iterable[State]:
+        """The solutions for one of the inputs of a node that an `each` stands for."""
+        return solve(inner, value, state)
+
+
+FAST = Search()
+
+
+class State(NamedTuple):
     """A partial solution. It is never changed; each step creates a new one."""
 
     graph: Graph
@@ -55,24 +85,11 @@ class _State(NamedTuple):
     bound: dict[int, Node]  # by identity of the OpFormula
     nodes: dict[Node, bool]  # whether it stays in the graph
     literal_rank: int = 0
-    trace: Trace | None = None  # None: the first thing that does not fit ends it
+    search: Search = FAST
 
-    def capture(self, name: str, value: Any) -> _State:
+    def capture(self, name: str, value: Any) -> State:
         """This solution with a name for a value; unchanged if the name is empty."""
-        return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
-
-    def add_misfit(
-        self,
-        why: NoSolution,
-        node: Node | None,
-        place: int | str,
-        formula: pattern.Formula,
-        value: Any,
-    ) -> _State:
-        """This traced solution with one more misfit."""
-        assert self.trace is not None
-        misfit = Misfit(why, node, place, formula, value, self.captures)
-        return self._replace(trace=self.trace.add_misfit(misfit))
+        return State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
 
 def match(
@@ -84,10 +101,10 @@ def match(
     `absent` has the names that the match has in any case: None if the solution does not capture
     them.
     """
-    if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
+    if isinstance(formulas[0], pattern.OpFormula) and not possible_orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
-        for state in _solve(formulas[0], value, _State(anchor.graph, {}, {}, {})):
+        for state in solve(formulas[0], value, State(anchor.graph, {}, {}, {})):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
                 # outputs are replaced even inside `keep`
                 replaced = {value.producer for value in values}
@@ -101,43 +118,20 @@ def match(
     return None
 
 
-def trace(formulas: Sequence[pattern.Formula], anchor: Node) -> Trace:
-    """How far the formulas get at a node; without a misfit, they match there.
-
-    Further outputs are searched only if the first one fits completely: nothing else tells where
-    they would be.
-    """
-    start = _State(anchor.graph, {}, {}, {}, trace=Trace())
-    values = [value for value in anchor.outputs if value is not None]
-    states = _nearest(
-        _solutions_or_misfit(_solve(formulas[0], value, start), start, None, 0, formulas[0], value)
-        for value in values
-    )
-    for place, formula in enumerate(formulas[1:], 1):
-        (state, *_) = states
-        assert state.trace is not None
-        if state.trace.misfits:
-            break
-        found = (_solve(formula, value, state) for value in _candidates(formula, state))
-        states = _nearest(found) or [state.add_misfit(NO_ALTERNATIVE, None, place, formula, None)]
-    assert states[0].trace is not None
-    return states[0].trace
-
-
 def _solve_others(
-    formulas: Sequence[pattern.Formula], state: _State, values: tuple[Edge, ...]
-) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
+    formulas: Sequence[pattern.Formula], state: State, values: tuple[Edge, ...]
+) -> Iterator[tuple[State, tuple[Edge, ...]]]:
     """Find the other outputs of a pattern among what is matched, or downstream of it."""
     if not formulas:
         yield state, values
         return
-    for value in _candidates(formulas[0], state):
+    for value in candidates(formulas[0], state):
         if value not in values:
-            for found in _solve(formulas[0], value, state):
+            for found in solve(formulas[0], value, state):
                 yield from _solve_others(formulas[1:], found, (*values, value))
 
 
-def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
+def candidates(formula: pattern.Formula, state: State) -> list[Edge]:
     """Values that may be `formula`, found from parts of it that have a value."""
     match formula:
         case pattern.Var(name) | pattern.Const(name):
@@ -146,7 +140,7 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
         case pattern.OpFormula():
             return _outputs(_makers(formula, state), 0)
         case pattern.Out(node, index):
-            return _outputs((value.producer for value in _candidates(node, state)), index)
+            return _outputs((value.producer for value in candidates(node, state)), index)
         case _:
             return _part_candidates(formula, state)
 
@@ -157,11 +151,11 @@ def _outputs(nodes: Iterable[Node | None], index: int | None) -> list[Edge]:
     return [o for node in nodes if node is not None for o in node.outputs[wanted] if o is not None]
 
 
-def _part_candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
-    return list(dict.fromkeys(v for part in formula.parts() for v in _candidates(part, state)))
+def _part_candidates(formula: pattern.Formula, state: State) -> list[Edge]:
+    return list(dict.fromkeys(v for part in formula.parts() for v in candidates(part, state)))
 
 
-def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
+def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
     """The nodes that may be an operator: the one that is bound to it, or users of its arguments."""
     if id(formula) in state.bound:
         return [state.bound[id(formula)]]
@@ -171,7 +165,7 @@ def _makers(formula: pattern.OpFormula, state: _State) -> list[Node]:
     return [n for n in users if n.operator in formula.operators and n.graph is state.graph]
 
 
-def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
+def solve(formula: pattern.Formula, value: Edge | None, state: State) -> Iterable[State]:
     """All solutions; a tuple if the formula has at most one, as most formulas have."""
     if value is None:
         return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
@@ -179,20 +173,20 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
     return solver(formula, value, state)
 
 
-def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_State, ...]:
+def _solve_variable(formula: pattern.Var, value: Edge, state: State) -> tuple[State, ...]:
     bound = state.captures.get(formula.name)
     if bound is None:
         return (state.capture(formula.name, value),)
     return (state,) if bound is value else OTHER_VALUE
 
 
-def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterator[_State]:
+def _solve_either(formula: pattern.Either, value: Edge, state: State) -> Iterator[State]:
     for alternative in formula.alternatives:
-        yield from _solve(alternative, value, state)
+        yield from solve(alternative, value, state)
 
 
-def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterable[_State]:
-    solutions = _solve(formula.inner, value, state)
+def _solve_kept(formula: pattern.Keep, value: Edge, state: State) -> Iterable[State]:
+    solutions = solve(formula.inner, value, state)
     if isinstance(solutions, NoSolution):
         return solutions
     return (
@@ -203,7 +197,7 @@ def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterable[_
     )
 
 
-def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
+def _solve_constant(formula: pattern.Const, value: Edge, state: State) -> tuple[State, ...]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
         return NOT_CONSTANT
     if formula.value is not None:
@@ -237,13 +231,13 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
     return bool(array.reshape(()) == expected or abs(float(array.item()) - float(expected)) <= near)
 
 
-def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Iterable[_State]:
+def _refuse_place(formula: pattern.Formula, value: Edge, state: State) -> Iterable[State]:
     raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
 
 
 def _solve_node(
-    formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: _State
-) -> Iterable[_State]:
+    formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: State
+) -> Iterable[State]:
     index: int | None = 0
     if isinstance(formula, pattern.Out):
         index = formula.index
@@ -262,51 +256,36 @@ def _solve_node(
     return _solve_operator(formula, node, state)
 
 
-def _solve_operator(formula: pattern.OpFormula, node: Node, state: _State) -> Iterable[_State]:
+def _solve_operator(formula: pattern.OpFormula, node: Node, state: State) -> Iterable[State]:
     """The solutions in which a node of the right operator fits the formula."""
-    orders = _orders(formula, node)
-    if not orders and state.trace is None:
-        return ()
-    if node.has_references or has_legacy_axis(node):
+    orders = state.search.orders(formula, node)
+    if not orders or node.has_references or has_legacy_axis(node):
         return ODD_NODE
-    here = _match_attributes(formula, node, state)
-    if here is None:
-        return ()
-    captures = {**state.captures, formula.label: node} if formula.label else state.captures
-    nodes = {**state.nodes, node: state.nodes.get(node, False)}
-    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *here[4:])
-    if here.trace is not None:
-        here = here._replace(trace=here.trace.add_node(formula, node))
-        return _nearest(
-            _trace_inputs(formula, node, inputs, here)
-            for inputs in orders or _operand_orders(formula, node)
-        )
-    return chain.from_iterable(_solve_inputs(formula, inputs, here) for inputs in orders)
-
-
-def _match_attributes(formula: pattern.OpFormula, node: Node, state: _State) -> _State | None:
-    """The state, traced with a misfit for each attribute that differs; None if it is not traced."""
     for name, wanted in formula.attributes.items():
         if not is_attribute(node.attr(name), wanted):
-            if state.trace is None:
-                return None
-            state = state.add_misfit(OTHER_ATTRIBUTE, node, name, formula, None)
-    return state
+            noted = state.search.note_attribute(state, formula, node, name)
+            if noted is None:
+                return OTHER_ATTRIBUTE
+            state = noted
+    captures = {**state.captures, formula.label: node} if formula.label else state.captures
+    nodes = {**state.nodes, node: state.nodes.get(node, False)}
+    here = State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *state[4:])
+    return here.search.solve_inputs(formula, node, orders, here)
 
 
-def _operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+def operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
     """The inputs of a node, in both orders if they may be exchanged."""
     has_two_orders = formula.is_commutative and len(node.inputs) == 2
     return [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
 
 
-def _orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+def possible_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
     """The orders of the operands in which a node could fit this formula. Looking at the node and at
     the producers of its operands rules out most nodes.
     """
     if node.operator not in formula.operators:
         return []
-    orders = _operand_orders(formula, node)
+    orders = operand_orders(formula, node)
     for place, makers in formula.demands:
         orders = [
             order
@@ -330,16 +309,16 @@ def is_attribute(actual: Any, wanted: Any) -> bool:
 
 
 def _solve_inputs(
-    formula: pattern.OpFormula, inputs: Inputs, state: _State, place: int = 0
-) -> Iterator[_State]:
+    formula: pattern.OpFormula, node: Node, inputs: Inputs, state: State, place: int = 0
+) -> Iterator[State]:
     """The solutions for the inputs from a place on."""
     args = formula.args
     while place < len(args):
-        found = _solve_argument(args[place], inputs, place, state)
+        found = solve_argument(args[place], node, inputs, place, state)
         place += 1
         if not isinstance(found, tuple):
             for solution in found:
-                yield from _solve_inputs(formula, inputs, solution, place)
+                yield from _solve_inputs(formula, node, inputs, solution, place)
             return
         if not found:
             return
@@ -348,34 +327,30 @@ def _solve_inputs(
         yield state
 
 
-def _solve_argument(
-    arg: pattern.Formula, inputs: Inputs, place: int, state: _State, node: Node | None = None
-) -> Iterable[_State]:
-    """The solutions for the input at a place, or for all inputs from there on. `node` has the
-    inputs; None if nothing is traced.
-    """
+def solve_argument(
+    arg: pattern.Formula, node: Node, inputs: Inputs, place: int, state: State
+) -> Iterable[State]:
+    """The solutions for the input of a node at a place, or for all inputs from there on."""
     if isinstance(arg, _LISTS):
         match arg:
             case pattern.Rest(name):
                 return (state.capture(name, list(inputs[place:])),)
             case pattern.Each(inner):
-                return _solve_each(inner, inputs, place, state, node)
+                return _solve_each(inner, node, inputs, place, state)
             case pattern.Among(inner):
-                return chain.from_iterable(_solve(inner, v, state) for v in inputs[place:])
-    return _solve(arg, inputs[place] if place < len(inputs) else None, state)
+                return chain.from_iterable(solve(inner, v, state) for v in inputs[place:])
+    return solve(arg, inputs[place] if place < len(inputs) else None, state)
 
 
 def _solve_each(
-    inner: pattern.Formula, inputs: Inputs, start: int, state: _State, node: Node | None
-) -> Iterator[_State]:
+    inner: pattern.Formula, node: Node, inputs: Inputs, start: int, state: State
+) -> Iterator[State]:
     """The solution in which all inputs from a place on fit a formula."""
     if start >= len(inputs):
         return
     shared, lists = _shared_and_listed(inner, state)
     for place, value in enumerate(inputs[start:], start):
-        solutions = _solve(inner, value, state)
-        if node is not None:
-            solutions = _solutions_or_misfit(solutions, state, node, place, inner, value)
+        solutions = state.search.solve_item(inner, value, state, node, place)
         found = next(iter(solutions), None)
         if found is None:
             return
@@ -389,7 +364,7 @@ def _solve_each(
 
 
 def _shared_and_listed(
-    inner: pattern.Formula, state: _State
+    inner: pattern.Formula, state: State
 ) -> tuple[set[int], dict[str, list[Any]]]:
     """For the formula in an `each`: the operators that are the same node every time, and an empty
     list for each name that it captures once for each input.
@@ -401,46 +376,7 @@ def _shared_and_listed(
     return shared, {name: [] for name in anew}
 
 
-def _trace_inputs(
-    formula: pattern.OpFormula, node: Node, inputs: Inputs, state: _State
-) -> list[_State]:
-    """The nearest states after all arguments."""
-    if not formula.takes_all and any(inputs[len(formula.args) :]):
-        state = state.add_misfit(MORE_INPUTS, node, 0, formula, None)
-    states = [state]
-    for place, arg in enumerate(formula.args):
-        value = inputs[place] if place < len(inputs) else None
-        states = _nearest(
-            _solutions_or_misfit(
-                _solve_argument(arg, inputs, place, s, node), s, node, place, arg, value
-            )
-            for s in states
-        )
-    return states
-
-
-def _solutions_or_misfit(
-    solutions: Iterable[_State],
-    state: _State,
-    node: Node | None,
-    place: int,
-    formula: pattern.Formula,
-    value: Edge | None,
-) -> list[_State]:
-    """The nearest of these solutions; if there are none, the state with a misfit in their place."""
-    why = solutions if isinstance(solutions, NoSolution) else NO_ALTERNATIVE
-    return _nearest([solutions]) or [state.add_misfit(why, node, place, formula, value)]
-
-
-def _nearest(states: Iterable[Iterable[_State]]) -> list[_State]:
-    """The traced states nearest to a match; several if they are equally near."""
-    every = list(chain.from_iterable(states))
-    least = min((s.trace.distance for s in every if s.trace is not None), default=0.0)
-    near = [s for s in every if s.trace is not None and s.trace.distance == least]
-    return near[:_MOST_TRACED]
-
-
-_Solver = Callable[[Any, Edge, _State], Iterable[_State]]
+_Solver = Callable[[Any, Edge, State], Iterable[State]]
 _SOLVERS: dict[type, _Solver] = {
     pattern.Var: _solve_variable,
     pattern.Const: _solve_constant,
@@ -449,6 +385,6 @@ _SOLVERS: dict[type, _Solver] = {
     pattern.Out: _solve_node,
     pattern.Either: _solve_either,
     pattern.Keep: _solve_kept,
-    pattern.Maybe: lambda formula, value, state: _solve(formula.inner, value, state),
+    pattern.Maybe: lambda formula, value, state: solve(formula.inner, value, state),
     pattern.Omitted: lambda formula, value, state: NOT_LEFT_OUT,
 }

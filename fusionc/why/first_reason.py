@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from fusionc.errors import quote
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_legacy_axis
-from fusionc.rewrite import trace
+from fusionc.rewrite import matcher
+from fusionc.rewrite.matcher import NoSolution
 from fusionc.rewrite.pattern import (
     AROUND,
     Among,
@@ -24,7 +25,7 @@ from fusionc.rewrite.pattern import (
     Var,
     makers,
 )
-from fusionc.rewrite.trace import Misfit, NoSolution, Trace
+from fusionc.why.trace import MORE_INPUTS, NO_ALTERNATIVE, Misfit, Trace
 
 _NAME = re.compile("‹.*?›")
 _SAME = "the pattern has the same value in both places"
@@ -173,23 +174,25 @@ def _odd(formula: Formula, value: Edge, misfit: Misfit) -> str:
 
 
 _OF_NODES: dict[NoSolution, Callable[[Misfit, OpFormula, Node], str]] = {
-    trace.MORE_INPUTS: _too_many_inputs,
-    trace.OTHER_ATTRIBUTE: _attribute,
+    MORE_INPUTS: _too_many_inputs,
+    matcher.OTHER_ATTRIBUTE: _attribute,
 }
 _WORDS: dict[NoSolution, Callable[[Formula, Edge, Misfit], str]] = {
-    trace.NOT_LEFT_OUT: lambda _, value, __: f"is {_origin(value)}, and would have to be left out",
-    trace.NOT_CONSTANT: _nonconstant,
-    trace.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
-    trace.OTHER_NUMBER: _other_number,
-    trace.OTHER_VALUE: _other_value,
-    trace.OTHER_OPERATOR: _other_operator,
-    trace.OTHER_OUTPUT: _other_output,
-    trace.OTHER_NODE: _other_node,
-    trace.OTHER_GRAPH: lambda _, value, __: (
+    matcher.NOT_LEFT_OUT: lambda _, value, __: (
+        f"is {_origin(value)}, and would have to be left out"
+    ),
+    matcher.NOT_CONSTANT: _nonconstant,
+    matcher.UNKNOWN_SHAPE: lambda *_: "is a constant of which the shape is not known here",
+    matcher.OTHER_NUMBER: _other_number,
+    matcher.OTHER_VALUE: _other_value,
+    matcher.OTHER_OPERATOR: _other_operator,
+    matcher.OTHER_OUTPUT: _other_output,
+    matcher.OTHER_NODE: _other_node,
+    matcher.OTHER_GRAPH: lambda _, value, __: (
         f"is made outside of this subgraph, by {node_text(_maker(value))}"
     ),
-    trace.ODD_NODE: _odd,
-    trace.NO_ALTERNATIVE: _other_operator,
+    matcher.ODD_NODE: _odd,
+    NO_ALTERNATIVE: _other_operator,
 }
 
 

@@ -21,9 +21,9 @@ from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
 from fusionc.rewrite.pattern import makers
 from fusionc.rewrite.pipeline import absent_names, anchors_of, is_alive
 from fusionc.rewrite.soundness import check, check_private
-from fusionc.rewrite.trace import Misfit, Trace
 from fusionc.target_opset.limits import newest_opset
 from fusionc.why.first_reason import first_reason, named, node_text
+from fusionc.why.trace import Misfit, Trace, trace
 
 _MOST_SEARCHED = 10_000  # matches of a pattern that searches by itself
 _OWN = "a condition of its own"  # one without a docstring, name or text
@@ -94,7 +94,7 @@ def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[
         if match is not None:
             yield place_of_match(pass_, pattern, match)
         else:
-            yield _nearly(pattern, matcher.trace(pattern.formulas, anchor), anchor)
+            yield _nearly(pattern, trace(pattern.formulas, anchor), anchor)
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
@@ -114,21 +114,21 @@ def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
     return replace(place, is_match=False, unfit=1, missing=_CONDITION)
 
 
-def _nearly(pattern: Pattern, trace: Trace, anchor: Node) -> Place:
-    values = [misfit.value for misfit in trace.misfits if misfit.value is not None]
-    nodes = [anchor, *trace.nodes, *(value.producer for value in values if value.producer)]
+def _nearly(pattern: Pattern, furthest: Trace, anchor: Node) -> Place:
+    values = [misfit.value for misfit in furthest.misfits if misfit.value is not None]
+    nodes = [anchor, *furthest.nodes, *(value.producer for value in values if value.producer)]
     return Place(
         anchor.graph.id,
         pattern.name,
         node_text(anchor),
-        first_reason(trace, anchor),
+        first_reason(furthest, anchor),
         tuple(dict.fromkeys(node.label() for node in nodes)),
         is_match=False,
-        fitting=len(trace.operators),
-        size=trace.size,
-        unfit=len(trace.misfits),
-        missing=trace.missing,
-        beyond=sum(map(_beyond, trace.misfits)),
+        fitting=len(furthest.operators),
+        size=furthest.size,
+        unfit=len(furthest.misfits),
+        missing=furthest.missing,
+        beyond=sum(map(_beyond, furthest.misfits)),
     )
 
 

@@ -17,6 +17,7 @@ from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
 from fusionc.why.nearest import reasons_of
 from fusionc.why.pass_places import places_of
+from fusionc.why.trace import trace
 
 _EACH = 2  # cases of a table: the first ones
 
@@ -39,10 +40,12 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
             for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                trace = matcher.trace(pattern.formulas, anchor)
+                furthest = trace(pattern.formulas, anchor)
                 is_there = matcher.match(pattern.formulas, anchor, {}) is not None
-                assert is_there == (not trace.misfits), f"{case.name}: {pattern.name} at {anchor}"
-                assert is_there or ": " in first_reason(trace, anchor)
+                assert is_there == (not furthest.misfits), (
+                    f"{case.name}: {pattern.name} at {anchor}"
+                )
+                assert is_there or ": " in first_reason(furthest, anchor)
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:

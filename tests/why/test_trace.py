@@ -26,6 +26,7 @@ from fusionc.rewrite import (
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
+from fusionc.why.trace import trace
 
 x = var("x")
 y = var("y")
@@ -201,5 +202,5 @@ def test_the_largest_part_that_is_there(case: Case) -> None:
     formulas = case.formula if isinstance(case.formula, tuple) else (case.formula,)
     anchor = next(node for node in model.main.nodes if node.name == "y")
     assert matcher.match(formulas, anchor, {}) is None
-    trace = matcher.trace(formulas, anchor)
-    assert (first_reason(trace, anchor), len(trace.operators)) == (case.reason, case.fitting)
+    furthest = trace(formulas, anchor)
+    assert (first_reason(furthest, anchor), len(furthest.operators)) == (case.reason, case.fitting)
