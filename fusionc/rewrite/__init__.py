@@ -15,11 +15,11 @@ from fusionc.rewrite.pattern import (
     rest,
     same,
     var,
-)
+)  # fmt: skip
 from fusionc.rewrite.tape import Tape
 
 __all__ = [
     "Match", "Miss", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among",
-    "find_each", "const", "each", "either", "keep", "known", "maybe", "not_constant", "op", "refuse",
-    "require_known", "rest", "same", "unknown", "var",
+    "const", "each", "either", "find_each", "keep", "known", "maybe", "not_constant", "op",
+    "refuse", "require_known", "rest", "same", "unknown", "var",
 ]  # fmt: skip

@@ -108,13 +108,10 @@ def match(
             for solution, values in _solve_others(formulas[1:], state, (value,)):
                 # outputs are replaced even inside `keep`
                 replaced = {value.producer for value in values}
-                nodes = [
-                    node for node, stays in solution.nodes.items() if not stays or node in replaced
-                ]
+                nodes = [n for n, stays in solution.nodes.items() if not stays or n in replaced]
                 captures = {**absent, **solution.captures}
-                return Match(
-                    anchor.graph, nodes, values, captures, literal_rank=solution.literal_rank
-                )
+                rank = solution.literal_rank
+                return Match(anchor.graph, nodes, values, captures, literal_rank=rank)
     return None
 
 
@@ -223,12 +220,9 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
     if array.dtype.kind in "iub":
         return bool(array.item() == number)
     expected = np.asarray(number).astype(array.dtype)
-    near = (
-        0.0
-        if float(expected) == number
-        else 2 * abs(float(expected)) * float(float_info(array.dtype).eps)
-    )
-    return bool(array.reshape(()) == expected or abs(float(array.item()) - float(expected)) <= near)
+    rounded = float(expected)
+    near = 0.0 if rounded == number else 2 * abs(rounded) * float(float_info(array.dtype).eps)
+    return bool(array.reshape(()) == expected or abs(float(array.item()) - rounded) <= near)
 
 
 def _refuse_place(formula: pattern.Formula, value: Edge, state: State) -> Iterable[State]:
@@ -287,11 +281,7 @@ def possible_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
         return []
     orders = operand_orders(formula, node)
     for place, makers in formula.demands:
-        orders = [
-            order
-            for order in orders
-            if _may_be(order[place] if place < len(order) else None, makers)
-        ]
+        orders = [o for o in orders if _may_be(o[place] if place < len(o) else None, makers)]
     return orders
 
 

@@ -279,13 +279,9 @@ def operand(written: Formula | float | None) -> Formula:
     """
     if written is not None and not isinstance(written, Formula | Real):
         raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
-    return (
-        Omitted()
-        if written is None
-        else written
-        if isinstance(written, Formula)
-        else Const(value=written)
-    )
+    if isinstance(written, Formula):
+        return written
+    return Omitted() if written is None else Const(value=written)
 
 
 def walk(formula: Formula) -> Iterator[Formula]:

@@ -148,7 +148,7 @@ def _trace_inputs(formula: OpFormula, node: Node, inputs: Inputs, state: State) 
 def _traced(
     formula: Formula, value: Edge | None, state: State, node: Node | None, place: int
 ) -> list[State]:
-    """The nearest states in which a formula fits a value; the state with a misfit if it does not."""
+    """The nearest states in which a formula fits a value; else the state with a misfit."""
     return _solutions_or_misfit(
         matcher.solve(formula, value, state), state, node, place, formula, value
     )
