@@ -117,9 +117,9 @@ def _registered_passes(files: Sequence[Path]) -> list[Pass]:
     """
     if "fusionc.custom.replacement" not in sys.modules:
         return []
-    from fusionc.custom.loading import registered_besides
+    from fusionc.custom.loading import registered_elsewhere
 
-    return registered_besides(files)
+    return registered_elsewhere(files)
 
 
 def _notices(files: Sequence[Path]) -> list[str]:

@@ -1,3 +1,3 @@
-"""What models cost where they run: models in turn, in fresh processes; ratios with the confidence
-that they deserve.
+"""What models cost when they run: models take turns in fresh processes, and ratios come with
+confidence intervals.
 """

@@ -1,5 +1,5 @@
-"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → what each costs, ratios
-to the first.
+"""`fusionc bench` as a story: models → inputs → rounds in fresh processes → the cost of each, and
+ratios to the first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import onnx
 
 from fusionc.bench.deployed_model import DeployedModel, deployed
 from fusionc.bench.intervals import RatioInterval, interval_of, log_ratio, percentile
-from fusionc.bench.larger_batch import batch_of, with_batch
+from fusionc.bench.larger_batch import batch_of, resize_batch
 from fusionc.bench.rounds import Measured, measure_round
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError
@@ -26,68 +26,64 @@ from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners, fault_of_loading
 from fusionc.verify.first_sample import first_sample
+from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.interface import Port, overridable_inputs, required_inputs
 
 Round = Callable[
     [Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]
 ]
 PERCENTILES = (0.5, 0.9, 0.99)
-_STEPS = 3  # of a profile beside its seconds: a session, and the runs with which it begins and ends
+_STEPS = (
+    3  # seconds of a profile in addition to its own: a session, the first runs and the last ones
+)
 
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """What is to be measured: each model for `seconds` in each of so many processes. Batch sizes
-    and threads are those of throughput; where neither is given there is none.
-    """
+    """What is to be measured."""
 
     models: Sequence[Path]
     inputs: Path | None = None
     input_shape: Mapping[str, tuple[int, ...]] | None = None
-    seconds: float = 1.0
-    processes: int = 5
-    confidence: float = 0.95
+    seconds: float = 1.0  # for each model in each process
+    processes: int = 5  # number of fresh processes
+    confidence: float = 0.95  # of the intervals of ratios
+    # for throughput, which is measured if there are batch sizes or threads
     batch_sizes: Sequence[int] = ()
-    threads: Sequence[int] = ()
+    threads: Sequence[int] = ()  # for throughput
     trust_kernels: bool = False
     progress: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What a model costs: seconds of a run by percentiles, and of loading; bytes that the process
-    held at most before the model, behind its loading and behind all.
-
-    `ratio` is that of its run time to the first model's, None for that one.
-    """
+    """The cost of a model."""
 
     name: str
-    seconds: dict[float, float]
+    seconds: dict[float, float]  # of a run, by percentile
     load_seconds: float
-    imported: int
-    loaded: int
-    peak: int
-    ratio: RatioInterval | None
+    imported: int  # bytes that the process held at most before the model was loaded
+    loaded: int  # bytes after loading
+    peak: int  # bytes at the end
+    ratio: RatioInterval | None  # of run times to the first model; None for the first
     operators: Profile
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """Samples in a second: of a model with so many of them in a batch, on so many threads (0:
-    onnxruntime's choice).
-    """
+    """Samples in a second of a model."""
 
     name: str
-    batch: int
-    threads: int
+    batch: int  # samples in a batch
+    threads: int  # 0: onnxruntime's choice
     samples_per_second: float
 
 
 @dataclass
 class Bench:
-    """What was measured on the inputs that `label` describes."""
+    """The measurements."""
 
-    label: str
+    label: str  # what the inputs are
     costs: list[ModelCost] = field(default_factory=list)
     throughput: list[Throughput] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -111,10 +107,10 @@ class Bench:
 
 @closes_runners
 def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
-    """Measure the models on the same inputs. `measure` does a round.
+    """Measure the models on the same inputs. `measure` performs a round.
 
-    Raises UsageError where models take other inputs than the first, FusioncError where onnxruntime
-    cannot run one.
+    Raises UsageError if models take other inputs than the first, FusioncError if onnxruntime cannot
+    run one.
     """
     asked.progress("looking for inputs")
     models, feeds, found = _prepared(asked)
@@ -134,7 +130,10 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
         if asked.batch_sizes or asked.threads:
             found.throughput = _throughput(asked, models, feeds, measure)
     except RunError as error:
-        hint = "fusionc verify says more of a model that cannot be run; a longer --timeout helps where one takes long"
+        hint = (
+            "fusionc verify says more of a model that cannot be run; a longer --timeout helps if "
+            "one takes long"
+        )
         raise FusioncError(
             f"onnxruntime cannot run a model: {error}", where=", ".join(names), hint=hint
         ) from error
@@ -144,55 +143,63 @@ def bench(asked: BenchRequest, measure: Round = measure_round) -> Bench:
 def _prepared(
     asked: BenchRequest,
 ) -> tuple[dict[str, DeployedModel], dict[str, dict[str, Any]], Bench]:
-    """The models by the names that tell them apart, and what each is fed."""
+    """The models by distinct names, and what each is fed."""
     named = dict(zip(_names(asked.models), asked.models, strict=True))
     opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
-    first = asked.models[0]
     protos = [load(path) for path in asked.models]
+    sample = _sample(asked)
+    feeds = {
+        name: _feeds(proto, sample.feeds, path, asked.models[0])
+        for name, proto, path in zip(opened, protos, asked.models, strict=True)
+    }
+    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
+        for name, (model, _) in opened.items():
+            resize_batch(model.file, feeds[name], asked.batch_sizes[0])
+    models = {name: model for name, (model, _) in opened.items()}
+    notices = [notice for _, told in opened.values() for notice in told]
+    return models, feeds, Bench(sample.label, notices=notices)
+
+
+def _sample(asked: BenchRequest) -> Sample:
+    """Inputs on which the first model runs. Raises FusioncError if there are none."""
+    first = asked.models[0]
     try:
-        sample = first_sample(first, asked.input_shape, asked.inputs)
+        return first_sample(first, asked.input_shape, asked.inputs)
     except RunError as error:
         what = f"there are no inputs on which the model runs: {error}"
         hint = "give values with --inputs, or sizes with --input_shape"
         if (fault := fault_of_loading(first)) is not None:
             what = f"onnxruntime cannot load the model: {fault}"
-            hint = "fusionc convert --mode 3 says what is not valid; --custom_op_library takes operators of your own"
+            hint = (
+                "fusionc convert --mode 3 says what is not valid; --custom_op_library takes "
+                "operators of your own"
+            )
         raise FusioncError(what, where=str(first), hint=hint) from error
-    feeds = {}
-    for (name, _), proto, path in zip(opened.items(), protos, asked.models, strict=True):
-        required = [port for port in required_inputs(proto) if not port.optional]
-        if unfit := [port for port in required if not _takes(port, sample.feeds.get(port.name))]:
-            what = f"the model takes the input {unfit[0].name}, which {first.name} does not take, or not so"
-            hint = "models that are compared run on the same inputs; measure others one at a time"
-            raise UsageError(what, where=str(path), hint=hint, code="E10001")
-        taken = {port.name for port in (*required, *overridable_inputs(proto))}
-        feeds[name] = {
-            port: value
-            for port, value in sample.feeds.items()
-            if port in taken and value is not None
-        }
-    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
-        for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
-            with_batch(model.file, own, asked.batch_sizes[0])
-    notices = [notice for _, told in opened.values() for notice in told]
-    return (
-        {name: model for name, (model, _) in opened.items()},
-        feeds,
-        Bench(sample.label, notices=notices),
-    )
+
+
+def _feeds(
+    proto: onnx.ModelProto, values: Mapping[str, Any], path: Path, first: Path
+) -> dict[str, Any]:
+    """What a model takes of these values. Raises UsageError if it needs others."""
+    required = [port for port in required_inputs(proto) if not port.optional]
+    if unfit := [port for port in required if not _takes(port, values.get(port.name))]:
+        name = unfit[0].name
+        what = f"the model takes the input {name}, which {first.name} does not take, or not so"
+        hint = "models that are compared run on the same inputs; measure others one at a time"
+        raise UsageError(what, where=str(path), hint=hint, code="E10001")
+    taken = {port.name for port in (*required, *overridable_inputs(proto))}
+    return {name: value for name, value in values.items() if name in taken and value is not None}
 
 
 def _takes(port: Port, value: Any) -> bool:
-    """Whether an input can be fed this, as far as the model says."""
+    """Whether an input accepts this value, as far as the model tells."""
     if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
         return value is not None
     return port.takes(value.shape) and port.element_type == element_type(value.dtype)
 
 
 def _names(models: Sequence[Path]) -> list[str]:
-    """File names where they tell the models apart, else paths; the same model a second time has a
-    number.
-    """
+    """File names, or paths if those are ambiguous; a model that is given again has a number."""
     short = [path.name for path in models]
     names = short if len(set(short)) == len(short) else [str(path) for path in models]
     return [
@@ -257,7 +264,7 @@ def _throughput(
         count = batch
         if batch:
             sized = {
-                name: with_batch(model.file, feeds[name], batch) for name, model in models.items()
+                name: resize_batch(model.file, feeds[name], batch) for name, model in models.items()
             }
         else:
             name, model = next(iter(models.items()))

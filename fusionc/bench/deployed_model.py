@@ -1,4 +1,4 @@
-"""A model as a user has it in a session: which file is loaded, with which kernels and settings."""
+"""A model as a user runs it in a session: which file is loaded, with which kernels and settings."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from fusionc.runtime.session_settings import SessionSettings
 
 @dataclass(frozen=True)
 class DeployedModel:
-    """What a session is made of. `is_optimized`: onnxruntime has done that already, in the ready
-    form of a model.
-    """
+    """What a session is made of."""
 
     file: Path
     kernels: Path | None = None
     settings: SessionSettings = field(default_factory=SessionSettings)
-    is_optimized: bool = False
+    is_optimized: bool = False  # it is the ready form, which onnxruntime has optimized already
 
     def with_threads(self, threads: int) -> DeployedModel:
-        """The same with so many threads; 0 changes nothing."""
+        """The same with this number of threads; 0 changes nothing."""
         return replace(self, settings=replace(self.settings, threads=threads)) if threads else self
 
     def arguments(self) -> tuple[str, list[str], dict[str, object], bool]:
@@ -43,35 +41,20 @@ class DeployedModel:
 
 
 def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]]:
-    """A model as `fusionc.session` opens it, and what the user should know of that.
+    """A model as `fusionc.session` opens it, and notices for the user.
 
-    Kernels that this user's fusionc has not made are machine code of somebody else's: without
-    `trust_kernels` the model runs without them. Raises UsageError where there is no model.
+    Kernels that this user's fusionc did not make are foreign machine code: without `trust_kernels`,
+    the model runs without them. Raises UsageError if the model does not exist.
     """
     if not model.is_file():
         problem = "is a folder" if model.is_dir() else "does not exist"
-        raise UsageError(
-            f"the model {problem}",
-            where=str(model),
-            hint="give the path of an .onnx file",
-            code="E10410",
-        )
-    notices = list[str]()
+        hint = "give the path of an .onnx file"
+        raise UsageError(f"the model {problem}", where=str(model), hint=hint, code="E10410")
     library = library_for(model)
-    kernels = library if library.is_file() else None
-    if (
-        kernels is None
-        and has_areas(model)
-        and not any(is_own(Path(file)) for file in libraries_in_use())
-    ):
-        notices.append(
-            f"there is no {library.name} beside {model.name}: its areas run without kernels"
-        )
-    if kernels is not None and not trust_kernels:
-        kernels = known(library)
-        if kernels is None:
-            what = f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
-            notices.append(f"{what}; --trust_kernels loads it")
+    kernels = None
+    if library.is_file():
+        kernels = library if trust_kernels else known(library)
+    notices = [] if kernels is not None else _notices_without_kernels(model, library)
     if session_file_of(model).exists():
         try:
             ready = ready_model(model, library)
@@ -83,3 +66,15 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
         except NotTuned as reason:
             notices.append(f"the settings of {model.name} are not used: they {reason}")
     return DeployedModel(model, kernels), notices
+
+
+def _notices_without_kernels(model: Path, library: Path) -> list[str]:
+    """Why a model runs without the kernels of its areas."""
+    if library.is_file():
+        what = (
+            f"{library.name} was not made by this user's fusionc, so {model.name} runs without it"
+        )
+        return [f"{what}; --trust_kernels loads it"]
+    if not has_areas(model) or any(is_own(Path(file)) for file in libraries_in_use()):
+        return []
+    return [f"there is no {library.name} beside {model.name}: its areas run without kernels"]

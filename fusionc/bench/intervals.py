@@ -1,9 +1,9 @@
-"""Ratios of times from several processes, and how sure they are. Pure arithmetic: nothing is
+"""Ratios of times from several processes, with confidence intervals. Pure arithmetic: nothing is
 measured here.
 
-A process can be off by a tenth as a whole, steady within itself: where its memory happens to lie
-decides. So each process, or pair of processes that ran in turn, counts as one observation, however
-many runs it has made.
+A process as a whole can be off by a tenth, though it is steady within itself: the placement of its
+memory decides. So each process, or pair of processes that ran in turn, counts as one observation,
+however many runs it made.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ _LARGEST = math.log(sys.float_info.max)
 
 @dataclass(frozen=True)
 class RatioInterval:
-    """A ratio and the bounds between which the true one lies with the confidence that was asked
-    for.
+    """A ratio, and the interval that contains the true one with the requested confidence.
 
-    The bounds are 0 and infinity where there are fewer than two observations.
+    The bounds are 0 and infinity if there are fewer than two observations.
     """
 
     ratio: float
@@ -31,7 +30,7 @@ class RatioInterval:
     observations: int
 
     def as_json(self) -> dict[str, float | int | None]:
-        """Plain data; a bound that is not known is null."""
+        """Plain data; an unknown bound is null."""
         is_known = self.observations > 1
         low = self.low if is_known else None
         high = self.high if is_known and math.isfinite(self.high) else None
@@ -39,7 +38,8 @@ class RatioInterval:
 
     def __str__(self) -> str:
         bounds = f"{self.low:.3f} to {self.high:.3f}" if self.observations > 1 else "bounds unknown"
-        return f"{self.ratio:.3f} ({bounds} in {self.observations} round{'s' * (self.observations > 1)})"
+        rounds = f"{self.observations} round{'s' * (self.observations > 1)}"
+        return f"{self.ratio:.3f} ({bounds} in {rounds})"
 
     @property
     def is_faster(self) -> bool:
@@ -53,8 +53,8 @@ class RatioInterval:
 
 
 def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval:
-    """The interval of a ratio from the logarithms of those that were observed: Student's, so the
-    mean is geometric.
+    """The interval of a ratio from the logarithms of the observed ratios, by Student's
+    distribution, so the mean is geometric.
     """
     count = len(logarithms)
     mean = statistics.fmean(logarithms)
@@ -70,8 +70,8 @@ def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval
 
 
 def student_quantile(probability: float, freedom: int) -> float:
-    """Where Student's distribution with so many degrees of freedom reaches this probability, from
-    0.5 to 1.
+    """The value at which Student's distribution with these degrees of freedom reaches a probability
+    from 0.5 to 1.
     """
     low = 0.0
     high = 1.0
@@ -84,7 +84,7 @@ def student_quantile(probability: float, freedom: int) -> float:
 
 
 def _student_cdf(t: float, freedom: int) -> float:
-    """For t from 0 on: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """For t ≥ 0: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
     angle = math.atan(t / math.sqrt(freedom))
     sine = math.sin(angle)
     square = math.cos(angle) ** 2
@@ -98,7 +98,7 @@ def _student_cdf(t: float, freedom: int) -> float:
 
 
 def percentile(values: Sequence[float], part: float) -> float:
-    """The smallest of the values that at least this part of them does not exceed."""
+    """The smallest value that at least this share of the values does not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
@@ -106,9 +106,9 @@ def percentile(values: Sequence[float], part: float) -> float:
 def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
     """The logarithm of a ratio of times, from slices of runs that were made in turn.
 
-    Two slices that lie side by side suffer alike from what else runs on the machine, and the median
-    leaves out where only one did. Of models that had their turns alone none do, which their numbers
-    may tell.
+    Two adjacent slices suffer alike from other processes on the machine, and the median leaves out
+    pairs in which only one did. Models that were measured alone have no adjacent slices, which may
+    show in their different numbers.
     """
     own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
     if len(own) != len(other):

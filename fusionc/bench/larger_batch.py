@@ -1,4 +1,4 @@
-"""The same inputs with another number of samples in a batch: the first dimension of those that
+"""The same inputs with another number of samples in a batch: the first dimension of inputs that
 leave it open.
 """
 
@@ -15,12 +15,12 @@ from fusionc.errors import UsageError
 from fusionc.verify.interface import Port, required_inputs
 
 
-def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
-    """The feeds with their samples repeated, or left out, so that there are `batch`.
+def resize_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
+    """The feeds with their samples repeated or left out, so that there are `batch` samples.
 
-    The batch is the open dimension, of whatever name, with which the first such input begins;
-    inputs that begin with another one stay as they are. Raises UsageError where no input leaves its
-    first dimension open.
+    The batch is the first open dimension that an input begins with, whatever its name. Inputs that
+    begin with another dimension stay as they are. Raises UsageError if no input leaves its first
+    dimension open.
     """
     ports = _ports(model, feeds)
     opened = _open_dimension(ports)
@@ -29,7 +29,8 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
             "no input of the model leaves its first dimension open, so that there is one batch size"
         )
         first = next((f' "{port.name}:0"' for port in ports if port.dims), "")
-        hint = f"leave --batch_sizes out, or make the dimension symbolic first: fusionc convert --free_dim{first}"
+        command = f"fusionc convert --free_dim{first}"
+        hint = f"leave --batch_sizes out, or make the dimension symbolic first: {command}"
         raise UsageError(what, where=str(model), hint=hint, code="E10001")
     sized = dict(feeds)
     for port in ports:
@@ -44,8 +45,8 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
 
 
 def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
-    """How many samples the feeds have: the dimension that `with_batch` changes; else that with
-    which the first input begins that has one.
+    """How many samples the feeds have: the dimension that `resize_batch` changes, else the first
+    dimension of the first input that has one.
     """
     ports = _ports(model, feeds)
     opened = _open_dimension(ports)
@@ -59,7 +60,7 @@ def _ports(model: Path, feeds: Mapping[str, Any]) -> list[Port]:
 
 
 def _open_dimension(ports: Sequence[Port]) -> str | None:
-    """The open dimension with which the first input begins that begins with one."""
+    """The open dimension of the first input that begins with one."""
     return next(
         (port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)), None
     )

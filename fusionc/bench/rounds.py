@@ -1,6 +1,4 @@
-"""A round: every model in a fresh process of its own, and their runs in turn, a slice of time
-each.
-"""
+"""A round: every model in a fresh process, and their runs in turn, one slice of time each."""
 
 from __future__ import annotations
 
@@ -30,18 +28,13 @@ _COPIES = 3  # of its files, that a model needs while it is loaded
 
 @dataclass(frozen=True)
 class Measured:
-    """One model in one process: the seconds of its runs, by slices, of its loading, and bytes of
-    memory.
+    """One model in one process."""
 
-    `imported` is what the process held at most before the model, `loaded` behind its loading and
-    `peak` behind all.
-    """
-
-    slices: tuple[tuple[float, ...], ...]
+    slices: tuple[tuple[float, ...], ...]  # seconds of each run, by slices
     load_seconds: float
-    imported: int
-    loaded: int
-    peak: int
+    imported: int  # bytes that the process held at most before the model was loaded
+    loaded: int  # bytes after loading
+    peak: int  # bytes at the end
 
     @property
     def runs(self) -> list[float]:
@@ -55,10 +48,10 @@ def measure_round(
     seconds: float,
     seed: int,
 ) -> dict[str, Measured]:
-    """Measure each model for so many seconds, on its feeds; the seed decides their order.
+    """Measure each model for a number of seconds on its feeds; the seed decides their order.
 
-    All are in memory at a time where that is large enough, else each has its turn alone: then what
-    else runs on the machine does not touch all alike. Raises RunError where onnxruntime fails.
+    If memory suffices, all are loaded at once. Otherwise each is measured alone, and other
+    processes on the machine do not affect all alike. Raises RunError if onnxruntime fails.
     """
     names = list(models)
     random.Random(seed).shuffle(names)

@@ -1,5 +1,5 @@
-"""What onnxruntime runs of a model once it has optimized it: where that is the same, times differ
-by chance alone.
+"""What onnxruntime runs of a model after optimizing it: if that is the same for two models, their
+times differ only by chance.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from fusionc.runtime.process import request
 
 @dataclass(frozen=True)
 class WhatRuns:
-    """Operators, each as a hash of itself, its attributes and all that it is computed from, down to
-    inputs and the shapes of weights, of which it does not matter what they hold, unless that is
-    slow; and the optimizers that changed something.
-    """
+    """What onnxruntime runs of a model."""
 
+    # hashes of an operator, its attributes and all that it is computed from; of weights only the
+    # shape counts, unless their numbers are slow
     operators: Counter[str]
-    optimizers: tuple[str, ...]
+    optimizers: tuple[str, ...]  # that changed something
 
 
 def what_runs(model: DeployedModel) -> WhatRuns:
-    """Load a model and see. Raises RunError where onnxruntime cannot load it."""
+    """Load a model and see. Raises RunError if onnxruntime cannot load it."""
     with TemporaryDirectory() as folder:
         target = Path(folder, "run.onnx")
         optimizers = request("optimized_by", *model.arguments(), str(target))
@@ -46,8 +45,8 @@ def _weight(weight: onnx.TensorProto, folder: str) -> str:
 
 
 def _operators(graph: onnx.GraphProto, made_of: dict[str, str]) -> Iterator[str]:
-    """In their order, which is one in which they can be computed. Names of values do not count, but
-    those of inputs.
+    """Hashes of the operators, in an order in which they can be computed. Names of values do not
+    count, except those of inputs.
     """
     for node in graph.node:
         inputs = [made_of.get(name, name) for name in node.input]

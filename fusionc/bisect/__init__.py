@@ -1,3 +1,3 @@
-"""Which rewrites make the result wrong: the conversion is repeated with fewer of them, halving the
-rest.
+"""Find the rewrites that make the result wrong: convert again with fewer of them, halving the range
+each time.
 """

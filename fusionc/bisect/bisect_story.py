@@ -1,5 +1,5 @@
-"""The story of a search: the conversion → the rewrites at fault → a model of each, and switches
-that avoid them.
+"""The story of a search: conversion → rewrites at fault → a small model of each, and switches that
+avoid them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
-_MOST = 16  # culprits; more are better examined one pass at a time
+_MOST = 16  # culprits; further ones are found in another search
 
 
 @dataclass(frozen=True)
@@ -36,24 +36,25 @@ class Found:
 
     culprit: Culprit
     minimal: MinimalModel | None
-    files: tuple[Path, ...]
+    files: tuple[Path, ...]  # that were written for it
 
 
 @dataclass
 class Bisection:
-    """The result of a search: no culprits if the result is right."""
+    """The result of a search."""
 
-    found: list[Found] = field(default_factory=list)
-    runs: int = 0
-    summary: str = ""  # of the last run
-    switches: Path | None = None  # a switch file without the passes at fault, except `must`
-    must: tuple[str, ...] = ()  # passes that only --optimization_switch can switch off
-    is_all: bool | None = True  # whether the result is right without them; None if unknown
+    found: list[Found] = field(default_factory=list)  # empty if the result is right
+    runs: int = 0  # number of conversions
+    summary: str = ""  # why nothing was found
+    # a file that switches off the passes at fault, except those in `must`
+    switches: Path | None = None
+    must: tuple[str, ...] = ()  # passes at fault that only --optimization_switch can switch off
+    is_all: bool | None = True  # the result is right without them; None if that cannot be judged
     notices: list[str] = field(default_factory=list)
 
 
 class _Steps:
-    """Adds the number of the run to what is being done."""
+    """Puts the number of the run before each progress message."""
 
     def __init__(self, progress: Callable[[str], None]) -> None:
         self._progress = progress
@@ -68,9 +69,10 @@ class _Steps:
 
 
 def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
-    """Find the rewrites at fault, and write them into a folder. `check` is a command that says
-    whether a model is right; by default the result is verified. Raises FusioncError if neither can
-    tell.
+    """Find the rewrites at fault, and write the findings into a folder.
+
+    `check` is a command that judges a model; by default, the verification does. Raises FusioncError
+    if the result cannot be judged.
     """
     start()
     steps = _Steps(options.progress)

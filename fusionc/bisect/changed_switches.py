@@ -1,4 +1,4 @@
-"""A switch file with passes off that are wrong or slow: the given one, changed."""
+"""A switch file in which passes at fault, or slow ones, are off: the given file, changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fusionc.switches.switch_file import ALL, SECTIONS, read_file, read_option
 def changed_switches(
     base: Path | None, registry: Sequence[Pass], off: Collection[Pass], on: Collection[Pass] = ()
 ) -> str:
-    """The text of a switch file: `base`, if any, with these passes off, and those on."""
+    """The text of a switch file: `base`, if there is one, with some passes off and others on."""
     names = PassNames(registry)
     written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for entry in read_file(base).entries if base is not None else ():
@@ -34,12 +34,12 @@ def changed_switches(
 
 
 def named_by_option(option: str | None, registry: Sequence[Pass]) -> set[str]:
-    """The passes that --optimization_switch names, which beats every switch file."""
+    """The passes that --optimization_switch names; it overrides every switch file."""
     names = PassNames(registry)
     entries = read_option(option).entries if option else []
     return {p.name for entry in entries for p in names.find(entry.key)}
 
 
 def _kind(found: Sequence[Pass]) -> str:
-    """The section of a name that the older form of the file lists without one."""
+    """The section of a name; the older form of the file has no sections."""
     return found[0].kind if found else SECTIONS[0]

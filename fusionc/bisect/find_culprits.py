@@ -15,15 +15,12 @@ LEFT_OUT = "the result is wrong with it"
 
 @dataclass(frozen=True)
 class Culprit:
-    """A rewrite that turns a right result into a wrong one; several if it is unknown which of them
-    does. `count` is the number of rewrites; `before` and `after` describe the results without it
-    and with it.
-    """
+    """A rewrite that turns a right result into a wrong one."""
 
-    rewrites: tuple[Rewrite, ...]
-    count: int
-    before: str
-    after: str
+    rewrites: tuple[Rewrite, ...]  # several if it cannot be judged which one it is
+    count: int  # of all rewrites
+    before: str  # the judgement without it
+    after: str  # the judgement with it
 
 
 def culprits(trials: Trials) -> Iterator[Culprit]:
@@ -89,7 +86,7 @@ def guilty_rewrite(trials: Trials, log: RewriteLog, *, is_unknown_good: bool = F
 
 
 def erratic(trials: Trials) -> FusioncError:
-    """The error for trials that contradict each other."""
+    """The error that the trials contradict each other."""
     what = f"the conversion does something else each time: {trials.contradiction}"
     hint = (
         "correct the pass that draws random numbers or keeps what it has seen; there is nothing "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from itertools import filterfalse
 from pathlib import Path
 
 import onnx
@@ -17,12 +18,13 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
-_MARKS = ("fusionc", "rewrite")  # the producer of a search's models, and the name of their graph
+_MARKS = ("fusionc", "rewrite")  # producer and graph name of the models that a search writes
 
 
 class FindingsFolder:
-    """Changes nothing in the folder until there is something to write. Raises UsageError if it has
-    files that no search has written, or one that is `used`.
+    """Writes and removes nothing before there is something to write.
+
+    Raises UsageError if the folder has files that no search has written, or a file that is `used`.
     """
 
     def __init__(self, folder: Path, used: Iterable[Path]) -> None:
@@ -30,15 +32,11 @@ class FindingsFolder:
         self._is_begun = False
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
-            raise UsageError(
-                "this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001"
-            )
+            where = f"--output_dir {folder}"
+            raise UsageError("this is not a folder", where=where, hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
-        self._former = list(filter(_is_of_a_search, files))
-        read = set(map(os.path.realpath, used))
-        others = [file for file in files if file not in self._former and not _is_switches(file)]
-        others += [file for file in self._former if os.path.realpath(file) in read]
-        if others:
+        self._former = list(filter(_is_former_model, files))
+        if others := [*filterfalse(_is_former, files), *_used_files(self._former, used)]:
             what = "there is a file that fusionc bisect has not written, or reads"
             raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
 
@@ -72,18 +70,23 @@ class FindingsFolder:
         self._is_begun = True
 
 
-def _is_of_a_search(file: Path) -> bool:
+def _is_former_model(file: Path) -> bool:
     """Whether a search has written this model."""
-    return not stream_at(file) and bool(_MODEL.fullmatch(file.name)) and _is_ours(file)
-
-
-def _is_switches(file: Path) -> bool:
-    return not stream_at(file) and file.name == _SWITCHES
-
-
-def _is_ours(file: Path) -> bool:
+    if stream_at(file) or not _MODEL.fullmatch(file.name):
+        return False
     try:
         model = onnx.load(file, load_external_data=False)
-    except Exception:  # protobuf's errors, which have no common base
+    except Exception:  # protobuf's exceptions have no common base class
         return False
     return (model.producer_name, model.graph.name) == _MARKS
+
+
+def _is_former(file: Path) -> bool:
+    """Whether a search may have written this file."""
+    return (file.name == _SWITCHES and not stream_at(file)) or _is_former_model(file)
+
+
+def _used_files(files: Iterable[Path], used: Iterable[Path]) -> list[Path]:
+    """Those of these files that are used."""
+    own = set(map(os.path.realpath, used))
+    return [file for file in files if os.path.realpath(file) in own]

@@ -1,4 +1,4 @@
-"""The first of many changes after which a result is wrong, by halving, even if some answers are
+"""Find the first of many changes after which a result is wrong, by halving; some answers may be
 missing.
 """
 
@@ -8,13 +8,14 @@ from collections.abc import Callable
 
 
 def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
-    """The 1-based number of a change that breaks the result; several if it is unknown which of them
-    does.
+    """The 1-based number of a change that breaks the result; several numbers if it cannot be told
+    which of them does.
 
-    `is_good(k)` says whether the result with only the first k of `count` changes is right, None if
-    that is unknown. `is_good(0)` is assumed to hold and `is_good(count)` not to; neither is called.
-    At most ceil(log2(count)) calls are made, and one more for each missing answer. If goodness
-    comes and goes, the returned change is still one that turned a right result into a wrong one.
+    `is_good(k)` says whether the result with only the first k of `count` changes is right; None if
+    that cannot be told. `is_good(0)` must hold and `is_good(count)` must not; neither is called. It
+    takes at most ceil(log2(count)) calls, and one more for each missing answer. If results are
+    right and wrong by turns, the change that is returned still turned a right result into a wrong
+    one.
     """
     if count < 1:
         raise ValueError(f"first_bad needs at least one change, got {count}")
@@ -22,7 +23,7 @@ def first_bad(count: int, is_good: Callable[[int], bool | None]) -> range:
     bad = count
     unknown = set[int]()
     while left := [k for k in range(good + 1, bad) if k not in unknown]:
-        # If an answer is missing, those of the neighbours are often missing, too: the search goes
+        # If one answer is missing, its neighbours often are, too: the search goes
         # farther each time.
         missing = bad - good - 1 - len(left)
         wanted = (good + bad) // 2 + (-1) ** missing * (2**missing - 1)

@@ -66,10 +66,8 @@ class Checking:
 
     def __init__(self, command: str) -> None:
         if MODEL not in command:
-            hint = (
-                f"write {MODEL} where the path of the model goes: "
-                f'--check "python accuracy.py {MODEL}"'
-            )
+            example = f'--check "python accuracy.py {MODEL}"'
+            hint = f"write {MODEL} where the path of the model goes: {example}"
             what = "the command does not say where the model goes"
             raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command

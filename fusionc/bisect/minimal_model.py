@@ -25,22 +25,19 @@ from fusionc.rewrite.log import PatternCount
 
 _SMALL = 4096  # bytes; a model of this size is not cut down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
-_SIZES = (1, 2, 3, 4, 8, 16)  # to which a single larger dimension is cut
-_MOST_DIMENSIONS = 12  # that are cut one by one
-_VECTOR = 16  # elements; whole numbers in vectors as short may be sizes
+_SIZES = (1, 2, 3, 4, 8, 16)  # sizes that a larger dimension is cut to
+_MOST_DIMENSIONS = 12  # dimensions that are cut one by one
+_VECTOR = 16  # elements; the whole numbers in a smaller constant may be sizes
 
 
 @dataclass(frozen=True)
 class MinimalModel:
-    """A model with the nodes that a rewrite replaces, and one with their replacement.
+    """A small model on which a rewrite goes wrong."""
 
-    `shown` is the error that a conversion of the first finds with the passes of the plan, or that a
-    comparison of the two finds if `is_converted` is False; it is empty if neither finds one.
-    """
-
-    model: onnx.ModelProto
-    rewritten: onnx.ModelProto
-    shown: str
+    model: onnx.ModelProto  # before the rewrite
+    rewritten: onnx.ModelProto  # after it
+    shown: str  # what is wrong; empty if neither way shows anything
+    # a conversion with the plan's passes shows it; if not, comparing the two does
     is_converted: bool
 
 

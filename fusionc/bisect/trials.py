@@ -21,32 +21,30 @@ _LARGEST = 1 << 28  # bytes of the models of one rewrite; larger ones are not cu
 
 @dataclass(frozen=True)
 class Opinion:
-    """Whether a result is right, None if that is unknown, and a sentence on it."""
+    """A judgement of a result."""
 
-    is_good: bool | None
-    summary: str
+    is_good: bool | None  # None if it cannot be told
+    summary: str  # a sentence on it
 
 
 class Examiner(Protocol):
-    """A judge of the result of a conversion."""
+    """Judges the result of a conversion."""
 
     def __call__(self, model: AskedModel, done: ConversionAttempt) -> Opinion: ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A conversion with a limited number of rewrites: the opinion on it, how many took effect, and
-    the last one.
-    """
+    """A conversion with a limited number of rewrites."""
 
     opinion: Opinion
-    count: int
-    last: Commit | None
+    count: int  # of the rewrites that took effect
+    last: Commit | None  # of these
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A rewrite, its pass, and models of it with less and more of the nodes before it."""
+    """A rewrite, and models of it with fewer and with more of the nodes before it."""
 
     commit: Commit
     pass_: Pass
@@ -55,18 +53,14 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once. `runs` counts them; `say` is called before each.
-
-    `contradiction` names a rewrite that differed from one run to another; it is empty if all runs
-    did the same.
-    """
+    """Runs trials, each once."""
 
     model: AskedModel
     left_out: LeftOut
     judge: Examiner
-    say: Callable[[str], None]
-    runs: int = 0
-    contradiction: str = ""
+    say: Callable[[str], None]  # called before each trial
+    runs: int = 0  # number of trials
+    contradiction: str = ""  # a rewrite that was another one in another run; empty if none was
     _seen: dict[int, list[Commit]] = field(default_factory=dict)
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 

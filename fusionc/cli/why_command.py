@@ -99,13 +99,13 @@ def _show(answer: Answer) -> None:
 
 def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     from fusionc.report.rewrite_text import described
-    from fusionc.why.first_reason import without_names
+    from fusionc.why.first_reason import strip_names
 
     yield "pass", f"{one.name}: {one.state}"
     for commit, *alike in _group_by(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
         yield "fired", f"{described(commit)}{_similar_places(len(alike))}"
     taken = _group_by(
-        one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason))
+        one.taken, lambda taken: (taken.pattern, taken.by.pass_name, strip_names(taken.reason))
     )
     for first, *more in taken[:_MOST]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"

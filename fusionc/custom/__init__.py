@@ -1,4 +1,4 @@
-"""Users' own passes: functions that are searched and replaced, and files that hold them."""
+"""Users' own passes: pairs of functions to search and replace, and files that hold passes."""
 
 from fusionc.custom.builder import op
 from fusionc.custom.loading import load_passes

@@ -1,12 +1,11 @@
-"""`op`: operators as Python calls, for what is searched and for what replaces it.
+"""`op`: operators as Python calls, for the search and for the replacement.
 
-    op.Add(op.MatMul(x, w), b)      called with what search is called with, it says what to look
-    for;
-                                    called with the values of a match, it makes new nodes
+    op.Add(op.MatMul(x, w), b)      with formulas as arguments, it says what to look for;
+                                    with the values of a match, it makes new nodes
 
-The same function can be written for both. Numbers are constants of one element, None is an input
-that is left out, keywords are attributes; in a replacement `outputs=2` asks for several outputs,
-`domain=` for another operator set.
+The same function can be written for both. A number is a constant of one element, None is an input
+that is left out, a keyword is an attribute. In a replacement, `outputs=2` asks for several outputs
+and `domain=` for another operator set.
 """
 
 from __future__ import annotations
@@ -32,15 +31,15 @@ _SEARCH: ContextVar[CapturedAttributes | None] = ContextVar("search", default=No
 
 
 class CapturedAttributes:
-    """What a search function says beside its formula: which attributes stand for which argument."""
+    """The attributes that are arguments of a search function."""
 
     def __init__(self) -> None:
         # argument → label of each node, name of its attribute
         self.attributes: dict[str, list[tuple[str, str]]] = {}
 
     def label_for(self, attributes: dict[str, Any]) -> str:
-        """Take the arguments out of the attributes; the label of the node whose attributes they
-        are, or "".
+        """Remove the arguments from the attributes; returns the label of the node that has them as
+        attributes, or an empty string.
         """
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
@@ -115,9 +114,9 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
-    """For each operand the value whose type it has, if it is a number: what the operator says must
-    be of one type, else the first value, as far as the operator takes that type there: an index has
-    its own.
+    """For each operand that is a number, a value whose type it gets: one that the operator requires
+    to have the same type, else the first value, if the operator accepts that type there. An index
+    has a type of its own.
     """
     values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, BuiltValue)]
     if schema is None or not schema.inputs or not values:
@@ -144,7 +143,9 @@ def _attribute_names() -> dict[str, set[str]]:
 
 
 def _check(name: str, domain: str, attributes: list[str]) -> None:
-    """What is misspelt would never match, or be refused without a word."""
+    """Raises an error for a misspelt operator or attribute, which would never match, or be refused
+    silently.
+    """
     if domain:
         return
     known = _attribute_names().get(name)
@@ -164,7 +165,7 @@ def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
     """A value, or a number as a new constant."""
     if operand is None or isinstance(operand, BuiltValue):
         return None if operand is None else operand.edge
-    # in the type of what it is combined with, or, as an index, its own
+    # in the type of the other operand; an index has a type of its own
     if isinstance(operand, bool | int | float):
         return (
             tape.const(np.asarray(operand))

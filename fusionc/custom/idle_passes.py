@@ -1,4 +1,4 @@
-"""Users' passes that did nothing, and why."""
+"""Users' passes that had no effect, and why."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from fusionc.report import PassTotal
 
 
 def idle_passes(totals: Sequence[PassTotal], custom: Collection[str]) -> list[str]:
-    """What to tell of the users' passes, whose names are `custom`: which matched and took no
-    effect, and why; which matched nowhere.
+    """What to report of the users' passes, whose names are `custom`: which matched without effect,
+    and why; which never matched.
     """
     own = [total for total in totals if total.name in custom]
     idle = [total for total in own if total.matched and not total.effected]

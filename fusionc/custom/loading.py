@@ -1,6 +1,4 @@
-"""Files and installed packages with users' passes → the registry with those passes at their
-places.
-"""
+"""Loads files and installed packages with users' passes, and puts these into the registry."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
@@ -26,39 +24,39 @@ from fusionc.rewrite.definition import Default, Kind, Numerics
 from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
-_ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
-# what the modules that a file has imported have brought along
+_ENTRIES: dict[str, list[Pass]] = {}  # the passes of the entry points of this process
+# the passes of the modules that a file has imported
 _OF_MODULES: dict[Path, list[Pass]] = {}
-# modules that files have imported from beside them, and those folders
+# modules that files have imported from their own folders, and those folders
 _BESIDE: dict[str, Path] = {}
-_LOCK = threading.RLock()  # what files register, they register for the whole process
+_LOCK = threading.RLock()  # a file registers for the whole process
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 
 
 def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
-    """All passes in the order in which they run: users' GraphFusion passes behind the built-in
-    ones, then UBFusion.
+    """All passes in the order in which they run: the built-in GraphFusion passes, the users'
+    GraphFusion passes, then all UBFusion passes.
 
-    A file is executed; its passes are those that it and the modules that it imports register by
+    A file is executed. Its passes are those that it, and the modules that it imports, register by
     register_replacement, and the subclasses of Pass that it defines. Packages register files or
-    modules of theirs as entry points of the group fusionc.passes. What a program has registered
-    itself counts in its process.
+    modules as entry points of the group fusionc.passes. Passes that a program has registered itself
+    count in its process.
 
-    Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a
-    file fails; both name the file and the line.
+    Raises UsageError if a file cannot be read or two passes have one name, FusioncError if a file
+    fails; both name the file and the line.
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
-        replacement.REGISTERED[:] = registered_besides(files)
+        replacement.REGISTERED[:] = registered_elsewhere(files)
         try:
             return _load(files)
         finally:
             replacement.REGISTERED[:] = registered
 
 
-def registered_besides(files: Sequence[Path]) -> list[Pass]:
-    """What the program has registered itself, without what it has of these files: it may have
+def registered_elsewhere(files: Sequence[Path]) -> list[Pass]:
+    """The passes that the program has registered itself, without those of these files: it may have
     imported one of them.
     """
     executed = {file.resolve() for file in files}
@@ -70,41 +68,47 @@ def _file_of(p: Pass) -> Path:
 
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
-    program = list(replacement.REGISTERED)  # perhaps by modules that the files import
-    own = list(program)
-    for entry in metadata.entry_points(group=ENTRY_POINTS):
-        if entry.value not in _ENTRIES:  # a module is executed once only
-            _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
-        else:
-            replacement.REGISTERED += [p for p in _ENTRIES[entry.value] if hasattr(p, "search")]
-        own += _ENTRIES[entry.value]
+    program = list(replacement.REGISTERED)  # possibly by modules that the files import
+    own = [*program, *_passes_of_packages()]
     for number, file in enumerate(files):
-        if not file.is_file():
-            problem = "is not a file" if file.exists() else "does not exist"
-            hint = "give the path of a Python file with --custom_passes"
-            raise UsageError(
-                f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410"
-            )
-        found = _passes_of(str(file), partial(_execute, file.resolve(), number))
-        found = _with_those_of_modules(file.resolve(), found)
-        if not found and not program:
-            hint = "call register_replacement in it, or define a subclass of Pass there"
-            raise UsageError(
-                "the file of custom passes has no pass", where=str(file), hint=hint, code="E10001"
-            )
-        own += found
+        own += _passes_of_file(file, number, is_empty_allowed=bool(program))
     for p in own:
         _check(p)
         p.is_pattern_fusion = True
     _check_names(own)
-    ordinary = [p for p in own if p.kind == "GraphFusion"]
-    built_in = [p for p in PASSES if p.kind == "GraphFusion"]
-    return (*built_in, *ordinary, *(p for p in (*PASSES, *own) if p.kind == "UBFusion"))
+    every = (*PASSES, *own)
+    return tuple(p for kind in ("GraphFusion", "UBFusion") for p in every if p.kind == kind)
 
 
-def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:
-    """The passes of a file, with those of modules that it imported when it was first executed: they
-    are there still.
+def _passes_of_packages() -> Iterator[Pass]:
+    """The passes of packages that register some; a module is executed only once."""
+    for entry in metadata.entry_points(group=ENTRY_POINTS):
+        if entry.value not in _ENTRIES:
+            _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
+        else:
+            replacement.REGISTERED += [p for p in _ENTRIES[entry.value] if hasattr(p, "search")]
+        yield from _ENTRIES[entry.value]
+
+
+def _passes_of_file(file: Path, number: int, *, is_empty_allowed: bool) -> list[Pass]:
+    """Execute a file and return its passes. Raises UsageError if it cannot be read or has none."""
+    if not file.is_file():
+        problem = "is not a file" if file.exists() else "does not exist"
+        hint = "give the path of a Python file with --custom_passes"
+        what = f"the file of custom passes {problem}"
+        raise UsageError(what, where=str(file), hint=hint, code="E10410")
+    passes = _passes_of(str(file), partial(_execute, file.resolve(), number))
+    passes = _add_module_passes(file.resolve(), passes)
+    if not passes and not is_empty_allowed:
+        hint = "call register_replacement in it, or define a subclass of Pass there"
+        what = "the file of custom passes has no pass"
+        raise UsageError(what, where=str(file), hint=hint, code="E10001")
+    return passes
+
+
+def _add_module_passes(file: Path, found: list[Pass]) -> list[Pass]:
+    """The passes of a file, and those of modules that it imported when it was first executed, which
+    are not executed again.
     """
     names = {p.name for p in found}
     known = [p for p in _OF_MODULES.get(file, ()) if p.name not in names]
@@ -127,7 +131,7 @@ def _execute(file: Path, number: int) -> ModuleType:
         sys.modules.pop(other, None)  # the file means its own
         del _BESIDE[other]
     before = set(sys.modules)
-    # so that it can import what lies beside it, as a script can
+    # so that it can import files next to it, as a script can
     sys.path.insert(0, str(file.parent))
     try:
         with watchdog({file.name: f"{file}:1"}, lambda _: None, "correct the file") as begin:
@@ -142,13 +146,13 @@ def _execute(file: Path, number: int) -> ModuleType:
 
 
 def _is_beside(file: Path, module: str) -> bool:
-    """Whether a module of this name, or the package that it is a part of, lies beside a file."""
+    """Whether a module of this name, or its package, is in the same folder as a file."""
     place = file.parent / module.partition(".")[0]
     return place.is_dir() or place.with_name(f"{place.name}.py").is_file()
 
 
 def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
-    """What a file or an entry point brings along, in the order in which it does."""
+    """The passes that a file or an entry point defines, in that order."""
     before = len(replacement.REGISTERED)
     try:
         loaded = load()
@@ -158,7 +162,7 @@ def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
         raise
     except SyntaxError as error:
         raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
-    except BaseException as error:  # of a user's file anything may come
+    except BaseException as error:  # a user's file may raise anything
         frames = traceback.extract_tb(error.__traceback__)
         own = [
             f
@@ -180,8 +184,8 @@ def _made(member: type[Pass]) -> Pass:
 
 
 def _own_classes(module: object) -> list[type]:
-    """The subclasses of Pass that a module, or one of its own modules, defines; not those that
-    others build on.
+    """The subclasses of Pass that a module, or one of its own modules, defines, except those that
+    others inherit from.
     """
     name = getattr(module, "__name__", "")
     found = [
@@ -212,7 +216,7 @@ def _failed(source: str, where: str, error: BaseException) -> FusioncError:
 
 
 def _check(p: Pass) -> None:
-    """That a pass is made of what the engine expects. Raises UsageError."""
+    """Raises UsageError if a pass is not what the engine expects."""
     patterns: object = p.patterns
     hint = "correct the class there"
     problem = ""
@@ -231,7 +235,8 @@ def _check(p: Pass) -> None:
         or p.default not in get_args(Default)
         or p.numerics not in get_args(Numerics)
     ):
-        problem = f"has kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}, one of which there is not"
+        settings = f"kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}"
+        problem = f"has {settings}, one of which there is not"
     elif not isinstance(p.aliases, tuple | list) or not all(
         isinstance(alias, str) for alias in p.aliases
     ):
@@ -248,7 +253,8 @@ def _problem(pattern: Pattern) -> str:
     try:
         root = pattern.formulas[0] if pattern.find is None else None
         if root is not None and not makers(root):
-            return f"has a pattern {pattern.name} that must begin with an operator, not with {type(root).__name__}"
+            kind = type(root).__name__
+            return f"has a pattern {pattern.name} that must begin with an operator, not with {kind}"
     except (TypeError, IndexError) as error:
         return f"has a pattern {pattern.name} that cannot be searched: {error}"
     return ""

@@ -1,5 +1,5 @@
-"""`register_replacement`: a pass from two functions, one that says what to look for and one that
-says what to put.
+"""`register_replacement`: a pass from two functions, one that describes what to look for and one
+that builds the replacement.
 
 def search(x, w, b):
     return op.Add(op.MatMul(x, w), b)
@@ -15,15 +15,18 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from fusionc.custom.builder import BuiltValue, CapturedAttributes, building, searching, to_edge
 from fusionc.errors import UsageError
+from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
-# what switch files and --optimization_switch say for several passes
+# names that mean several passes in switch files and --optimization_switch
 RESERVED = ("ALL", "forbidden_close_pass")
+_KINDS = ("GraphFusion", "UBFusion")
 REGISTERED: list[Pass] = []  # in the order of registration
 _CHECK = "the extra check says no"
 
@@ -39,71 +42,105 @@ def register_replacement(
     name: str | None = None,
     kind: Literal["GraphFusion", "UBFusion"] = "GraphFusion",
 ) -> None:
-    """Make a pass that puts what `replace_fn` builds where `search_fn` finds what it describes.
+    """Make a pass that finds what `search_fn` describes and puts there what `replace_fn` builds.
 
-    Both have the same arguments: an argument is a value of the model, the same one wherever it is
-    named. What the search function returns may be used anywhere afterwards, values between may not
-    be used elsewhere. Arguments in `scalar_workaround` are numbers: in the search a constant of one
-    element or an attribute, in the replacement the number that was found. `extra_check` gets the
-    match, whose arguments are attributes, and says whether to go on. `example_inputs` is accepted
-    for the sake of TorchAir's signature; its length is checked. The pass is called `name` (default:
-    that of the search function), and is switched, counted and logged like any other.
+    Both functions have the same arguments. An argument is a value of the model, the same wherever
+    it is used. The values that the search function returns may be used anywhere else in the model;
+    values in between may not. Arguments in `scalar_workaround` are numbers: in the search a
+    constant of one element or an attribute, in the replacement the number that was found.
+    `extra_check` gets the match, whose arguments are attributes, and returns whether to go on.
+    `example_inputs` is accepted for the sake of TorchAir's signature; its length is checked. The
+    pass is called `name` (default: the name of the search function), and is switched, counted and
+    logged like any other.
 
-    Raises UsageError for functions that do not fit together, and for a search that is registered
-    already, unless `skip_duplicates` says to leave the second one out.
+    Raises UsageError if the functions do not fit together, or if the search is already registered
+    and `skip_duplicates` is False.
     """
     place = _place(search_fn)
-    title = str(getattr(search_fn, "__name__", "") if name is None else name)
+    title = _title(search_fn, name)
     arguments = _arguments(search_fn, title, place)
-    scalars = dict(scalar_workaround) if isinstance(scalar_workaround, Mapping) else {}
-    if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
-        raise _wrong(f"{title}: scalar_workaround is not a mapping of arguments to numbers", place)
-    if extra_check is not None and not callable(extra_check):
-        raise _wrong(f"{title}: extra_check is not a function", place)
-    if kind not in ("GraphFusion", "UBFusion"):
-        raise _wrong(f'{title}: kind is {kind!r}, not "GraphFusion" or "UBFusion"', place)
+    if problem := _problem_of_options(scalar_workaround, extra_check, kind):
+        raise _wrong(f"{title}: {problem}", place)
+    scalars = dict(scalar_workaround or {})
     _check(arguments, replace_fn, example_inputs, scalars, title, place)
     with searching() as search:
         formulas = search_fn(*(Const(a) if a in scalars else Var(a) for a in arguments))
-    roots = tuple(formulas) if isinstance(formulas, tuple | list) else (formulas,)
-    if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
-        raise _wrong(f"{title}: the search function returns no operator", place)
-    used = {name for root in roots for name in names(root)} | search.attributes.keys()
-    if not used.issuperset(arguments):
-        unused = ", ".join(a for a in arguments if a not in used)
-        raise _wrong(f"{title}: the search function does not use {unused}", place)
+    roots = _as_tuple(formulas)
+    if problem := _problem_of_search(roots, arguments, search):
+        raise _wrong(f"{title}: the search function {problem}", place)
     key = repr([_structure(root, {}) for root in roots])
-    if any(getattr(p, "search", None) == key for p in REGISTERED):
-        if skip_duplicates:
-            return
+    is_duplicate = key in [getattr(p, "search", None) for p in REGISTERED]
+    if is_duplicate and skip_duplicates:
+        return
+    if is_duplicate:
         raise _wrong(f"{title}: the same search is registered already", place)
-    if any(p.name == title for p in REGISTERED):
+    if title in [p.name for p in REGISTERED]:
         raise _wrong(f"a pass {title} is registered already", place)
-
-    def rewrite(m: Match, new: Tape) -> Any:
-        given = [_given(m, argument, scalars, search) for argument in arguments]
-        if extra_check is not None and not extra_check(m):
-            refuse(_CHECK)
-        with building(new):
-            made = replace_fn(*given)
-            results = made if isinstance(made, tuple | list) else (made,)
-            if any(result is None for result in results):
-                raise TypeError("the replacement is None: does the function return what it makes?")
-            return [to_edge(result, m.outputs[0], new) for result in results]
-
-    pattern = Pattern(title, roots if len(roots) > 1 else roots[0], rewrite)
-    base = UBFusionPass if kind == "UBFusion" else Pass
-    summary = inspect.cleandoc(
-        search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}."
-    )
+    rewrite = _rewrite_of(replace_fn, arguments, scalars, search, extra_check)
     members = {
-        "__doc__": f"{summary}\n\nsource   {place}",
-        "patterns": (pattern,),
+        "__doc__": f"{_summary(search_fn, replace_fn)}\n\nsource   {place}",
+        "patterns": (Pattern(title, roots, rewrite),),
         "numerics": "rounding",
         "search": key,
         "place": place,
     }
+    base = UBFusionPass if kind == "UBFusion" else Pass
     REGISTERED.append(type(title, (base,), members)())
+
+
+def _title(search_fn: object, name: str | None) -> str:
+    return str(getattr(search_fn, "__name__", "") if name is None else name)
+
+
+def _as_tuple(returned: Any) -> tuple[Any, ...]:
+    return tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+
+
+def _summary(search_fn: Callable[..., Any], replace_fn: Callable[..., Any]) -> str:
+    written = search_fn.__doc__ or f"{search_fn.__name__} becomes {replace_fn.__name__}."
+    return inspect.cleandoc(written)
+
+
+def _problem_of_options(scalar_workaround: object, extra_check: object, kind: str) -> str:
+    """What is wrong with the options of a call; empty if nothing is."""
+    if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
+        return "scalar_workaround is not a mapping of arguments to numbers"
+    if extra_check is not None and not callable(extra_check):
+        return "extra_check is not a function"
+    return "" if kind in _KINDS else f'kind is {kind!r}, not "GraphFusion" or "UBFusion"'
+
+
+def _problem_of_search(
+    roots: Sequence[Any], arguments: Sequence[str], search: CapturedAttributes
+) -> str:
+    """What is wrong with the result of a search function; empty if nothing is."""
+    if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
+        return "returns no operator"
+    used = search.attributes.keys() | set(chain.from_iterable(map(names, roots)))
+    unused = [argument for argument in arguments if argument not in used]
+    return f"does not use {', '.join(unused)}" if unused else ""
+
+
+def _rewrite_of(
+    replace_fn: Callable[..., Any],
+    arguments: Sequence[str],
+    scalars: Mapping[str, float],
+    search: CapturedAttributes,
+    extra_check: Callable[[Match], bool] | None,
+) -> Callable[[Match, Tape], list[Edge | None]]:
+    """The rewrite that builds what a replacement function describes."""
+
+    def rewrite(m: Match, new: Tape) -> list[Edge | None]:
+        values = [_argument_value(m, argument, scalars, search) for argument in arguments]
+        if extra_check is not None and not extra_check(m):
+            refuse(_CHECK)
+        with building(new):
+            results = _as_tuple(replace_fn(*values))
+            if any(result is None for result in results):
+                raise TypeError("the replacement is None: does the function return what it makes?")
+            return [to_edge(result, m.outputs[0], new) for result in results]
+
+    return rewrite
 
 
 def _check(
@@ -114,23 +151,17 @@ def _check(
     title: str,
     place: str,
 ) -> None:
+    """Raises UsageError if the name or the arguments do not fit."""
     if not title.isidentifier() or title in RESERVED:
         raise _wrong(f'{title!r} is no name for a pass; give it one: name="…"', place)
     if _arguments(replace_fn, title, place) != arguments:
         raise _wrong(f"{title}: search and replace have different arguments", place)
-    unknown = [scalar for scalar in scalars if scalar not in arguments]
-    if unknown:
-        raise _wrong(
-            f"{title}: scalar_workaround names {', '.join(unknown)}, which is not an argument",
-            place,
-        )
-    if example_inputs is not None and len(example_inputs) not in (
-        len(arguments),
-        len(arguments) - len(scalars),
-    ):
-        raise _wrong(
-            f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place
-        )
+    if others := ", ".join(scalar for scalar in scalars if scalar not in arguments):
+        what = f"{title}: scalar_workaround names {others}, which is not an argument"
+        raise _wrong(what, place)
+    count = len(arguments)
+    if example_inputs is not None and len(example_inputs) not in (count, count - len(scalars)):
+        raise _wrong(f"{title}: {len(example_inputs)} example inputs for {count} arguments", place)
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:
@@ -143,7 +174,7 @@ def _arguments(function: Any, title: str, place: str) -> list[str]:
 
 
 def _place(function: Any) -> str:
-    """Where the function is defined, or where it is registered if it is no plain function."""
+    """Where the function is defined; if it is not a plain function, where it is registered."""
     code = getattr(function, "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -151,7 +182,7 @@ def _place(function: Any) -> str:
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
-def _given(
+def _argument_value(
     m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes
 ) -> Any:
     """What the replacement gets for an argument: a value, or the number that was found."""
@@ -166,7 +197,7 @@ def _given(
         array = value.constant()
         if array.size != 1:
             refuse(f"{argument} is not a single number")
-        # it is a number from here on, whatever rank it gave others
+        # as a number it has no rank, though the constant may have raised that of others
         m.literal_rank = max(m.literal_rank, array.ndim)
         numbers.append(array.item())
     if any(number != numbers[0] for number in numbers[1:]):
@@ -175,7 +206,7 @@ def _given(
 
 
 def _structure(formula: Formula, seen: dict[int, int]) -> Any:
-    """The formula without the names of its arguments: equal for searches that find the same."""
+    """The formula without the names of its arguments; equal for searches that find the same."""
     place = seen.setdefault(id(formula), len(seen))
     match formula:
         case OpFormula():

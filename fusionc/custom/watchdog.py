@@ -1,6 +1,4 @@
-"""A limit on the time of users' code: what loops for ever ends in an error, not in a hanging
-command.
-"""
+"""A time limit for users' code: an endless loop ends in an error, not in a hanging command."""
 
 from __future__ import annotations
 
@@ -14,13 +12,13 @@ from types import FrameType
 
 from fusionc.errors import FusioncError, Terminated
 
-SECONDS = 60.0  # for one run of a pass over a model, or for reading one file
-_AGAIN = 1.0  # seconds after which code that has caught the exception gets it again
+SECONDS = 60.0  # seconds for one run of a pass on a model, or for reading one file
+_AGAIN = 1.0  # seconds until code that has caught the exception gets it again
 _PATIENCE = 5  # times; then the process ends
 
 
 class _Overdue(Terminated):
-    """No Exception, so that `except Exception` in a user's loop does not catch it."""
+    """Not an Exception, so that `except Exception` in a user's loop does not catch it."""
 
     def __init__(self, place: str) -> None:
         super().__init__(1)
@@ -31,11 +29,11 @@ class _Overdue(Terminated):
 def watchdog(
     places: Mapping[str, str], tell: Callable[[str], None], hint: str = ""
 ) -> Iterator[Callable[[str], None]]:
-    """What to call with the name of each pass before it runs: `tell`, with the clock set for those
-    in `places`.
+    """Returns a function to call with the name of each pass before it runs: `tell`, which also sets
+    the clock for the passes in `places`.
 
-    `places` says where each of them is written, as file:line. Signals reach the main thread of a
-    POSIX system only; elsewhere nothing is limited.
+    `places` has the file and line of each of these passes. Signals reach only the main thread of a
+    POSIX system; elsewhere nothing is limited.
     """
     if (
         not places
@@ -58,7 +56,7 @@ def watchdog(
         nonlocal alarms
         alarms += 1
         place = _line_in(frame, places[running])
-        if alarms > _PATIENCE:  # it catches everything: nothing but this ends it
+        if alarms > _PATIENCE:  # it catches everything: only this ends it
             print(overdue(place), file=sys.stderr, flush=True)
             os._exit(1)
         raise _Overdue(place)

@@ -1,3 +1,3 @@
-"""What differs between two models: which node became which, what they hold, and what a run of them
+"""The differences between two models: which node became which, what they contain, and what a run
 moves.
 """

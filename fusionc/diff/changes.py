@@ -4,8 +4,9 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Literal
 
 from fusionc.diff.model_nodes import nodes_of_graphs
@@ -20,40 +21,30 @@ Kind = Literal["replaced", "removed", "added", "changed"]
 
 @dataclass(frozen=True)
 class NodeName:
-    """A node as people call it: its name, or what it makes where it has none, and its operator with
-    its domain.
-    """
+    """A node as people call it."""
 
-    name: str
-    operator: str
+    name: str  # if it has none, the name of its output
+    operator: str  # with its domain
 
 
 @dataclass(frozen=True)
 class Change:
-    """These nodes of the first model are those of the second one.
-
-    `passes` made them, where they say so. `details` are what differs in a node that both models
-    have.
-    """
+    """Some nodes of the first model, and what they are in the second one."""
 
     kind: Kind
     before: tuple[NodeName, ...]
     after: tuple[NodeName, ...]
-    passes: tuple[str, ...] = ()
-    details: tuple[str, ...] = ()
+    passes: tuple[str, ...] = ()  # that made them, as the nodes say
+    details: tuple[str, ...] = ()  # what differs in a node that both models have
 
 
 @dataclass(frozen=True)
 class NodeChanges:
-    """What changed, in the order of the first model, and how many nodes both models have, by how
-    that was found.
-
-    `ports` has a sentence for each output of the models, and each port of their functions, that is
-    another value.
-    """
+    """All changes, in the order of the first model."""
 
     changes: list[Change]
-    kept: dict[str, int]
+    kept: dict[str, int]  # number of nodes that both models have, by how they were paired
+    # a sentence for each output of the models, and each port of functions, that differs
     ports: tuple[str, ...]
 
 
@@ -62,25 +53,30 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
     old = list(nodes_of_graphs(before))
     new = list(nodes_of_graphs(after))
     groups = _made_by_passes(old, new)
-    grouped = {node for group in groups for nodes in (group.before, group.after) for node in nodes}
-    free = [[node for node in nodes if node not in grouped] for nodes in (old, new)]
-    pairs = pair_nodes((before, after), free[0], free[1], digests)
-    groups += _regions(
-        [node for node in old if node not in grouped and node not in pairs.after],
-        [node for node in new if node not in grouped and node not in pairs.before],
-        pairs,
-    )
-    groups = _with_what_served_them(groups)
+    grouped = set(chain.from_iterable(chain(group.before, group.after) for group in groups))
+    free_old = [node for node in old if node not in grouped]
+    free_new = [node for node in new if node not in grouped]
+    pairs = pair_nodes((before, after), free_old, free_new, digests)
+    unpaired_old = [node for node in free_old if node not in pairs.after]
+    unpaired_new = [node for node in free_new if node not in pairs.before]
+    groups += _regions(unpaired_old, unpaired_new, pairs)
+    groups = _merge_removed(groups)
     groups += _changed(pairs, digests)
-    place = {node: at for at, node in enumerate(old)} | {
-        node: at / len(new) for at, node in enumerate(new)
-    }
+    _sort(groups, old, new)
+    ports = tuple(port_changes((before, after), pairs, digests))
+    return NodeChanges([group.as_change() for group in groups], dict(pairs.how), ports)
+
+
+def _sort(groups: list[_Group], old: Sequence[Node], new: Sequence[Node]) -> None:
+    """Put groups, and the nodes in each, in the order of the first model; added nodes come
+    first.
+    """
+    place = {node: float(at) for at, node in enumerate(old)}
+    place |= {node: at / len(new) for at, node in enumerate(new)}
     for group in groups:
         group.before.sort(key=place.__getitem__)
         group.after.sort(key=place.__getitem__)
     groups.sort(key=lambda group: place[(group.before or group.after)[0]])
-    ports = tuple(port_changes((before, after), pairs, digests))
-    return NodeChanges([group.as_change() for group in groups], dict(pairs.how), ports)
 
 
 @dataclass(eq=False)
@@ -103,7 +99,7 @@ def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
 
 
 class _Union:
-    """Sets of nodes that grow together."""
+    """Sets of nodes that can be joined."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._parent = {node: node for node in nodes}
@@ -124,92 +120,101 @@ class _Union:
 
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
-    """What nodes say that passes have made them of; those that the first model has, too, are no
-    change.
+    """Nodes of the second model that passes have made from nodes of the first one, according to
+    their metadata. What the first model also has did not change.
     """
-    had = {(node.label(), node.op, origin_of(node.proto)) for node in old}
-    by_source: dict[str, list[Node]] = {}
+    sources = _sources(old, new)
+    union = _Union([*chain.from_iterable(sources.values()), *sources])
+    for node, its_sources in sources.items():
+        for source in its_sources:
+            union.join(node, source)
+    return [_group_of(nodes, sources.keys()) for nodes in union.sets()]
+
+
+def _sources(old: Sequence[Node], new: Sequence[Node]) -> dict[Node, list[Node]]:
+    """For each node made by a pass, the nodes of the first model that it comes from."""
+    known = {(node.label(), node.op, origin_of(node.proto)) for node in old}
+    by_name: dict[str, list[Node]] = {}
     for node in old:
         own = origin_of(node.proto) or Origin((), (node.label(),))
         for name in own.sources:
-            by_source.setdefault(name, []).append(node)
-    made: dict[Node, Origin] = {}
+            by_name.setdefault(name, []).append(node)
     sources: dict[Node, list[Node]] = {}
     for node in new:
         origin = origin_of(node.proto)
-        if origin is not None and (node.label(), node.op, origin) not in had:
-            found = [source for name in origin.sources for source in by_source.get(name, ())]
-            if found:
-                made[node] = origin
-                sources[node] = list(dict.fromkeys(found))
-    union = _Union([*(n for found in sources.values() for n in found), *made])
-    for node, found in sources.items():
-        for source in found:
-            union.join(node, source)
-    groups = []
-    for nodes in union.sets():
-        after = [node for node in nodes if node in made]
-        before = [node for node in nodes if node not in made]
-        known = {
-            name for node in before for name in (origin_of(node.proto) or Origin((), ())).passes
-        }
-        passes = dict.fromkeys(
-            name for node in after for name in made[node].passes if name not in known
-        )
-        groups.append(_Group(before, after, tuple(passes)))
-    return groups
+        if origin is not None and (node.label(), node.op, origin) not in known:
+            names = (by_name.get(name, ()) for name in origin.sources)
+            sources[node] = list(dict.fromkeys(chain.from_iterable(names)))
+    return {node: its_sources for node, its_sources in sources.items() if its_sources}
+
+
+def _group_of(nodes: Sequence[Node], made: Set[Node]) -> _Group:
+    """A group of nodes, and the passes that made the new ones."""
+    after = [node for node in nodes if node in made]
+    before = [node for node in nodes if node not in made]
+    known = set(_passes_of(before))
+    passes = (name for name in _passes_of(after) if name not in known)
+    return _Group(before, after, tuple(dict.fromkeys(passes)))
+
+
+def _passes_of(nodes: Iterable[Node]) -> Iterator[str]:
+    """The passes that made these nodes."""
+    for origin in filter(None, (origin_of(node.proto) for node in nodes)):
+        yield from origin.passes
 
 
 def _regions(old: Sequence[Node], new: Sequence[Node], pairs: Pairs) -> list[_Group]:
-    """Nodes without a partner, those together that lie between values that both models have."""
+    """Nodes without a partner; those that lie between values of both models are one group."""
     union = _Union([*old, *new])
-    for nodes, partners in ((set(old), pairs.values), (set(new), pairs.values_back)):
-        for node in nodes:
-            for value in node.inputs:
-                if value is not None and value.producer in nodes and not _is_cut(value, partners):
-                    union.join(node, value.producer)
-    left = set(old)
+    _join_neighbours(union, set(old), pairs.values)
+    _join_neighbours(union, set(new), pairs.values_back)
+    before = set(old)
     for node in new:
         for value in node.outputs:
             partner = None if value is None else pairs.values_back.get(value)
-            if partner is not None and partner.producer in left:
+            if partner is not None and partner.producer in before:
                 union.join(node, partner.producer)
     return [
-        _Group([n for n in nodes if n in left], [n for n in nodes if n not in left])
+        _Group([n for n in nodes if n in before], [n for n in nodes if n not in before])
         for nodes in union.sets()
     ]
 
 
-def _with_what_served_them(groups: Sequence[_Group]) -> list[_Group]:
-    """Nodes that were removed with nothing in their place go with the one group that alone has read
-    their results.
-    """
+def _join_neighbours(union: _Union, nodes: set[Node], partners: dict[Edge, Edge]) -> None:
+    """Join each of these nodes with those that compute its inputs, except across a cut."""
+    for node in nodes:
+        for value in filter(None, node.inputs):
+            if value.producer in nodes and not _is_cut(value, partners):
+                union.join(node, value.producer)
+
+
+def _merge_removed(groups: Sequence[_Group]) -> list[_Group]:
+    """Put removed nodes with nothing in their place into the one group that read their results."""
     group_of = {node: group for group in groups for node in group.before}
-    left = []
+    kept = []
     for group in groups:
-        values = [value for node in group.before for value in node.outputs if value is not None]
-        readers = {
-            group_of.get(reader)
-            for value in values
-            for reader in value.outputs
-            if reader not in group.before
-        }
-        (reader,) = readers if len(readers) == 1 else (None,)
-        is_for_one = (
-            reader is not None
-            and bool(reader.after)
-            and not any(value.is_output for value in values)
-        )
-        if group.after or reader is None or not is_for_one:
-            left.append(group)
+        reader = None if group.after else _only_reader(group, group_of)
+        if reader is None or not reader.after:
+            kept.append(group)
             continue
         reader.before += group.before
         group_of.update(dict.fromkeys(group.before, reader))
-    return left
+    return kept
+
+
+def _only_reader(group: _Group, group_of: dict[Node, _Group]) -> _Group | None:
+    """The group that alone reads the results of another one; None if anything else needs them."""
+    outputs = chain.from_iterable(node.outputs for node in group.before)
+    values = [value for value in outputs if value is not None]
+    if any(value.is_output for value in values):
+        return None
+    users = dict.fromkeys(chain.from_iterable(value.outputs for value in values))
+    readers = {group_of.get(user) for user in users if user not in group.before}
+    return readers.pop() if len(readers) == 1 else None
 
 
 def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
-    """Whether nodes on both sides of a value are apart: the other model has it, too, or it is a
+    """Whether a value separates the nodes around it: the other model has it, too, or it is a
     constant.
     """
     return value in partners or value.is_constant
@@ -223,33 +228,30 @@ def _changed(pairs: Pairs, digests: Digests) -> Iterator[_Group]:
 
 
 def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
+    """What differs between a node and its partner."""
     if pairs.graphs.get(one.graph, other.graph) is not other.graph:
         yield "is in another graph"
     ours = attributes_of(one)
     theirs = attributes_of(other)
-    names = sorted(
-        name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)
-    )
-    if names:
-        yield f"attributes {', '.join(names)}"
+    every = sorted(ours.keys() | theirs.keys())
+    if names := ", ".join(name for name in every if ours.get(name) != theirs.get(name)):
+        yield f"attributes {names}"
     if len(one.outputs) != len(other.outputs):
         yield f"{len(one.outputs)} outputs, {len(other.outputs)} after"
     yield from body_changes(one, other, pairs, digests)
-    width = max(len(one.inputs), len(other.inputs))
-    for at, (value, its) in enumerate(
-        zip(*(_filled(n.inputs, width) for n in (one, other)), strict=True)
-    ):
-        if value is None or its is None:
-            if value is not its:
-                yield f"input {at} is {'there now' if value is None else 'gone'}"
-        elif value.is_constant and its.is_constant:
-            if is_other(value, its, pairs, digests):
-                yield f"another constant as input {at}"
-        elif value.is_constant or its.is_constant:
-            yield f"input {at} {'is computed now' if value.is_constant else 'is a constant now'}"
-        elif is_other(value, its, pairs, digests):
-            yield f"reads another value as input {at}"
+    for at, (value, its) in enumerate(zip_longest(one.inputs, other.inputs)):
+        if detail := _input_detail(value, its, pairs, digests):
+            yield detail.format(f"input {at}")
 
 
-def _filled(values: Sequence[Edge | None], width: int) -> list[Edge | None]:
-    return [*values, *[None] * (width - len(values))]
+def _input_detail(value: Edge | None, its: Edge | None, pairs: Pairs, digests: Digests) -> str:
+    """How an input of a node differs from that of its partner, with {} for the input; empty if it
+    does not.
+    """
+    if value is None or its is None:
+        return "" if value is its else f"{{}} is {'there now' if value is None else 'gone'}"
+    if value.is_constant != its.is_constant:
+        return f"{{}} is {'computed now' if value.is_constant else 'a constant now'}"
+    if not is_other(value, its, pairs, digests):
+        return ""
+    return "another constant as {}" if value.is_constant else "reads another value as {}"

@@ -1,6 +1,4 @@
-"""The story: load both models, compare interface, operator sets, nodes and weights, and measure
-both.
-"""
+"""The story: load both models, compare interface, opsets, nodes and weights, and measure both."""
 
 from __future__ import annotations
 
@@ -26,14 +24,10 @@ from fusionc.verify.interface import interface_differences, overridable
 
 @dataclass(frozen=True)
 class WeightChanges:
-    """Initializers of the main graph by name: those that both models have, equal or not, and those
-    of one only.
-
-    `renamed` counts those that are equal but for the name.
-    """
+    """Initializers of the main graph, by name."""
 
     equal: int
-    renamed: int
+    renamed: int  # equal, with another name
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -41,20 +35,18 @@ class WeightChanges:
 
 @dataclass(frozen=True)
 class ModelDiff:
-    """What differs between the models `before` and `after`; `interface` has a sentence for each
-    difference there.
-    """
+    """The differences between two models."""
 
     paths: tuple[Path, Path]
     before: Measures
     after: Measures
-    interface: tuple[str, ...]
+    interface: tuple[str, ...]  # a sentence for each difference
     nodes: NodeChanges
     weights: WeightChanges
 
     @property
     def is_same(self) -> bool:
-        """Whether both compute the same in the same way; names, comments and metadata do not
+        """Whether both compute the same in the same way. Names, comments and metadata do not
         count.
         """
         one = self.before
@@ -82,9 +74,10 @@ class ModelDiff:
 def model_diff(
     before: Path, after: Path, input_shape: Mapping[str, Sequence[int]] | None = None
 ) -> ModelDiff:
-    """Compare two model files; `input_shape` are sizes of inputs to count operations with.
+    """Compare two model files. `input_shape` has sizes of inputs, to count operations with.
 
-    Raises UsageError where there is no such file or input, FusioncError where one is no ONNX model.
+    Raises UsageError if a file or an input does not exist, FusioncError if a file is not an ONNX
+    model.
     """
     protos = (load(before), load(after))
     folders = [os.fspath(path.parent) for path in (before, after)]
@@ -119,8 +112,8 @@ def model_diff(
 
 
 def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
-    """Changes that are alike, all but the names of their nodes, as the first of them and how many
-    there are.
+    """Changes that differ only in the names of their nodes, as the first of them and their
+    number.
     """
     first: dict[object, Change] = {}
     times = Counter[object]()
@@ -135,7 +128,7 @@ def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
 
 
 def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) -> Iterator[str]:
-    """The inputs of both models that need not be given, and have other values then."""
+    """The inputs of both models that need not be given, and have other default values."""
     names = set(overridable(protos[0])).intersection(overridable(protos[1]))
     ours, theirs = (
         {
@@ -156,18 +149,22 @@ def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) 
             yield f"{name}: this input has another value where it is not given"
 
 
+def _renamed(removed: Mapping[str, object], added: Mapping[str, object]) -> dict[str, str]:
+    """The new names of removed weights, found by the digests of their elements."""
+    names: dict[object, list[str]] = {}
+    for name, digest in added.items():
+        names.setdefault(digest, []).append(name)
+    return {name: same.pop(0) for name, digest in removed.items() if (same := names.get(digest))}
+
+
 def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
-    ours, theirs = (
-        {weight.name: weight for weight in model.main.constants()} for model in (before, after)
-    )
-    both = [name for name in ours if name in theirs]
-    changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
-    removed = [name for name in ours if name not in theirs]
-    added = [name for name in theirs if name not in ours]
-    known: dict[object, list[str]] = {}
-    for name in added:
-        known.setdefault(digests.of(theirs[name]), []).append(name)
-    renamed = {name: its.pop(0) for name in removed if (its := known.get(digests.of(ours[name])))}
+    ours = {weight.name: digests.of(weight) for weight in before.main.constants()}
+    theirs = {weight.name: digests.of(weight) for weight in after.main.constants()}
+    both = ours.keys() & theirs.keys()
+    changed = tuple(name for name in ours if name in both and ours[name] != theirs[name])
+    removed = {name: digest for name, digest in ours.items() if name not in both}
+    added = {name: digest for name, digest in theirs.items() if name not in both}
+    renamed = _renamed(removed, added)
     found = set(renamed.values())
     return WeightChanges(
         len(both) - len(changed),

@@ -1,4 +1,4 @@
-"""What one model holds, and what a run of it costs by its shapes, in numbers."""
+"""Numbers of one model: its contents, and the cost of a run by its shapes."""
 
 from __future__ import annotations
 
@@ -24,38 +24,32 @@ from fusionc.shapes.expressions import is_static
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import formula_of
 
-_SIZE = 1  # of a dimension that neither the model nor the caller gives
+_SIZE = 1  # of a dimension whose size neither the model nor the caller gives
 
 
 @dataclass(frozen=True)
 class Measures:
-    """`operators` counts nodes, `bytes` are model and weights on disk, `parameters` elements of all
-    tensors.
-
-    `operations` and `bytes_moved` are those of one run at `sizes`, what the inputs measure;
-    `unknown` nodes of unknown size are not in them. An area moves what goes into it and comes out
-    of it.
-    """
+    """Numbers of one model."""
 
     ir_version: int
     opsets: dict[str, int]
-    operators: dict[str, int]
-    bytes: int
-    parameters: int
+    operators: dict[str, int]  # number of nodes, by operator
+    bytes: int  # of model and weights on disk
+    parameters: int  # elements of all tensors
     parameter_bytes: int
-    operations: int
-    bytes_moved: int
-    unknown: int
-    sizes: dict[str, tuple[int, ...]]
+    operations: int  # of one run at `sizes`, without the nodes in `unknown`
+    bytes_moved: int  # by one run at `sizes`; an area moves its inputs and outputs
+    unknown: int  # nodes of unknown size
+    sizes: dict[str, tuple[int, ...]]  # of the inputs
 
     @property
     def nodes(self) -> int:
-        """How many nodes the model has, those in subgraphs and functions too."""
+        """The number of nodes, including those in subgraphs and functions."""
         return sum(self.operators.values())
 
 
 class Sized:
-    """A model with a size for every dimension of its inputs, and its functions expanded, all but
+    """A model with a size for every dimension of its inputs, and its functions expanded, except
     areas.
     """
 
@@ -74,8 +68,8 @@ class Sized:
         self.model = typed_model(self.proto, folder)
 
     def learn(self, other: Sized) -> None:
-        """Take over what another model knows of values of the same name; it counts for operators
-        that onnx does not know.
+        """Take over the types that another model has for values of the same name; they count for
+        operators that onnx does not know.
         """
         values = self.model.main.values
         known = other.model.main.values
@@ -92,7 +86,7 @@ class Sized:
 
 
 def _forget_what_follows(graph: onnx.GraphProto) -> None:
-    """Take out the declared types that inference finds, for the sizes that are asked for."""
+    """Remove declared types that inference finds for the requested sizes."""
     foreign = {
         name
         for node in graph.node
@@ -138,8 +132,8 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
 def _all_sizes(
     proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """The sizes of all inputs that are tensors with a shape: what is given, and for what else is
-    open `_SIZE`; a dimension that is a formula of others follows from them.
+    """The sizes of all inputs that are tensors with a shape: those given, and `_SIZE` for other
+    open dimensions; a dimension that is a formula of others follows from them.
     """
     known: dict[str, int] = {}
     for value in proto.graph.input:
@@ -168,7 +162,7 @@ def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
 
 
 def _total(model: Model, cost_of: Callable[[Node], int]) -> tuple[int, int]:
-    """The sum over all nodes, and how many have sizes that are unknown."""
+    """The sum over all nodes, and the number of nodes of unknown size."""
     total = unknown = 0
     for node in nodes_of_graphs(model):
         try:

@@ -9,7 +9,9 @@ from fusionc.model.operators import KERNELS
 
 
 def nodes_of_graphs(model: Model) -> Iterator[Node]:
-    """All nodes in topological order, those of subgraphs and functions too; an area is one node."""
+    """All nodes in topological order, including those of subgraphs and functions; an area is one
+    node.
+    """
     for graph in model.graphs:
         if not _is_of_area(graph):
             yield from graph.ordered()

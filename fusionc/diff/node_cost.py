@@ -1,4 +1,4 @@
-"""What one node costs by its shapes: arithmetic operations, and the bytes that it reads and
+"""The cost of one node by its shapes: arithmetic operations, and the bytes that it reads and
 writes.
 """
 
@@ -16,19 +16,19 @@ from fusionc.operators.facts import Trait, names_with
 
 _VIEWS = names_with(Trait.RESHAPES, Trait.READS_SHAPE) | {"Constant", "Identity"}
 _MOVES = names_with(Trait.MOVES, Trait.CASTS) | {"ConstantOfShape", "OneHot"}
-# what they do not hand out they do not read
+# they read only what they return
 _PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
 _CONTROL = names_with(Trait.CONTROL)  # their bodies are counted, each node once
 
 
 class UnknownSize(Exception):
-    """The shape of a value that counts is not known in numbers."""
+    """The size of a value that counts is unknown."""
 
 
 def operations_of(node: Node) -> int:
     """Arithmetic operations: two for each multiplication with its addition in products,
-    convolutions, recurrences and attention; one for each element, of the inputs or of the outputs,
-    in any other operator that computes.
+    convolutions, recurrences and attention; in other operators that compute, one for each element
+    of the inputs or of the outputs.
 
     Raises UnknownSize.
     """
@@ -41,7 +41,7 @@ def operations_of(node: Node) -> int:
 
 
 def bytes_moved_by(node: Node) -> int:
-    """What the node reads and writes, weights included; nothing for views of other values. Raises
+    """What the node reads and writes, including weights; nothing for views of other values. Raises
     UnknownSize.
     """
     if node.op in _VIEWS | _CONTROL:
@@ -124,8 +124,8 @@ def _recurrence(node: Node) -> int:
 
 
 def _attention(node: Node) -> int:
-    """Of a query and keys, as products of queries with keys and of weights with values; both are as
-    large.
+    """The operations of attention: queries times keys, and weights times values, which are equally
+    many.
     """
     query = _shape(node.inputs[0])
     keys = _shape(node.inputs[1])

@@ -1,6 +1,4 @@
-"""Which nodes of two models are the same: by their names, by what they compute, and by what lies
-beside them.
-"""
+"""Which nodes of two models are the same: by names, computations and neighbours."""
 
 from __future__ import annotations
 
@@ -17,28 +15,25 @@ from fusionc.protos.node_origin import origin_of
 
 NAME = "name"
 STRUCTURE = "structure"
-# how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
+# suffix of onnxruntime's nodes that make a value in the layout of its convolutions
 _BLOCKED = "_nchwc"
 
 
 class Pairs:
-    """Nodes that both models have, each with its partner, and `how` they were found.
-
-    `values` says which value of the second model one of the first is; more of them than have paired
-    nodes. `graphs` are the main graphs, functions, and subgraphs of paired nodes in attributes of
-    the same name.
-    """
+    """The nodes that both models have, each with its partner."""
 
     def __init__(self) -> None:
         self.after: dict[Node, Node] = {}
         self.before: dict[Node, Node] = {}
-        self.how: Counter[str] = Counter()
+        self.how: Counter[str] = Counter()  # how many pairs were found in which way
+        # more values are paired than those of paired nodes
         self.values: dict[Edge, Edge] = {}
         self.values_back: dict[Edge, Edge] = {}
+        # main graphs, functions, and subgraphs in the same attribute of paired nodes
         self.graphs: dict[Graph, Graph] = {}
 
     def add(self, before: Node, after: Node, how: str) -> None:
-        """Note that the two nodes are the same, and their outputs with them."""
+        """Note that two nodes are the same, and so are their outputs."""
         self.after[before] = after
         self.before[after] = before
         self.how[how] += 1
@@ -51,8 +46,8 @@ class Pairs:
                 self.add_ports(bodies[place], others[place])
 
     def add_ports(self, before: Graph, after: Graph) -> None:
-        """Note that two graphs are the same: inputs and outputs of the same name, by their order
-        where none has its name in the other graph.
+        """Note that two graphs are the same, and so are inputs and outputs of the same name; the
+        others are paired by their order.
         """
         self.graphs[before] = after
         for ports, others in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
@@ -65,7 +60,7 @@ class Pairs:
                     self.add_values(value, other)
 
     def add_values(self, before: Edge | None, after: Edge | None) -> bool:
-        """Note that the two values are the same, unless one of them has a partner."""
+        """Note that two values are the same, unless one of them has a partner."""
         if before is None or after is None or before in self.values or after in self.values_back:
             return False
         self.values[before] = after
@@ -74,7 +69,7 @@ class Pairs:
 
 
 def named_bodies(node: Node) -> dict[str, Graph]:
-    """The subgraphs of a node by the attributes that hold them."""
+    """The subgraphs of a node, by their attributes."""
     found = {}
     for name, value in node.attrs.items():
         if isinstance(value, Graph):
@@ -89,13 +84,13 @@ def named_bodies(node: Node) -> dict[str, Graph]:
 def pair_nodes(
     models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> Pairs:
-    """Pair nodes of these, each with at most one other, always of the same operator."""
+    """Pair these nodes, each with at most one other of the same operator."""
     pairs = Pairs()
     pairs.add_ports(*(model.main for model in models))
     for key, function in models[0].functions.items():
         if key in models[1].functions:
             pairs.add_ports(function, models[1].functions[key])
-    for key_of in (_by_name, _by_output):
+    for key_of in (_name_key, _output_key):
         _pair_unique(pairs, before, after, key_of)
     _pair_equal(pairs, before, after, digests)
     _pair_neighbours(pairs, set(before), set(after))
@@ -104,8 +99,8 @@ def pair_nodes(
 
 
 def attributes_of(node: Node) -> dict[str, bytes]:
-    """What makes one node another one of the same operator; attributes that have their default do
-    not count.
+    """The attributes that distinguish nodes of one operator; those with their default value do not
+    count.
     """
     version = node.graph.opset_of(node.domain)
     found = {}
@@ -130,7 +125,7 @@ def attributes_of(node: Node) -> dict[str, bytes]:
 
 
 class Digests:
-    """What constants hold, as digests; each is read once."""
+    """Digests of constants; each constant is read once."""
 
     def __init__(self) -> None:
         self._found: dict[Edge, Hashable] = {}
@@ -145,7 +140,7 @@ class Digests:
 
 
 def _scope(graph: Graph) -> tuple[str, ...]:
-    """The function that holds a graph: names count for each on its own."""
+    """The function that contains a graph: names count within each function."""
     while graph.parent is not None:
         graph = graph.parent
     return (
@@ -155,7 +150,7 @@ def _scope(graph: Graph) -> tuple[str, ...]:
     )
 
 
-def _by_name(node: Node) -> Hashable:
+def _name_key(node: Node) -> Hashable:
     return (
         (_scope(node.graph), node.domain, node.op, node.name, origin_of(node.proto))
         if node.name
@@ -163,7 +158,7 @@ def _by_name(node: Node) -> Hashable:
     )
 
 
-def _by_output(node: Node) -> Hashable:
+def _output_key(node: Node) -> Hashable:
     first = next((value.name for value in node.outputs if value is not None), "")
     return (
         (_scope(node.graph), node.domain, node.op, first, origin_of(node.proto)) if first else None
@@ -173,7 +168,7 @@ def _by_output(node: Node) -> Hashable:
 def _pair_unique(
     pairs: Pairs, before: Iterable[Node], after: Iterable[Node], key_of: Callable[[Node], Hashable]
 ) -> None:
-    """Pair what has a key that one node of each model has."""
+    """Pair nodes whose key occurs once in each model."""
     found: tuple[dict[Hashable, Node | None], dict[Hashable, Node | None]] = ({}, {})
     for nodes, paired, by_key in ((before, pairs.after, found[0]), (after, pairs.before, found[1])):
         for node in nodes:
@@ -189,8 +184,8 @@ def _pair_unique(
 def _pair_equal(
     pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests
 ) -> None:
-    """Pair what computes the same of the same inputs, whatever it is called, in the order of the
-    nodes.
+    """Pair nodes that compute the same from the same inputs, whatever their names, in their
+    order.
     """
     keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
     for at, (one, other) in enumerate(pairs.values.items()):
@@ -207,8 +202,8 @@ def _pair_equal(
 
 
 def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
-    """What a node computes of the inputs of the model; it becomes that of its outputs, unless they
-    have one.
+    """A key for what a node computes from the inputs of the model; its outputs get it, too, unless
+    they have one.
     """
 
     def of(value: Edge | None) -> Hashable:
@@ -237,42 +232,41 @@ def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashabl
 
 
 def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
-    """From values that are the same to who makes and who reads them, as long as there is one
-    answer.
-    """
+    """Pair the producers and the users of paired values, while only one candidate exists."""
     pending = deque(pairs.values.items())
     for one, other in list(pairs.after.items()):
         pending.extend(_inputs_of(pairs, one, other))
     while pending:
         value, its = pending.popleft()
-        found = (
-            [(value.producer, its.producer)]
-            if value.producer is not None and its.producer is not None
-            else []
-        )
-        readers = _readers(value, before, pairs.after)
-        others = _readers(its, after, pairs.before)
-        found += [
-            pair for key in readers for pair in zip(readers[key], others.get(key, ()), strict=False)
-            if len(readers[key]) == len(others.get(key, ()))
-        ]  # fmt: skip
-        for one, other in found:
-            is_free = (
-                one in before
-                and other in after
-                and one not in pairs.after
-                and other not in pairs.before
-            )
-            if is_free and (one.domain, one.op) == (other.domain, other.op):
+        for one, other in _neighbours(value, its, pairs, before, after):
+            is_free = one not in pairs.after and other not in pairs.before
+            if is_free and one in before and other in after and one.operator == other.operator:
                 pairs.add(one, other, STRUCTURE)
-                pending.extend(
-                    (v, w) for v, w in zip(one.outputs, other.outputs, strict=False) if v and w
-                )
+                outputs = zip(one.outputs, other.outputs, strict=False)
+                pending.extend((v, w) for v, w in outputs if v and w)
                 pending.extend(_inputs_of(pairs, one, other))
 
 
+def _neighbours(
+    value: Edge, its: Edge, pairs: Pairs, before: set[Node], after: set[Node]
+) -> list[tuple[Node, Node]]:
+    """Candidates for partners around two paired values: their producers, and users that read them
+    in the same way.
+    """
+    partners = []
+    if value.producer is not None and its.producer is not None:
+        partners.append((value.producer, its.producer))
+    readers = _readers(value, before, pairs.after)
+    others = _readers(its, after, pairs.before)
+    for key, ours in readers.items():
+        theirs = others.get(key, [])
+        if len(ours) == len(theirs):
+            partners += zip(ours, theirs, strict=True)
+    return partners
+
+
 def _inputs_of(pairs: Pairs, one: Node, other: Node) -> list[tuple[Edge, Edge]]:
-    """The inputs of two nodes that are the same, as far as nothing was known of them."""
+    """The inputs of two paired nodes, as far as they had no partners."""
     return [
         (value, its)
         for value, its in zip(one.inputs, other.inputs, strict=False)
@@ -292,7 +286,7 @@ def _readers(value: Edge, among: set[Node], paired: dict[Node, Node]) -> dict[Ha
 
 
 def _pair_names_of_values(pairs: Pairs, models: tuple[Model, Model]) -> None:
-    """Values of the main graphs that have the same name, where nothing else is known of them."""
+    """Pair values of the main graphs that have the same name and no partner."""
     before, after = (model.main for model in models)
     named = {
         **{

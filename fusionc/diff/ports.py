@@ -1,4 +1,4 @@
-"""What goes into the graphs of two models, and what comes out of them: names may lie."""
+"""The inputs and outputs of the graphs of two models; their names may be misleading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node
 
 
 def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
-    """Whether two values differ, and not because what made them was replaced."""
+    """Whether two values differ for another reason than that their producer was replaced."""
     if value.is_constant or its.is_constant:
         return not (value.is_constant and its.is_constant) or digests.of(value) != digests.of(its)
     maker = value.producer
@@ -26,7 +26,7 @@ def is_other(value: Edge, its: Edge, pairs: Pairs, digests: Digests) -> bool:
 
 
 def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The outputs of the main graphs, by name, and the ports of functions, that are other
+    """The outputs of the main graphs, by name, and the ports of functions, that have other
     values.
     """
     outputs = {value.name: value for value in models[1].main.outputs}
@@ -38,22 +38,23 @@ def port_changes(models: tuple[Model, Model], pairs: Pairs, digests: Digests) ->
             name = ".".join(filter(None, key))
             yield from (
                 f"function {name}: {what}"
-                for what in _of_graph(function, models[1].functions[key], pairs, digests)
+                for what in _graph_ports(function, models[1].functions[key], pairs, digests)
             )
 
 
 def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
-    """The ports of subgraphs of two paired nodes that are other values."""
+    """The ports of subgraphs of two paired nodes that have other values."""
     if one.bodies and other.bodies:
         bodies = named_bodies(one)
         others = named_bodies(other)
         for name in (name for name in bodies if name in others):
             yield from (
-                f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests)
+                f"{name}: {what}"
+                for what in _graph_ports(bodies[name], others[name], pairs, digests)
             )
 
 
-def _of_graph(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
+def _graph_ports(graph: Graph, its: Graph, pairs: Pairs, digests: Digests) -> Iterator[str]:
     """Callers know the ports of such graphs by their order."""
     for what, ports, others in (
         ("inputs", graph.inputs, its.inputs),

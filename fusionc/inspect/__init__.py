@@ -1,1 +1,1 @@
-"""What a model holds that costs time or memory where it runs, and what to do about it."""
+"""What in a model costs time or memory when it runs, and what to do about it."""

@@ -18,19 +18,18 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class DryRun:
-    """`left` are the nodes that are there in the end, by their labels; `taken` says which passes
-    took part in what became of a node; `effected` how often each pass takes effect, `refused` for
-    which reasons it does not.
-    """
+    """What a conversion would do with a model."""
 
-    left: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()  # labels of the nodes that are there in the end
+    # by node: the passes that took part in replacing it
     taken: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    effected: Counter[str] = field(default_factory=Counter)
+    effected: Counter[str] = field(default_factory=Counter)  # how often each pass takes effect
+    # by pass: its reasons to refuse
     refused: Mapping[str, Counter[str]] = field(default_factory=dict)
 
     def keeps(self, label: str) -> bool:
-        """Whether no pass takes a node. In a function that is inlined nodes get other names, and
-        are nowhere named.
+        """Whether no pass takes a node. Nodes in a function that is inlined get other names, which
+        are not known here.
         """
         return label in self.left or label not in self.taken
 
@@ -39,17 +38,13 @@ class DryRun:
         return sum(pass_name in self.taken.get(label, ()) for label in labels)
 
     def reason(self, pass_name: str) -> str:
-        """Why a pass leaves most of what it looks for as it is; empty where it found nothing to
-        refuse.
-        """
+        """The most frequent reason of a pass to refuse; empty if it refuses nothing."""
         reasons = self.refused.get(pass_name)
         return reasons.most_common(1)[0][0] if reasons else ""
 
 
 def dry_run(path: Path) -> DryRun:
-    """The passes that a conversion runs by default, on a model of its own; nothing known where it
-    fails.
-    """
+    """Run the default passes of a conversion on a copy of the model. Empty if that fails."""
     model = typed_model(load(path), os.fspath(path.parent))
     commits: list[Commit] = []
 

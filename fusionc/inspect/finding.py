@@ -1,4 +1,4 @@
-"""One thing that was found in a model."""
+"""One finding in a model."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """`topic` is what it is about, the same for all of a kind; `places` are the names of constants,
-    nodes or inputs.
-    """
+    """One finding."""
 
-    topic: str
+    topic: str  # the same for all findings of a kind
     text: str
     to_do: str
-    places: tuple[str, ...]
+    places: tuple[str, ...]  # names of constants, nodes or inputs
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of something: 1 node, 2 nodes."""
+    """A number with its noun: 1 node, 2 nodes."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The story: load a model, ask what each file of this room asks, and hand out what was found."""
+"""The story: load a model, ask each file of this room, and return the findings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a model holds, as names and values, and what was found in its nodes, its weights and its
-    sizes.
-    """
+    """Facts on a model, and the findings in its nodes, weights and sizes."""
 
     path: Path
-    facts: list[tuple[str, str]]
+    facts: list[tuple[str, str]]  # names and values
     findings: tuple[Finding, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -31,9 +29,9 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """Look a model over without changing it, and ask the passes what they would do.
+    """Examine a model without changing it, and ask the passes what they would do.
 
-    Raises FusioncError where the file is no model.
+    Raises FusioncError if the file is not a model.
     """
     proto = load(path)
     facts = information(proto)

@@ -1,4 +1,4 @@
-"""Quantized models: what onnxruntime computes slowly of integers on a CPU."""
+"""Quantized models: integer operators that onnxruntime computes slowly on a CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _QUANTIZING = names_with(Trait.QUANTIZES)
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """What is to say of convolutions of integers, and of activations with a sign."""
+    """Findings on integer convolutions, and on signed activations."""
     nodes = [node for graph in model.graphs for node in graph.ordered()]
     if slow := [
         node.label() for node in nodes if node.is_op("ConvInteger") and dry.keeps(node.label())

@@ -1,4 +1,4 @@
-"""Operators for which onnxruntime has no kernel of its own on a CPU, or a slow one."""
+"""Operators without a kernel of onnxruntime on a CPU, or with a slow one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
 _BY_STEPS = ("Loop", "Scan")
 _OVER_TWO_AXES = "Conv1dToConv2dPass"
-# By the way in which onnxruntime runs operators: the kind of the finding, its text, and what to do.
+# by the way in which onnxruntime runs operators: topic, text and advice of the finding
 _OF_WAYS = {
     "float32": (
         "computed in float32",
@@ -45,9 +45,7 @@ _OF_WAYS = {
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """What is to say of the nodes of all graphs, by what onnxruntime would do with each, and what
-    passes do.
-    """
+    """Findings on the nodes of all graphs: how onnxruntime runs each, and what passes do."""
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     probes = Probes()
@@ -61,7 +59,7 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
 
 
 def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
-    """What is to say of nodes that have a kernel, which is slow."""
+    """Findings on nodes whose kernel is slow."""
     if steps := [node for node in nodes if node.is_op(*_BY_STEPS)]:
         yield Finding(
             "computed step by step",
@@ -78,34 +76,39 @@ def _slow(nodes: Sequence[Node], dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "convolutions over one axis",
             f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
-            _over_two_axes(_labels(flat), dry),
+            _axes_advice(_labels(flat), dry),
             _labels(flat),
         )
 
 
-def _over_two_axes(places: tuple[str, ...], dry: DryRun) -> str:
-    """What the pass says that makes convolutions over two axes of them."""
+def _axes_advice(places: tuple[str, ...], dry: DryRun) -> str:
+    """What the pass does that turns convolutions into ones over two axes."""
     taken = dry.takes(_OVER_TWO_AXES, places)
     reason = dry.reason(_OVER_TWO_AXES)
     because = f" because {reason}" if reason else "; fusionc why says why"
     if not taken:
         return f"nothing needs to be done: {_OVER_TWO_AXES} leaves them as they are{because}"
     rest = "" if taken == len(places) else f", and leaves the others{because}"
-    return f"convert: {_OVER_TWO_AXES} makes {taken:,} of {len(places):,} convolutions over two axes{rest}"
+    number = f"{taken:,} of {len(places):,} convolutions"
+    return f"convert: {_OVER_TWO_AXES} makes {number} over two axes{rest}"
 
 
 def _way(node: Node, probes: Probes) -> str:
+    """How onnxruntime runs a node: as "kernel", "parts" or "none", or "foreign", or "unknown"."""
     version = node.graph.opset_of(node.domain) or 1
     types = [0 if v is None else v.elem_type for v in node.inputs]
     if not has_operator(node.op, node.domain, version):
         return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(value is None or value.elem_type for value in node.inputs)
-    is_alone = not node.bodies and not node.has_references
-    if way == "parts" and is_known and is_alone:
+    if way == "parts" and is_known and _is_alone(node):
         way = probes.way(node)
-    is_certain = way != "none" or (is_known and node.domain == "")
-    return way if is_certain else "unknown"
+    return "unknown" if way == "none" and (not is_known or node.domain) else way
+
+
+def _is_alone(node: Node) -> bool:
+    """Whether a node needs only its inputs."""
+    return not node.bodies and not node.has_references
 
 
 def _counted(nodes: list[Node]) -> str:

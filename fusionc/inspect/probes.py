@@ -1,5 +1,5 @@
-"""What onnxruntime makes of an operator that it has no kernel for: it is asked with a model of that
-one node.
+"""How onnxruntime runs an operator that it has no kernel for: it is asked with a model of that one
+node.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.session_settings import SessionSettings
 
 Way = Literal["kernel", "parts", "float32", "none"]
-_SMALL = 64  # elements of what may have to be a constant: axes, sizes, limits
+_SMALL = 64  # elements of an input that may have to be a constant: axes, sizes, limits
 _MOST = 100  # operators that are asked about
 
 
 class Probes:
-    """Each kind of node is asked about once: an operator with its attributes, types and ranks."""
+    """Asks once about each kind of node: an operator with its attributes, types and ranks."""
 
     def __init__(self) -> None:
         self._ways: dict[bytes, Way] = {}
@@ -47,7 +47,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
         onnx.save(proto, file)
         try:
             request("optimized_by", str(file), [], SessionSettings().as_json(), False, str(target))
-        except RunError as error:  # of another reason the whole model says more
+        except RunError as error:  # with another reason, the whole model tells more
             return "none" if "NOT_IMPLEMENTED" in str(error) else "kernel"
         made = {made.op_type for made in onnx.load(target, load_external_data=False).graph.node}
     if node.op not in made:
@@ -59,7 +59,7 @@ def _asked(proto: onnx.ModelProto, node: Node) -> Way:
 
 
 def _alone(node: Node) -> onnx.ModelProto:
-    """The node as a model: sizes do not matter, ranks may, and small constants stay such."""
+    """The node as a model. Sizes do not matter, ranks may; small constants stay constants."""
     one = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
     inputs = list[onnx.ValueInfoProto]()
     outputs = list[onnx.ValueInfoProto]()

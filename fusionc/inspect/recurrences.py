@@ -1,5 +1,5 @@
-"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each on
-what the last made.
+"""Recurrences that an exporter has unrolled: the same weights multiply step after step, each time
+the result of the last step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MOST = 64  # weights that are looked at: unrolled networks have few
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of products with one weight that follow one another."""
+    """Findings on products with one weight that follow one another."""
     chains = [chain for graph in model.graphs for chain in _chains(graph)]
     if not chains:
         return
@@ -41,7 +41,7 @@ def findings(model: Model) -> Iterator[Finding]:
 
 
 def _chains(graph: Graph) -> Iterator[list[Node]]:
-    """The products with one weight of which each depends on the one before, for each weight."""
+    """For each weight, its products that depend on one another."""
     readers = {
         value: [node for node in dict.fromkeys(value.outputs) if _is_product(node, value, graph)]
         for value in graph.values.values()
@@ -65,7 +65,7 @@ def _is_product(node: Node, weight: Edge, graph: Graph) -> bool:
 
 
 def _longest(graph: Graph, products: set[Node]) -> list[Node]:
-    """The longest way along these products, from value to value."""
+    """The longest path along these products, from value to value."""
     depth: dict[Edge, int] = {}
     before: dict[Node, int] = {}
     for node in graph.ordered():

@@ -1,8 +1,9 @@
-"""Sizes that are left open: what they cost, and how to fix them."""
+"""Open sizes: what they cost, and how to fix them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from onnx import TensorProto, TypeProto
 
@@ -17,8 +18,8 @@ _ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes
-    from them.
+    """A finding on the open dimensions of the inputs, and the nodes that compute shapes from
+    them.
     """
     shapes = {
         value.name: value.shape
@@ -27,19 +28,13 @@ def findings(model: Model) -> Iterator[Finding]:
     }
     if not shapes:
         return
-    count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
     declared = {value.name: value.type for value in model.main.proto.input}
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
-    given = {name: _to_give(dims) for name, dims in names.items()}
-    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in given.items())
-    unknown = list(
-        dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal())
-    )
-    fixed = f'convert with --input_shape "{option}"'
-    fixed += f" and numbers in place of {', '.join(unknown)}" if unknown else ""
-    if count:
+    fixed = _advice(names)
+    if count := sum(len(_shape_nodes(graph.ordered())) for graph in model.graphs):
         cost = f"shapes are computed from them in {counted(count, 'node')}"
-        to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
+        gain = "many of these nodes become constants then, and more fusions may fit"
+        to_do = f"if sizes never change, {fixed}: {gain}"
     else:
         cost = "no shape is computed from them"
         to_do = f"nothing needs to be done; to fix them, {fixed}"
@@ -47,8 +42,19 @@ def findings(model: Model) -> Iterator[Finding]:
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
 
 
+def _advice(names: Mapping[str, Sequence[str]]) -> str:
+    """How to convert the model with fixed sizes, given the names of its dimensions."""
+    sizes = {name: _suggested_sizes(dims) for name, dims in names.items()}
+    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in sizes.items())
+    fixed = f'convert with --input_shape "{option}"'
+    unknown = [dim for dim in chain.from_iterable(sizes.values()) if not dim.isdecimal()]
+    return fixed + (
+        f" and numbers in place of {', '.join(dict.fromkeys(unknown))}" if unknown else ""
+    )
+
+
 def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
-    """The dimensions of an input as the model calls them."""
+    """The dimensions of an input under their names in the model."""
     if shape is None:
         return [_ANY_RANK]
     return [
@@ -57,9 +63,9 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
     ]
 
 
-def _to_give(dims: Sequence[str]) -> list[str]:
-    """What to write for them: a batch of 1, and what the user knows under its name in the model, or
-    H and W.
+def _suggested_sizes(dims: Sequence[str]) -> list[str]:
+    """The sizes to write: 1 for the batch, a name of the model if the user knows the size, or H and
+    W.
     """
     if dims == [_ANY_RANK]:
         return list(dims)
@@ -76,8 +82,8 @@ def _to_give(dims: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_shapes(nodes: list[Node]) -> list[Node]:
-    """Shape, and the nodes that compute integers from what it gives alone."""
+def _shape_nodes(nodes: list[Node]) -> list[Node]:
+    """Shape, and the nodes that compute integers only from its results."""
     found: dict[Node, None] = {}
     for node in nodes:
         made = [

@@ -1,8 +1,9 @@
-"""Weights: subnormal numbers, filters that are dead, and what is stored twice."""
+"""Weights: subnormal numbers, dead filters, and duplicates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from fusionc.inspect.dry_run import DryRun
 from fusionc.inspect.finding import Finding, counted
@@ -11,16 +12,16 @@ from fusionc.model.tensors import Array, element_digest, float_info
 from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.report.table import size_text
 
-_LEAST = 4 << 10  # bytes of weights that are looked at for another copy of them
+_LEAST = 4 << 10  # bytes; smaller weights are not searched for copies
 _Content = tuple[str, tuple[int, ...], bytes]  # type, shape, and a digest of the elements
-_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by what they hold
+_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by content
 _FLOATS = ("float32", "float64")
-# Which axis of the weights, the second input, counts the outputs; that of Gemm depends on transB.
+# the axis of the weights that counts the outputs; for Gemm it depends on transB
 _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
 
 
 def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
-    """What is to say of the constants of all graphs, of which one is read at a time."""
+    """Findings on the constants of all graphs; one is read at a time."""
     subnormal: dict[str, int] = {}
     copies: _Copies = {}
     turned: _Copies = {}
@@ -35,14 +36,15 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
             if array.ndim == 2:
                 turned.setdefault(_content(array.T), []).append((constant, array.nbytes))
     if subnormal:
-        count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
+        elements = counted(sum(subnormal.values()), "element")
+        count = f"{elements} of {counted(len(subnormal), 'constant')}"
         yield Finding(
             "subnormal numbers",
             (
                 f"{count} below the smallest normal number; many processors take up to a hundred "
                 "times as long for such"
             ),
-            f"{_by_pass(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
+            f"{_pass_effect(dry, 'SubnormalToZeroPass', 'makes them 0 where that cannot show')}; for "
             "those that come up "
             "while the model runs, set session.set_denormal_as_zero to 1",
             tuple(subnormal),
@@ -51,12 +53,13 @@ def findings(model: Model, dry: DryRun) -> Iterator[Finding]:
     yield from _copies(copies, turned, dry)
 
 
-def _by_pass(dry: DryRun, name: str, what: str) -> str:
-    """What a pass does, if it does."""
+def _pass_effect(dry: DryRun, name: str, what: str) -> str:
+    """What a pass does about it."""
     if dry.effected[name]:
         return f"convert: {name} {what}"
     reason = dry.reason(name)
-    return f"a conversion leaves them as they are: {name} takes no effect{f', because {reason}' if reason else ''}"
+    because = f", because {reason}" if reason else ""
+    return f"a conversion leaves them as they are: {name} takes no effect{because}"
 
 
 def _constants(model: Model) -> Iterator[Edge]:
@@ -71,23 +74,10 @@ def _content(array: Array) -> _Content:
 def _dead_outputs(model: Model) -> Iterator[Finding]:
     dead: dict[str, str] = {}
     lost = 0
-    for node in (node for graph in model.graphs for node in graph.ordered()):
-        axis = _axis_of_outputs(node)
-        weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
-        array = None if weight is None else weight.constant()
-        if (
-            axis is None
-            or array is None
-            or array.dtype.name not in _FLOATS
-            or array.ndim < 2
-            or not array.size
-        ):
-            continue
-        others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
-        smallest = float_info(array.dtype).smallest_normal
-        count = int(((array.max(others) < smallest) & (array.min(others) > -smallest)).sum())
+    for node in chain.from_iterable(graph.ordered() for graph in model.graphs):
+        count, outputs = _count_dead(node)
         if count:
-            dead[node.label()] = f"{count} of {array.shape[axis]}"
+            dead[node.label()] = f"{count} of {outputs}"
             lost += count
     if dead:
         first = next(iter(dead))
@@ -104,6 +94,21 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         )
 
 
+def _count_dead(node: Node) -> tuple[int, int]:
+    """How many outputs of an operator have weights that are all zero, and how many it has."""
+    axis = _axis_of_outputs(node)
+    weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
+    array = None if weight is None else weight.constant()
+    if axis is None or array is None or array.dtype.name not in _FLOATS:
+        return 0, 0
+    if array.ndim < 2 or not array.size:
+        return 0, 0
+    others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
+    smallest = float_info(array.dtype).smallest_normal
+    is_dead = (array.max(others) < smallest) & (array.min(others) > -smallest)
+    return int(is_dead.sum()), array.shape[axis]
+
+
 def _axis_of_outputs(node: Node) -> int | None:
     if node.is_op("Gemm"):
         return 0 if node.attr("transB") else 1
@@ -117,15 +122,15 @@ def _copies(copies: _Copies, turned: _Copies, dry: DryRun) -> Iterator[Finding]:
         yield Finding(
             "weights stored twice",
             f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
-            _by_pass(dry, "RemoveSameConstPass", "keeps one of each"),
+            _pass_effect(dry, "RemoveSameConstPass", "keeps one of each"),
             tuple(constant.name for group in equal for constant, _ in group),
         )
-    # with their bytes; of what is stored several times, one stands for all
+    # with their bytes; one of several equal weights represents all
     pairs: dict[frozenset[Edge], int] = {}
     for content in turned.keys() & copies.keys():
         (one, size) = turned[content][0]
         (other, _) = copies[content][0]
-        if one is not other:  # which would be equal to its own transpose
+        if one is not other:  # a weight may equal its own transpose
             pairs[frozenset((one, other))] = size
     if pairs:
         size_of_all = size_text(sum(pairs.values()))

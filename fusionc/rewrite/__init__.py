@@ -1,8 +1,8 @@
-"""The engine: what a pass is written in, and what searches, checks, counts and commits for it."""
+"""The engine: the language of passes, and what searches, checks, counts and commits for them."""
 
 from fusionc.model.questions import Refused, not_constant, refuse, require_known, unknown
 from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
-from fusionc.rewrite.match import Match
+from fusionc.rewrite.match import Match, Miss, find_each
 from fusionc.rewrite.pattern import (
     among,
     const,
@@ -15,10 +15,11 @@ from fusionc.rewrite.pattern import (
     rest,
     same,
     var,
-)
+)  # fmt: skip
 from fusionc.rewrite.tape import Tape
 
 __all__ = [
-    "Match", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among", "const", "each", "either", "keep",
-    "known", "maybe", "not_constant", "op", "refuse", "require_known", "rest", "same", "unknown", "var",
+    "Match", "Miss", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among",
+    "const", "each", "either", "find_each", "keep", "known", "maybe", "not_constant", "op",
+    "refuse", "require_known", "rest", "same", "unknown", "var",
 ]  # fmt: skip

@@ -1,52 +1,65 @@
-"""What a pass is: a named, switchable unit with patterns, a numerics class and its
-documentation.
-"""
+"""What a pass is: a named unit with a switch, patterns, a numerics class and its documentation."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from fusionc.model.graph import Graph
-    from fusionc.rewrite.match import Match
+    from fusionc.rewrite.match import Find, Match
     from fusionc.rewrite.pattern import Formula
     from fusionc.rewrite.tape import Tape
 
 Kind = Literal["GraphFusion", "UBFusion"]
 Numerics = Literal["bitwise", "rounding", "approximate"]
 Default = Literal["on", "off", "must"]
-# of a rewrite: the value that the output becomes, or a tuple of them, one for each output
+Condition = Callable[["Match"], bool]
+# what a rewrite returns: the new value of the output, or a tuple with one for each output
 Result = Any
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One structure that a pass looks for; it gets its own counters and its own log line.
+    """One structure that a pass looks for; it has its own counters and its own log line.
 
-    `formula` is what is searched; several formulas are several outputs, the first one being where
-    the search begins. `where` says what of the structure a formula cannot say: without it, there is
-    no match. A pass whose matter is not local, or has any number of outputs, gives `find` instead:
-    it walks the graph and yields matches itself. Each is committed before the next is asked for;
-    one of which a part has gone by then is dropped, and `find` asked again. `operators` then names
-    those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
-    left out, the pass's own is used. `is_exact` says that its results are bit for bit those that
-    were there, or differ in the signs of zeros, whatever the numerics of the pass.
+    `formula` is what is searched. Several formulas are several outputs, and the search begins at
+    the first one. `where` are the conditions that a formula cannot express; the pattern matches
+    only if all hold. Each states one fact in its docstring ("Whether …").
+
+    If a pattern is not local, or has any number of outputs, `find` walks the graph instead and
+    yields matches; it may yield a Miss for a candidate that it leaves (see `find_each`). Each match
+    is committed before the next is asked for. A match that has lost a part by then is dropped, and
+    `find` is asked again. `operators` names the operators that it looks for; without any, it looks
+    for all.
+
+    `rewrite` builds the replacement on a tape or refuses; by default the pass's own is used.
+    `is_exact` says that the results are bitwise equal except for the signs of zeros, whatever the
+    numerics of the pass.
     """
 
     name: str
     formula: Formula | tuple[Formula, ...] | None = None
     rewrite: Callable[[Match, Tape], Result] | None = None
-    find: Callable[[Graph], Iterable[Match]] | None = None
-    where: Callable[[Match], bool] | None = None
+    find: Find | None = None
+    where: Condition | tuple[Condition, ...] | None = None
     operators: tuple[str, ...] = ()
     is_exact: bool = False
 
     @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Everything in `where`."""
+        where = () if self.where is None else self.where
+        return where if isinstance(where, tuple) else (where,)
+
+    def unmet(self, match: Match) -> Condition | None:
+        """The first condition that does not hold for a match."""
+        return next((holds for holds in self.conditions if not holds(match)), None)
+
+    @property
     def formulas(self) -> tuple[Formula, ...]:
-        """What is searched, as many as there are outputs; none where `find` does it."""
+        """One formula for each output; none if `find` searches."""
         written = () if self.formula is None else self.formula
         return written if isinstance(written, tuple) else (written,)
 
@@ -54,9 +67,9 @@ class Pattern:
 class Pass:
     """Base of all passes, the built-in ones and the users' own. The class name is the switch key.
 
-    A subclass gives `patterns` and `rewrite(m, new)`, which returns what the root value becomes (a
-    value, or a tuple of them for several outputs) or calls `refuse(reason)`. It never changes the
-    graph. Instances hold no state: what a match found is in `m`.
+    A subclass has `patterns` and `rewrite(m, new)`, which returns the new value of the root (or a
+    tuple of values for several outputs) or calls `refuse(reason)`. It never changes the graph.
+    Instances hold no state: what was matched is in `m`.
     """
 
     kind: ClassVar[Kind] = "GraphFusion"
@@ -64,13 +77,13 @@ class Pass:
     default: ClassVar[Default] = "on"
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
-    # why, of a pass without patterns: it is there for its name alone
+    # why it has no patterns, if it has none: only its name is needed
     never_matches: ClassVar[str] = ""
-    # whether NaN and infinities may give other results: verified without them
+    # whether NaN and infinities may give other results; then they are not verified
     is_for_finite: ClassVar[bool] = False
-    # whether --pattern_fusion_pass switches it, too, as it does all users' passes
+    # whether --pattern_fusion_pass also switches it, as it switches all users' passes
     is_pattern_fusion: bool = False
-    place: str = ""  # of a user's pass: its file and line, for errors
+    place: str = ""  # file and line of a user's pass, for errors
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         """Build the replacement of `m` on the tape `new`."""
@@ -83,7 +96,7 @@ class Pass:
 
     @property
     def documentation(self) -> str:
-        """What the class says of itself, as docs/passes.md has it."""
+        """The docstring, as docs/passes.md shows it."""
         return inspect.cleandoc(type(self).__doc__ or "")
 
     @property
@@ -93,8 +106,8 @@ class Pass:
 
 
 class UBFusionPass(Pass):
-    """A pass for the target runtime: it may emit operators outside ai.onnx that the target has
-    kernels for.
+    """A pass for the target runtime: it may emit operators outside ai.onnx for which the target has
+    kernels.
     """
 
     kind = "UBFusion"

@@ -1,6 +1,4 @@
-"""What was done: a record of each rewrite, and of each pattern and graph how often it matched and
-took effect.
-"""
+"""A record of each rewrite, and counters for each pattern and graph."""
 
 from __future__ import annotations
 
@@ -10,32 +8,30 @@ from dataclasses import dataclass, field
 
 @dataclass
 class PatternCount:
-    """How often one pattern matched, took effect and was refused in one graph (0 is the main
-    graph).
+    """How often one pattern matched, took effect and was refused in one graph.
 
     Always matched == effected + sum(refused).
-    `waiting` are those of the refused for which the opset of the model is the reason, by the one
-    that would do.
     """
 
-    graph_id: int
+    graph_id: int  # 0 is the main graph
     kind: str
     pass_name: str
     pattern: str
     effected: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)  # by reason
+    # those of the refused that a newer opset would allow, by its version
     waiting: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def matched(self) -> int:
-        """How often the pattern was found, refused or not."""
+        """How often the pattern matched, refused or not."""
         return self.effected + sum(self.refused.values())
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One rewrite that took effect, as the log tells it and as bisection names it."""
+    """One rewrite that took effect, as the log shows it and as bisect names it."""
 
     number: int = field(compare=False)
     graph_id: int
@@ -46,18 +42,15 @@ class Commit:
 
 @dataclass
 class RewriteLog:
-    """Numbers the rewrites of a run, stops them after `limit`, and refuses those that are
-    `left_out` for these reasons.
+    """Numbers the rewrites of a run, and may stop or refuse them."""
 
-    `examine` is called before a rewrite takes effect, with its Commit, its pass, the match, the
-    replacement, which has been found sound, and the tape; it may refuse it. `last` is the last one
-    that took effect.
-    """
-
-    limit: int | None = None
+    limit: int | None = None  # so many rewrites may take effect; None: any number
+    # rewrites that are refused, and why
     left_out: Mapping[Commit, str] = field(default_factory=dict)
+    # called before a rewrite takes effect, with its Commit, its pass, the match, the replacement,
+    # which is sound, and the tape; may refuse it
     examine: Callable[..., None] | None = None
-    last: Commit | None = None
+    last: Commit | None = None  # the last one that took effect
 
     @property
     def count(self) -> int:
@@ -66,5 +59,5 @@ class RewriteLog:
 
     @property
     def is_closed(self) -> bool:
-        """Whether no more may take effect."""
+        """Whether no further rewrite may take effect."""
         return self.limit is not None and self.count >= self.limit

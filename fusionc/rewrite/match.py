@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fusionc.model.graph import Constant, Edge, Graph, Node
-from fusionc.model.questions import refuse
+from fusionc.model.questions import Refused, refuse
+
+Find = Callable[[Graph], Iterable["Match | Miss"]]
 
 
 class Match:
     """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
 
-    `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew,
-    in the order of the pattern's outputs. An optional input that is left out is None, and so is
-    what only other patterns of the pass capture. A pass that finds its matches itself makes these
-    objects itself: outputs that are left out, None, do not count, and `drops` names constants and
-    functions that go without any replacement.
+    An optional input that is left out is None, and so is a name that only other patterns of the
+    pass capture. A pass that searches by itself creates these objects.
     """
 
     def __init__(
@@ -30,17 +30,18 @@ class Match:
         drops: Sequence[Constant | Graph] = (),
     ) -> None:
         self.graph = graph
-        self.nodes = tuple(nodes)
+        self.nodes = tuple(nodes)  # are taken out of the graph
+        # the rewrite must provide these anew, in the order of the pattern's outputs
         self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
         # the highest rank of a constant that was matched by its value alone
         self.literal_rank = literal_rank
-        self.drops = tuple(drops)
+        self.drops = tuple(drops)  # constants and functions that go without a replacement
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What tells it from the other matches of its pattern: its nodes, or, where it has none,
-        what it replaces.
+        """What distinguishes it from other matches of its pattern: its nodes, or else what it
+        replaces.
         """
         replaced = (
             item.name if isinstance(item, Edge) else item.proto.name
@@ -50,9 +51,7 @@ class Match:
 
     @property
     def is_stale(self) -> bool:
-        """Whether a node or value that the match holds has left the graph since the match was
-        found.
-        """
+        """Whether a node or value of the match has left the graph since then."""
         return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
 
     @property
@@ -77,11 +76,31 @@ def _is_there(item: object) -> bool:
         return item.is_in_graph
     if isinstance(item, Edge):
         return item.graph.values.get(item.name) is item
-    held = (
-        item.values()
-        if isinstance(item, Mapping)
-        else item
-        if isinstance(item, tuple | list | set)
-        else ()
-    )
-    return all(map(_is_there, held))
+    if isinstance(item, Mapping):
+        return all(map(_is_there, item.values()))
+    return not isinstance(item, tuple | list | set) or all(map(_is_there, item))
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A candidate that `find` left: the first condition that does not hold there."""
+
+    node: Node
+    reason: str
+
+
+def find_each(find_at: Callable[[Node], Match], *operators: str) -> Find:
+    """A `find` that asks a function at every node of some operators, in the order of the model. The
+    function returns the match there, or refuses; then there is none.
+    """
+
+    def find(graph: Graph) -> Iterator[Match | Miss]:
+        for node in [node for name in operators for node in graph.of_operator(name)]:
+            if node.is_in_graph and not node.has_references:
+                try:
+                    found: Match | Miss = find_at(node)
+                except Refused as refusal:
+                    found = Miss(node, refusal.reason)
+                yield found
+
+    return find

@@ -1,8 +1,11 @@
-"""Solve a formula at a node: which values and nodes it stands for, or that it does not stand there.
+"""Solve a formula at a node: find the values and nodes for which the formula holds there.
 
 Solutions are searched depth first with backtracking over operand orders and alternatives. A formula
-of k operators with c commutative ones tries at most 2^c orders, and gives up on each at the first
-operator that does not fit.
+of k operators with c commutative ones tries at most 2^c orders, and gives up each order at the
+first operator that does not fit.
+
+What a state does after something that does not fit is decided by its Search. The fast one gives up.
+`fusionc why` has one that notes it and goes on, so nothing is judged twice.
 """
 
 from __future__ import annotations
@@ -19,200 +22,266 @@ from fusionc.model.tensors import float_info
 from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
 
+_LISTS = (pattern.Rest, pattern.Each, pattern.Among)
 
-class _State(NamedTuple):
-    """A partial solution. Never changed; each step makes a new one."""
+Inputs = Sequence[Edge | None]
+
+
+class NoSolution(tuple[Any, ...]):
+    """An empty tuple of solutions. Its identity tells why there are none."""
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+LEFT_OUT = NoSolution()
+NOT_LEFT_OUT = NoSolution()
+NOT_CONSTANT = NoSolution()
+UNKNOWN_SHAPE = NoSolution()  # of a constant that would have to be one number
+OTHER_NUMBER = NoSolution()
+OTHER_VALUE = NoSolution()  # than in another place of the formula
+OTHER_OPERATOR = NoSolution()
+OTHER_OUTPUT = NoSolution()  # of the right operator
+OTHER_NODE = NoSolution()  # than in another place of the formula
+OTHER_GRAPH = NoSolution()
+ODD_NODE = NoSolution()  # the right operator in a form that no formula means
+OTHER_ATTRIBUTE = NoSolution()
+
+
+class Search:
+    """The fast search: it gives up at the first thing that does not fit."""
+
+    def orders(self, formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+        """The orders of the operands to be tried; none gives the node up."""
+        return possible_orders(formula, node)
+
+    def note_attribute(
+        self, state: State, formula: pattern.OpFormula, node: Node, name: str
+    ) -> State | None:
+        """The state after an attribute that does not fit; None gives the node up."""
+        return None
+
+    def solve_inputs(
+        self, formula: pattern.OpFormula, node: Node, orders: Sequence[Inputs], state: State
+    ) -> Iterable[State]:
+        """The solutions for the inputs of a node."""
+        return chain.from_iterable(_solve_inputs(formula, node, order, state) for order in orders)
+
+    def solve_item(
+        self, inner: pattern.Formula, value: Edge | None, state: State, node: Node, place: int
+    ) -> Iterable[State]:
+        """The solutions for one of the inputs of a node that an `each` stands for."""
+        return solve(inner, value, state)
+
+
+FAST = Search()
+
+
+class State(NamedTuple):
+    """A partial solution. It is never changed; each step creates a new one."""
 
     graph: Graph
     captures: dict[str, Any]
     bound: dict[int, Node]  # by identity of the OpFormula
     nodes: dict[Node, bool]  # whether it stays in the graph
     literal_rank: int = 0
+    search: Search = FAST
 
-    def capture(self, name: str, value: Any) -> _State:
-        """This solution, with a name for a value; without one as it is."""
-        return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
+    def capture(self, name: str, value: Any) -> State:
+        """This solution with a name for a value; unchanged if the name is empty."""
+        return State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
 
 def match(
     formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]
 ) -> Match | None:
-    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further
+    """The first solution in which `anchor` computes `formulas[0]`; further formulas are further
     outputs.
 
-    `absent` has the names that the match has in any case: None where the solution captures nothing
-    of that name.
+    `absent` has the names that the match has in any case: None if the solution does not capture
+    them.
     """
-    if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
+    if isinstance(formulas[0], pattern.OpFormula) and not possible_orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
-        for state in _solve(formulas[0], value, _State(anchor.graph, {}, {}, {})):
+        for state in solve(formulas[0], value, State(anchor.graph, {}, {}, {})):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
-                # what is handed out is replaced, wherever it was found
+                # outputs are replaced even inside `keep`
                 replaced = {value.producer for value in values}
-                nodes = [
-                    node for node, stays in solution.nodes.items() if not stays or node in replaced
-                ]
+                nodes = [n for n, stays in solution.nodes.items() if not stays or n in replaced]
                 captures = {**absent, **solution.captures}
-                return Match(
-                    anchor.graph, nodes, values, captures, literal_rank=solution.literal_rank
-                )
+                rank = solution.literal_rank
+                return Match(anchor.graph, nodes, values, captures, literal_rank=rank)
     return None
 
 
 def _solve_others(
-    formulas: Sequence[pattern.Formula], state: _State, values: tuple[Edge, ...]
-) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
-    """Find the other outputs of a pattern: among what is matched already, else downstream of it."""
+    formulas: Sequence[pattern.Formula], state: State, values: tuple[Edge, ...]
+) -> Iterator[tuple[State, tuple[Edge, ...]]]:
+    """Find the other outputs of a pattern among what is matched, or downstream of it."""
     if not formulas:
         yield state, values
         return
-    for value in _candidates(formulas[0], state):
+    for value in candidates(formulas[0], state):
         if value not in values:
-            for found in _solve(formulas[0], value, state):
+            for found in solve(formulas[0], value, state):
                 yield from _solve_others(formulas[1:], found, (*values, value))
 
 
-def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
-    """Values that may be `formula`, found from its parts that have a value already."""
+def candidates(formula: pattern.Formula, state: State) -> list[Edge]:
+    """Values that may be `formula`, found from parts of it that have a value."""
     match formula:
         case pattern.Var(name) | pattern.Const(name):
             value = state.captures.get(name)
             return [] if value is None else [value]
         case pattern.OpFormula():
-            if id(formula) in state.bound:
-                nodes = [state.bound[id(formula)]]
-            else:
-                below = [value for part in formula.parts() for value in _candidates(part, state)]
-                users = dict.fromkeys(node for value in below for node in value.outputs)
-                nodes = [
-                    n for n in users if n.operator in formula.operators and n.graph is state.graph
-                ]
-            return [o for node in nodes for o in node.outputs[:1] if o is not None]
+            return _outputs(_makers(formula, state), 0)
         case pattern.Out(node, index):
-            producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
-            return [
-                o
-                for p in producers
-                for o in (p.outputs if index is None else p.outputs[index : index + 1])
-                if o
-            ]
+            return _outputs((value.producer for value in candidates(node, state)), index)
         case _:
-            return list(
-                dict.fromkeys(
-                    value for part in formula.parts() for value in _candidates(part, state)
-                )
-            )
+            return _part_candidates(formula, state)
 
 
-def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
-    """All solutions; of a formula that has one at most a tuple, as most formulas are of that
-    kind.
-    """
+def _outputs(nodes: Iterable[Node | None], index: int | None) -> list[Edge]:
+    """One output of each node, or all of them."""
+    wanted = slice(None) if index is None else slice(index, index + 1)
+    return [o for node in nodes if node is not None for o in node.outputs[wanted] if o is not None]
+
+
+def _part_candidates(formula: pattern.Formula, state: State) -> list[Edge]:
+    return list(dict.fromkeys(v for part in formula.parts() for v in candidates(part, state)))
+
+
+def _makers(formula: pattern.OpFormula, state: State) -> list[Node]:
+    """The nodes that may be an operator: the one that is bound to it, or users of its arguments."""
+    if id(formula) in state.bound:
+        return [state.bound[id(formula)]]
+    users = dict.fromkeys(
+        node for value in _part_candidates(formula, state) for node in value.outputs
+    )
+    return [n for n in users if n.operator in formula.operators and n.graph is state.graph]
+
+
+def solve(formula: pattern.Formula, value: Edge | None, state: State) -> Iterable[State]:
+    """All solutions; a tuple if the formula has at most one, as most formulas have."""
     if value is None:
-        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else ()
+        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else LEFT_OUT
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
     return solver(formula, value, state)
 
 
-def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_State, ...]:
+def _solve_variable(formula: pattern.Var, value: Edge, state: State) -> tuple[State, ...]:
     bound = state.captures.get(formula.name)
     if bound is None:
         return (state.capture(formula.name, value),)
-    return (state,) if bound is value else ()
+    return (state,) if bound is value else OTHER_VALUE
 
 
-def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterator[_State]:
+def _solve_either(formula: pattern.Either, value: Edge, state: State) -> Iterator[State]:
     for alternative in formula.alternatives:
-        yield from _solve(alternative, value, state)
+        yield from solve(alternative, value, state)
 
 
-def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterator[_State]:
-    for found in _solve(formula.inner, value, state):
-        yield found._replace(
+def _solve_kept(formula: pattern.Keep, value: Edge, state: State) -> Iterable[State]:
+    solutions = solve(formula.inner, value, state)
+    if isinstance(solutions, NoSolution):
+        return solutions
+    return (
+        found._replace(
             nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
         )
+        for found in solutions
+    )
 
 
-def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
+def _solve_constant(formula: pattern.Const, value: Edge, state: State) -> tuple[State, ...]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
-        return ()
+        return NOT_CONSTANT
     if formula.value is not None:
         rank = value.rank
-        if (
-            rank is None
-            or any(d != 1 for d in value.shape or ())
-            or not is_number(value.constant(), formula.value)
-        ):
-            return ()
+        if rank is None:
+            return UNKNOWN_SHAPE
+        if any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
+            return OTHER_NUMBER
         state = state._replace(literal_rank=max(state.literal_rank, rank))
     if not formula.name or state.captures.get(formula.name) is value:
         return (state,)
-    return () if formula.name in state.captures else (state.capture(formula.name, value),)
+    if formula.name in state.captures:
+        return OTHER_VALUE
+    return (state.capture(formula.name, value),)
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element and it is this number; one that its type has not, to the
-    last two bits.
+    """Whether a constant has one element, which is this number, to the last two bits if the type
+    does not contain the number itself.
     """
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
     if array.dtype.kind in "iub":
         return bool(array.item() == number)
     expected = np.asarray(number).astype(array.dtype)
-    near = (
-        0.0
-        if float(expected) == number
-        else 2 * abs(float(expected)) * float(float_info(array.dtype).eps)
-    )
-    return bool(array.reshape(()) == expected or abs(float(array.item()) - float(expected)) <= near)
+    rounded = float(expected)
+    near = 0.0 if rounded == number else 2 * abs(rounded) * float(float_info(array.dtype).eps)
+    return bool(array.reshape(()) == expected or abs(float(array.item()) - rounded) <= near)
 
 
-def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Iterable[_State]:
+def _refuse_place(formula: pattern.Formula, value: Edge, state: State) -> Iterable[State]:
     raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
 
 
 def _solve_node(
-    formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: _State
-) -> Iterable[_State]:
-    formula, index = (
-        (formula.node, formula.index) if isinstance(formula, pattern.Out) else (formula, 0)
-    )
-    formula = formula.inner if isinstance(formula, pattern.Same) else formula
+    formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: State
+) -> Iterable[State]:
+    index: int | None = 0
+    if isinstance(formula, pattern.Out):
+        index = formula.index
+        formula = formula.node
+    if isinstance(formula, pattern.Same):
+        formula = formula.inner
     node = value.producer
-    if node is None or (index is not None and node.outputs.index(value) != index):
-        return ()
+    if node is None or node.operator not in formula.operators:
+        return OTHER_OPERATOR
+    if index is not None and node.outputs.index(value) != index:
+        return OTHER_OUTPUT
     if id(formula) in state.bound:
-        return (state,) if state.bound[id(formula)] is node else ()
-    orders = _orders(formula, node)
-    if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
-        return ()
-    if not all(
-        is_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()
-    ):
-        return ()
+        return (state,) if state.bound[id(formula)] is node else OTHER_NODE
+    if node.graph is not state.graph:
+        return OTHER_GRAPH
+    return _solve_operator(formula, node, state)
+
+
+def _solve_operator(formula: pattern.OpFormula, node: Node, state: State) -> Iterable[State]:
+    """The solutions in which a node of the right operator fits the formula."""
+    orders = state.search.orders(formula, node)
+    if not orders or node.has_references or has_legacy_axis(node):
+        return ODD_NODE
+    for name, wanted in formula.attributes.items():
+        if not is_attribute(node.attr(name), wanted):
+            noted = state.search.note_attribute(state, formula, node, name)
+            if noted is None:
+                return OTHER_ATTRIBUTE
+            state = noted
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
-    here = _State(
-        state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank
-    )
-    return chain.from_iterable(_solve_inputs(formula.args, inputs, here) for inputs in orders)
+    here = State(state.graph, captures, {**state.bound, id(formula): node}, nodes, *state[4:])
+    return here.search.solve_inputs(formula, node, orders, here)
 
 
-def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
-    """The orders of the operands in which a node could be this formula. One look at it and at what
-    makes its operands is enough to give most nodes up.
+def operand_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+    """The inputs of a node, in both orders if they may be exchanged."""
+    has_two_orders = formula.is_commutative and len(node.inputs) == 2
+    return [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
+
+
+def possible_orders(formula: pattern.OpFormula, node: Node) -> list[Inputs]:
+    """The orders of the operands in which a node could fit this formula. Looking at the node and at
+    the producers of its operands rules out most nodes.
     """
     if node.operator not in formula.operators:
         return []
-    has_two_orders = formula.is_commutative and len(node.inputs) == 2
-    orders = [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
+    orders = operand_orders(formula, node)
     for place, makers in formula.demands:
-        orders = [
-            order
-            for order in orders
-            if _may_be(order[place] if place < len(order) else None, makers)
-        ]
+        orders = [o for o in orders if _may_be(o[place] if place < len(o) else None, makers)]
     return orders
 
 
@@ -223,54 +292,56 @@ def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
 
 
 def is_attribute(actual: Any, wanted: Any) -> bool:
-    """Whether an attribute is what a pattern says; models have its numbers as float32."""
+    """Whether an attribute has the value in a pattern; models store numbers as float32."""
     if isinstance(wanted, list | tuple) and actual:
         return len(actual) == len(wanted) and all(map(is_attribute, actual, wanted))
     return bool(actual == (float(np.float32(wanted)) if isinstance(wanted, float) else wanted))
 
 
 def _solve_inputs(
-    args: Sequence[pattern.Formula], inputs: Sequence[Edge | None], state: _State, place: int = 0
-) -> Iterator[_State]:
+    formula: pattern.OpFormula, node: Node, inputs: Inputs, state: State, place: int = 0
+) -> Iterator[State]:
     """The solutions for the inputs from a place on."""
+    args = formula.args
     while place < len(args):
-        match args[place]:
-            case pattern.Rest(name):
-                yield state.capture(name, list(inputs[place:]))
-                return
-            case pattern.Each(inner):
-                yield from _solve_each(inner, inputs[place:], state)
-                return
-            case pattern.Among(inner):
-                for value in inputs[place:]:
-                    yield from _solve(inner, value, state)
-                return
-        found = _solve(args[place], inputs[place] if place < len(inputs) else None, state)
+        found = solve_argument(args[place], node, inputs, place, state)
         place += 1
         if not isinstance(found, tuple):
             for solution in found:
-                yield from _solve_inputs(args, inputs, solution, place)
+                yield from _solve_inputs(formula, node, inputs, solution, place)
             return
         if not found:
             return
         (state,) = found
-    if all(value is None for value in inputs[place:]):
+    if formula.takes_all or all(value is None for value in inputs[place:]):
         yield state
 
 
+def solve_argument(
+    arg: pattern.Formula, node: Node, inputs: Inputs, place: int, state: State
+) -> Iterable[State]:
+    """The solutions for the input of a node at a place, or for all inputs from there on."""
+    if isinstance(arg, _LISTS):
+        match arg:
+            case pattern.Rest(name):
+                return (state.capture(name, list(inputs[place:])),)
+            case pattern.Each(inner):
+                return _solve_each(inner, node, inputs, place, state)
+            case pattern.Among(inner):
+                return chain.from_iterable(solve(inner, v, state) for v in inputs[place:])
+    return solve(arg, inputs[place] if place < len(inputs) else None, state)
+
+
 def _solve_each(
-    inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State
-) -> Iterator[_State]:
-    if not inputs:
+    inner: pattern.Formula, node: Node, inputs: Inputs, start: int, state: State
+) -> Iterator[State]:
+    """The solution in which all inputs from a place on fit a formula."""
+    if start >= len(inputs):
         return
-    same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
-    shared = {id(part) for whole in same for part in pattern.walk(whole)}
-    once = {name for whole in same for name in pattern.names(whole)}
-    lists: dict[str, list[Any]] = {
-        n: [] for n in pattern.names(inner) if n not in once and n not in state.captures
-    }
-    for value in inputs:
-        found = next(iter(_solve(inner, value, state)), None)
+    shared, lists = _shared_and_listed(inner, state)
+    for place, value in enumerate(inputs[start:], start):
+        solutions = state.search.solve_item(inner, value, state, node, place)
+        found = next(iter(solutions), None)
         if found is None:
             return
         for name, captured in lists.items():
@@ -282,7 +353,20 @@ def _solve_each(
     yield state._replace(captures={**state.captures, **lists})
 
 
-_Solver = Callable[[Any, Edge, _State], Iterable[_State]]
+def _shared_and_listed(
+    inner: pattern.Formula, state: State
+) -> tuple[set[int], dict[str, list[Any]]]:
+    """For the formula in an `each`: the operators that are the same node every time, and an empty
+    list for each name that it captures once for each input.
+    """
+    same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
+    once = {name for whole in same for name in pattern.names(whole)}
+    shared = {id(part) for whole in same for part in pattern.walk(whole)}
+    anew = [n for n in pattern.names(inner) if n not in once and n not in state.captures]
+    return shared, {name: [] for name in anew}
+
+
+_Solver = Callable[[Any, Edge, State], Iterable[State]]
 _SOLVERS: dict[type, _Solver] = {
     pattern.Var: _solve_variable,
     pattern.Const: _solve_constant,
@@ -291,6 +375,6 @@ _SOLVERS: dict[type, _Solver] = {
     pattern.Out: _solve_node,
     pattern.Either: _solve_either,
     pattern.Keep: _solve_kept,
-    pattern.Maybe: lambda formula, value, state: _solve(formula.inner, value, state),
-    pattern.Omitted: lambda formula, value, state: (),
+    pattern.Maybe: lambda formula, value, state: solve(formula.inner, value, state),
+    pattern.Omitted: lambda formula, value, state: NOT_LEFT_OUT,
 }

@@ -9,14 +9,13 @@ searches it.
 
 - A name used twice means the same value; one sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.
-- A number matches a constant of one element with that value, whatever its rank; None an input that
-  is left out.
+- A number matches a constant of one element with that value, whatever its rank. None matches an
+  input that is left out.
 - A keyword is an attribute that must have that value (its default counts); `_as` names the node for
   the rewrite.
 - `f[1]` is the second output of a node, `f[...]` any of its outputs; `f` alone is the first.
-- `known("W")` is a constant that need not be stored: ConstantOfShape, or a Cast of weights, will
-  do.
-- Interior values must be private: the engine refuses the match if anybody else uses them. `keep(f)`
+- `known("W")` is a constant that need not be stored: ConstantOfShape or a Cast of weights will do.
+- Interior values must be private: the engine refuses a match if they are used elsewhere. `keep(f)`
   exempts `f`, which then stays in the graph.
 """
 
@@ -36,8 +35,8 @@ Operators = dict[tuple[str, str], None]  # in the order of a pattern
 
 
 class Arithmetic(Generic[T]):
-    """The arithmetic operators of Python as the ONNX operators of the same meaning, which `_apply`
-    builds.
+    """Python's arithmetic operators as the ONNX operators of the same meaning, built by
+    `_apply`.
     """
 
     def _apply(self, operator: str, *operands: Any) -> T:
@@ -90,20 +89,20 @@ class Formula(Arithmetic["OpFormula"]):
 
 @dataclass(frozen=True, eq=False)
 class Var(Formula):
-    """Any value, called `m.<name>` in the rewrite; the same one wherever the name occurs again."""
+    """Any value, called `m.<name>` in the rewrite; the same value wherever the name occurs
+    again.
+    """
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Const(Formula):
-    """A constant, called `m.<name>`; with `value`, one that has a single element of that value.
-    `is_stored` False also takes what is computed from constants when the model runs.
-    """
+    """A constant, called `m.<name>`."""
 
     name: str = ""
-    value: float | None = None
-    is_stored: bool = True
+    value: float | None = None  # of its single element; None: any constant
+    is_stored: bool = True  # False: also a value that is computed from constants
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +128,14 @@ class OpFormula(Formula):
         )
 
     @cached_property
+    def takes_all(self) -> bool:
+        """Whether its last argument is all inputs that remain."""
+        return isinstance(self.args[-1] if self.args else None, Rest | Each | Among)
+
+    @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
-        """The inputs, by their places, that one of some operators must make; None: a stored
-        constant.
+        """For each input that must be made by certain operators, its place and those operators;
+        None in their place demands a stored constant.
         """
         every = (
             (place, makers(arg), isinstance(arg, Const) and arg.is_stored)
@@ -145,10 +149,10 @@ class OpFormula(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Out(Formula):
-    """One output of a node; `index` None stands for any of them."""
+    """One output of a node."""
 
     node: OpFormula | Same
-    index: int | None
+    index: int | None  # None: any output
 
     def __post_init__(self) -> None:
         if self.index is not None and self.index < 0:
@@ -184,7 +188,7 @@ class Omitted(Formula):
 
 
 class Maybe(_Around):
-    """An input that may be left out; where it is, what it captures is None."""
+    """An input that may be left out; then it captures None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,20 +199,18 @@ class Rest(Formula):
 
 
 class Each(_Around):
-    """All remaining inputs, at least one, each matching `inner`; what `inner` captures becomes a
+    """All remaining inputs, at least one. Each matches `inner`; what `inner` captures becomes a
     list.
     """
 
 
 class Among(_Around):
-    """All remaining inputs, of which at least one matches `inner`: the first that does is
-    captured.
-    """
+    """All remaining inputs. At least one matches `inner`, and the first such input is captured."""
 
 
 @dataclass(frozen=True, eq=False)
 class Same(_Around):
-    """Inside `each`: one and the same node every time, captured once."""
+    """Inside `each`: the same node every time, captured once."""
 
     inner: OpFormula
 
@@ -217,7 +219,10 @@ class Same(_Around):
 
 
 class Keep(_Around):
-    """Matched, but not replaced: the node stays, and anybody may use it."""
+    """Matched, but not replaced: the node stays, and may be used elsewhere."""
+
+
+AROUND = (Maybe, Keep, Same, Each, Among)  # formulas with one inside
 
 
 class _Operators:
@@ -257,7 +262,7 @@ keep = Keep
 
 
 def known(name: str) -> Const:
-    """A constant, or a value that depends on constants alone: one that would be too large to be
+    """A constant, or a value that depends only on constants: one that would be too large to be
     stored.
     """
     return Const(name, is_stored=False)
@@ -269,18 +274,14 @@ def either(*alternatives: Formula) -> Either:
 
 
 def operand(written: Formula | float | None) -> Formula:
-    """What an operand stands for that is written as it is, as a number, or as None. Raises
+    """The formula for an operand that is written as a formula, a number or None. Raises
     TypeError.
     """
     if written is not None and not isinstance(written, Formula | Real):
         raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
-    return (
-        Omitted()
-        if written is None
-        else written
-        if isinstance(written, Formula)
-        else Const(value=written)
-    )
+    if isinstance(written, Formula):
+        return written
+    return Omitted() if written is None else Const(value=written)
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
@@ -292,9 +293,7 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 @cache
 def makers(formula: Formula) -> Operators | None:
-    """The operators that can make what a formula stands for, in the order given; None where that
-    may be any.
-    """
+    """The operators that can compute a formula, in the order given; None if any operator can."""
     match formula:
         case OpFormula(operators=operators):
             return dict.fromkeys(operators)
@@ -309,10 +308,20 @@ def makers(formula: Formula) -> Operators | None:
 
 @cache
 def required(formula: Formula) -> tuple[Operators, ...]:
-    """Groups of operators: a graph without any operator of one group has no match."""
+    """Groups of operators: a graph that lacks all operators of one group has no match."""
     own = makers(formula) if isinstance(formula, OpFormula | Either) else None
     parts = () if isinstance(formula, Maybe | Either) else formula.parts()
     return (*((own,) if own else ()), *(found for part in parts for found in required(part)))
+
+
+@cache
+def operators_in(formula: Formula) -> frozenset[OpFormula]:
+    """The operators of a formula; for alternatives, those of the shortest."""
+    parts = [operators_in(part) for part in formula.parts()]
+    if isinstance(formula, Either):
+        return min(parts, key=len)
+    own = [frozenset([formula])] if isinstance(formula, OpFormula) else []
+    return frozenset[OpFormula]().union(*own, *parts)
 
 
 @cache

@@ -1,12 +1,13 @@
-"""All enabled passes in order, in rounds, until a whole round changes nothing; each of them
-searches, is checked, spliced in and counted until it finds nothing more.
+"""Run all enabled passes in order, in rounds, until a whole round changes nothing. Each pass
+searches, and its matches are checked, spliced in and counted, until it finds nothing more.
 """
 
 from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
@@ -21,7 +22,7 @@ from fusionc.model.questions import Refused, refuse
 from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
-from fusionc.rewrite.match import Match
+from fusionc.rewrite.match import Match, Miss
 from fusionc.rewrite.pattern import makers, names, required
 from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.splice import splice
@@ -31,7 +32,7 @@ ROUNDS = 50
 _PACKAGE = str(Path(__file__).parents[1])
 
 
-@np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
+@np.errstate(all="ignore")  # an overflow is refused when it becomes a constant
 def run(
     model: Model,
     passes: Sequence[Pass],
@@ -42,11 +43,11 @@ def run(
     """Run the passes, each on the main graph and on every subgraph and function, and count what
     they did.
 
-    The result has one record for each pattern and graph, in execution order. What took effect is
-    summed over the rounds; what was refused is what still stood at the end, and for a pattern
-    without effect what was refused last. `progress` is called with the name of a pass before it
-    runs, `after` with the name of one that took effect. Raises FusioncError where the passes undo
-    each other.
+    The result has one record for each pattern and graph, in execution order. Effects are summed
+    over the rounds. Refusals are those of the last search; for a pattern without effect, those of
+    the last search that had any. `progress` is called with the name of a pass before it runs,
+    `after` with the name of one that took effect. Raises FusioncError if the passes undo each
+    other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
     order = {
@@ -82,7 +83,7 @@ def _run_pass(
     decisions_ahead.forget(model)
     for graph in model.graphs:
         if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
-            continue  # the definition of a kernel stays as it was when the kernel was made of it
+            continue  # a kernel was compiled from this definition, which must not change
         for pattern in pass_.patterns:
             new = apply(pass_, pattern, graph, log)
             effected |= new.effected > 0
@@ -90,7 +91,7 @@ def _run_pass(
             if total is not new:
                 total.effected += new.effected
                 total.seconds += new.seconds
-                # A user asks why a pass did nothing, even where another pass took the place later.
+                # A user asks why a pass did nothing, even if another pass took the place later.
                 if new.refused or total.effected:
                     total.refused = new.refused
                     total.waiting = new.waiting
@@ -98,7 +99,7 @@ def _run_pass(
 
 
 def is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node, or its function, may have been
+    """Whether a graph is still part of the model: its node or its function may have been
     removed.
     """
     if graph.is_function:
@@ -109,60 +110,91 @@ def is_alive(graph: Graph) -> bool:
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
     """Run one pattern of a pass on a graph until a whole search finds nothing more to do there.
 
-    Before the whole graph is searched again, the new nodes are, so that a node that moves far costs
-    one search and not one for each step. What is counted as refused is what the last search leaves.
-
-    Raises FusioncError where the pass itself fails or does not come to an end.
+    What is counted as refused is what the last search leaves. Raises FusioncError if the pass
+    itself fails or does not come to an end.
     """
-    count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+    run = _PatternRun(pass_, pattern, graph, log)
     start = perf_counter()
-    refused: list[Refused] = []
-    labels: tuple[str, ...] = ()
-    # constants and functions are rewritten, too
-    bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000
-    # where to search: at what was made since the last search, None for everywhere
-    fresh: list[Node] | None = None
-    before = -1
     try:
-        while (fresh is not None or before < count.effected) and not log.is_closed:
-            made: list[Node] = []
-            before = count.effected
-            if fresh is None:
-                refused.clear()
-            for match in (
-                pattern.find(graph) if pattern.find else _matches(pass_, pattern, graph, fresh)
-            ):
-                if log.is_closed:
-                    break
-                # it was collected before something was committed
-                if count.effected and match.is_stale:
-                    continue
-                labels = match.labels
-                wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
-                try:
-                    if wanted in log.left_out:
-                        refuse(log.left_out[wanted])
-                    made += _rewrite(pass_, pattern, match, log, wanted)
-                except Refused as refusal:
-                    refused.append(refusal)
-                    continue
-                count.effected += 1
-                log.last = wanted
-                if count.effected > bound:
-                    raise _endless(pass_, pattern, count.effected, graph)
-            fresh = None if pattern.find else made or None
-    except BaseException as error:  # of a user's pass anything may come
+        run.search_until_rest()
+    except BaseException as error:  # a user's pass may raise anything
         is_ours = isinstance(error, FusioncError) and _is_ours(
             traceback.extract_tb(error.__traceback__)[-1]
         )
         if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
             raise
-        raise _failure(pass_, pattern, labels, error) from error
-    if refused:  # few are, and a Counter of nothing takes as long as the search of most patterns
-        count.refused = Counter(refusal.reason for refusal in refused)
-        count.waiting = Counter(refusal.opset for refusal in refused if refusal.opset)
-    count.seconds = perf_counter() - start
-    return count
+        raise _failure(pass_, pattern, run.labels, error) from error
+    if run.refused:  # rarely: a Counter of nothing takes as long as the search of most patterns
+        run.count.refused = Counter(refusal.reason for refusal in run.refused)
+        run.count.waiting = Counter(refusal.opset for refusal in run.refused if refusal.opset)
+    run.count.seconds = perf_counter() - start
+    return run.count
+
+
+class _PatternRun:
+    """One pattern of a pass, run on a graph."""
+
+    def __init__(self, pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> None:
+        self.pass_ = pass_
+        self.pattern = pattern
+        self.graph = graph
+        self.log = log
+        self.count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+        self.refused: list[Refused] = []  # in the last search
+        self.labels: tuple[str, ...] = ()  # of the match that is tried
+        # constants and functions are rewritten, too
+        self.bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000
+
+    def search_until_rest(self) -> None:
+        """Search the whole graph until there is nothing more to do.
+
+        Before each whole search the new nodes are searched, so that a node that moves far costs one
+        search and not one for each step.
+        """
+        fresh: list[Node] | None = None  # nodes made since the last search; None: search all
+        before = -1
+        while (fresh is not None or before < self.count.effected) and not self.log.is_closed:
+            before = self.count.effected
+            if fresh is None:
+                self.refused.clear()
+            made = self._search(fresh)
+            fresh = None if self.pattern.find else made or None
+
+    def _search(self, among: Sequence[Node] | None) -> list[Node]:
+        """Rewrite every match; returns the new nodes."""
+        made: list[Node] = []
+        find = self.pattern.find
+        matches = (
+            find(self.graph) if find else _matches(self.pass_, self.pattern, self.graph, among)
+        )
+        for match in matches:
+            if self.log.is_closed:
+                break
+            if isinstance(match, Miss):
+                continue
+            # stale: it was collected before something was committed
+            if not self.count.effected or not match.is_stale:
+                made += self._rewrite(match)
+        return made
+
+    def _rewrite(self, match: Match) -> list[Node]:
+        """Rewrite a match, or count it as refused; returns the new nodes."""
+        self.labels = match.labels
+        commit = Commit(
+            self.log.count + 1, self.graph.id, self.pass_.name, self.pattern.name, self.labels
+        )
+        try:
+            if commit in self.log.left_out:
+                refuse(self.log.left_out[commit])
+            made = _rewrite(self.pass_, self.pattern, match, self.log, commit)
+        except Refused as refusal:
+            self.refused.append(refusal)
+            return []
+        self.count.effected += 1
+        self.log.last = commit
+        if self.count.effected > self.bound:
+            raise _endless(self.pass_, self.pattern, self.count.effected, self.graph)
+        return made
 
 
 def _rewrite(
@@ -189,37 +221,47 @@ def _rewrite(
 def _matches(
     pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] | None
 ) -> Iterator[Match]:
-    """All matches of the formulas, each with one of the nodes that can make the first of them.
+    """All matches of the formulas, each beginning at a node that can make the first of them.
 
-    `among` are the nodes that are looked at, None for all.
-
-    The caller commits a match before it takes the next.
+    Only the nodes in `among` are asked; None asks all. The caller commits a match before it takes
+    the next.
     """
-    formulas = pattern.formulas
-    anchors = makers(formulas[0]) if formulas else None
-    if anchors is None:
+    if not pattern.formulas or makers(pattern.formulas[0]) is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    # Most patterns need an operator that a graph has not.
-    if not all(
-        any(map(graph.by_operator.get, some)) for formula in formulas for some in required(formula)
-    ):
+    if not _has_operators(pattern, graph):
         return
-    if among is None:
-        among = [node for key in anchors for node in graph.by_operator.get(key, ())]
-    nodes = sorted((n for n in among if n.operator in anchors), key=lambda n: n.position)
-    absent = dict.fromkeys(
-        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
-    )
-    for node in nodes:
-        match = matcher.match(formulas, node, absent) if node.is_in_graph else None
-        if match is not None and (pattern.where is None or pattern.where(match)):
+    absent = absent_names(pass_)
+    for node in anchors_of(pattern, graph, among):
+        match = matcher.match(pattern.formulas, node, absent) if node.is_in_graph else None
+        if match is not None and pattern.unmet(match) is None:
             yield match
+
+
+def anchors_of(pattern: Pattern, graph: Graph, among: Iterable[Node] | None = None) -> list[Node]:
+    """The nodes at which a pattern may begin, of all or of some, in topological order."""
+    operators = makers(pattern.formulas[0]) or ()
+    if among is None:
+        among = chain.from_iterable(graph.by_operator.get(key, ()) for key in operators)
+    return sorted((n for n in among if n.operator in operators), key=lambda n: n.position)
+
+
+def _has_operators(pattern: Pattern, graph: Graph) -> bool:
+    """Whether a graph has the operators of a pattern; most patterns need one that it lacks."""
+    groups = chain.from_iterable(map(required, pattern.formulas))
+    return all(any(map(graph.by_operator.get, group)) for group in groups)
+
+
+def absent_names(pass_: Pass) -> dict[str, None]:
+    """Everything that the patterns of a pass capture, with None as its value."""
+    formulas = chain.from_iterable(pattern.formulas for pattern in pass_.patterns)
+    return dict.fromkeys(chain.from_iterable(map(names, formulas)))
 
 
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
     hint = f'switch it off: --optimization_switch "{pass_.name}:off"'
     if pass_.place:
-        hint = f"what it puts there must not match again (operands may be in either order); correct it, or {hint}"
+        cause = "what it puts there must not match again (operands may be in either order)"
+        hint = f"{cause}; correct it, or {hint}"
     what = f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times"
     where = ", ".join(filter(None, (pass_.place, f"graph {graph.id}")))
     return FusioncError(what, where=where, hint=hint, code="E20007")
@@ -238,7 +280,7 @@ def _failure(
         for f in frames
         if not _is_ours(f) and "site-packages" not in f.filename
     ]
-    # Of a user's pass the last line of its own.
+    # For a user's pass, the last line of its own.
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     kind, todo = (
         (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")

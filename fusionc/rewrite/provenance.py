@@ -1,10 +1,9 @@
-"""A node that a pass has made says so, and which nodes it stands for; what these had to say is
-kept.
-"""
+"""A node made by a pass says so, and from which nodes; their metadata and doc strings are kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from fusionc.model.graph import Node
 from fusionc.protos.node_origin import (
@@ -17,36 +16,43 @@ from fusionc.protos.node_origin import (
     origin_of,
 )
 
-_MOST_SOURCES = 64  # names of nodes that a node is said to come from
-_MOST_LINES = 64  # that a doc_string has on this
-_METADATA_IR = 10  # the IR version since which nodes have metadata_props
+_MOST_SOURCES = 64  # names of source nodes in one record
+_MOST_LINES = 64  # provenance lines in one doc_string
+_METADATA_IR = 10  # the first IR version in which nodes have metadata_props
 
 
 def stamp(
     new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, ir_version: int
 ) -> None:
-    """Write provenance, and keep the metadata of what was replaced: for each key, the first node's
-    that has it.
+    """Write provenance into the new nodes, and keep the metadata and the doc strings of the old
+    ones. Of several values of one key, the first is kept.
     """
     has_metadata = ir_version >= _METADATA_IR
-    known = [origin_of(node.proto) if has_metadata else None for node in old_nodes]
-    origins = [
-        origin or Origin((), (node.label(),)) for origin, node in zip(known, old_nodes, strict=True)
-    ]
-    passes = dict.fromkeys([*(name for origin in origins for name in origin.passes), pass_name])
-    sources = list(dict.fromkeys(name for origin in origins for name in origin.sources))
-    if len(sources) > _MOST_SOURCES:
-        sources = [*sources[:_MOST_SOURCES], "…"]
     docs = dict.fromkeys(doc_of(old.proto) for old in old_nodes if old.proto.doc_string)
+    origin = _joined_origin(old_nodes, pass_name, has_metadata)
     merged = dict[str, str]()
     if has_metadata:
-        merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
-        for prop in (prop for old in old_nodes for prop in old.proto.metadata_props):
+        merged = {PASS_KEY: ",".join(origin.passes), FROM_KEY: ",".join(origin.sources)}
+        for prop in chain.from_iterable(old.proto.metadata_props for old in old_nodes):
             merged.setdefault(prop.key, prop.value)
-    else:  # what the nodes before had to say is there, a line for each rewrite
-        docs[doc_line(Origin(tuple(passes), tuple(sources)))] = None
+    else:  # a line for each rewrite, those of older rewrites included
+        docs[doc_line(origin)] = None
     doc_string = newest_lines("\n".join(docs), _MOST_LINES)
     for node in new_nodes:
         node.proto.doc_string = doc_string
         for key, value in merged.items():
             node.proto.metadata_props.add(key=key, value=value)
+
+
+def _joined_origin(nodes: Sequence[Node], pass_name: str, has_metadata: bool) -> Origin:
+    """The origin of a node that a pass makes from these nodes."""
+    passes = dict[str, None]()
+    sources = dict[str, None]()
+    for node in nodes:
+        known = origin_of(node.proto) if has_metadata else None
+        origin = known or Origin((), (node.label(),))
+        passes.update(dict.fromkeys(origin.passes))
+        sources.update(dict.fromkeys(origin.sources))
+    more = ("…",) if len(sources) > _MOST_SOURCES else ()
+    passes.setdefault(pass_name)
+    return Origin(tuple(passes), (*list(sources)[:_MOST_SOURCES], *more))

@@ -1,9 +1,8 @@
-"""May a replacement stand where a match was? All of it is answered here, before anything in the
-graph has changed.
+"""Whether a replacement may take the place of a match, answered before the graph changes.
 
-What that guarantees for every pass: nobody else used what is replaced; no cycle; element types and
-known shapes of replaced values stay; graph outputs can keep their names; subgraphs go on meaning
-the same values by their names.
+Guaranteed for every pass: nothing else used what is replaced; the graph stays acyclic; element
+types and known shapes of replaced values stay; graph outputs can keep their names; names in
+subgraphs still mean the same values.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.questions import refuse
@@ -20,23 +20,24 @@ from fusionc.rewrite.tape import Tape
 
 @dataclass(frozen=True)
 class Replacement:
-    """What may be spliced in: nodes with their places in the order, constants, and what each output
-    becomes.
-    """
+    """What may be spliced in."""
 
     nodes: list[Node]
-    positions: list[float]
+    positions: list[float]  # of the nodes, in the order of the graph
     constants: list[Constant]
-    pairs: list[tuple[Edge, Edge]]  # a value that is replaced, and the one that stands for it
-    made: frozenset[Edge]  # all values that the graph has not yet
+    pairs: list[tuple[Edge, Edge]]  # a value that is replaced, and the one in its place
+    made: frozenset[Edge]  # all values that the graph does not have yet
+
+
+_SAME_NAME = "a subgraph gives another value the same name"
 
 
 def check_private(match: Match) -> None:
-    """Refuse a match whose interior values somebody else uses."""
+    """Refuse a match whose interior values are used elsewhere."""
     inside = set(match.nodes)
-    outputs = set(match.outputs)
-    made = (value for node in match.nodes for value in node.outputs if value is not None)
-    for value in (value for value in made if value not in outputs):
+    outputs = {None, *match.outputs}
+    for value in [v for node in match.nodes for v in node.outputs if v not in outputs]:
+        assert value is not None
         if value.is_output:
             refuse("an interior value is a graph output")
         if value.is_pinned:
@@ -46,48 +47,62 @@ def check_private(match: Match) -> None:
 
 
 def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
-    """The replacement of `match.outputs` by `results`, which the tape has made or the graph has.
+    """The replacement of `match.outputs` by `results`, which are on the tape or in the graph.
 
-    Raises Refused where it would not be sound, TypeError where the rewrite returned something else
-    than it must.
+    Raises Refused if it would not be sound, TypeError if the rewrite did not return one value for
+    each output.
     """
-    graph = match.graph
+    _require_values(match, results)
+    results = _add_copies(match, results, tape)
+    nodes = _reachable(results, tape)
+    needed = [*dict.fromkeys([*chain.from_iterable(map(tape.reads, nodes)), *results])]
+    constants = [v for v in needed if isinstance(v, Constant) and v in tape.constants]
+    made = frozenset(filter(None, [*constants, *chain.from_iterable(n.outputs for n in nodes)]))
+    existing = [value for value in needed if value is not None and value not in made]
+    _require_in_graph(existing, match.graph)
+    pairs = list(zip(match.outputs, results, strict=True))
+    for old, new in pairs:
+        _check_type(old, new, match)
+        _check_names(old, new, tape, is_made=new in made)
+    _check_moved(match.graph, tape)
+    _check_distinct([new for old, new in pairs if old.is_output or new in made])
+    return Replacement(nodes, _positions(match, len(nodes), existing), constants, pairs, made)
+
+
+def _check_distinct(renamed: list[Edge]) -> None:
+    if len(set(renamed)) < len(renamed):
+        refuse("two outputs would become one value")
+
+
+def _require_values(match: Match, results: Sequence[object]) -> None:
     if len(results) != len(match.outputs):
         raise TypeError(
             f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs"
         )
     if others := [type(new).__name__ for new in results if not isinstance(new, Edge)]:
         raise TypeError(f"the rewrite returned a {others[0]} instead of a value of the graph")
-    results = _with_copies(match, results, tape)
-    nodes = _reachable(results, tape)
-    needed = dict.fromkeys(
-        v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None
-    )
-    constants = [
-        value for value in needed if isinstance(value, Constant) and value in tape.constants
-    ]
-    made = frozenset([*constants, *(v for node in nodes for v in node.outputs if v is not None)])
-    given = [value for value in needed if value not in made]
-    for value in (value for value in given if graph.find(value.name) is not value):
-        if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
-            refuse("a subgraph gives another value the same name")
-        raise TypeError("the rewrite uses a value that is not in the graph, or not any more")
-    pairs = list(zip(match.outputs, results, strict=True))
-    for old, new in pairs:
-        _check_type(old, new, match)
-        _check_names(old, new, tape, is_made=new in made)
-    bodies = (body for old, _ in tape.moved.values() for body in old.subgraphs(recursive=True))
-    if any(not graph.values.keys().isdisjoint(body.values) for body in bodies):
-        refuse("a subgraph gives another value the same name")
-    renamed = [new for old, new in pairs if old.is_output or new in made]
-    if len(set(renamed)) < len(renamed):
-        refuse("two outputs would become one value")
-    return Replacement(nodes, _positions(match, len(nodes), given), constants, pairs, made)
 
 
-def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
-    """The results, with an Identity of each that cannot take over an output's name, where fewer
-    nodes are left then.
+def _require_in_graph(values: Iterable[Edge], graph: Graph) -> None:
+    """Refuse values that the graph cannot read by their names."""
+    for value in values:
+        if graph.find(value.name) is not value:
+            if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
+                refuse(_SAME_NAME)
+            raise TypeError("the rewrite uses a value that is not in the graph, or not any more")
+
+
+def _check_moved(graph: Graph, tape: Tape) -> None:
+    """Refuse to move subgraphs in which names of this graph mean other values."""
+    for old, _ in tape.moved.values():
+        for body in old.subgraphs(recursive=True):
+            if not graph.values.keys().isdisjoint(body.values):
+                refuse(_SAME_NAME)
+
+
+def _add_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
+    """The results, each with an Identity if it cannot take over an output's name, provided that the
+    graph still becomes smaller.
     """
     is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
     if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
@@ -99,9 +114,7 @@ def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[
 
 
 def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
-    """Whether a value has another name to keep, or none that it could have, where it is to be a
-    graph output.
-    """
+    """Whether a new graph output cannot take over the name of the old one."""
     if not old.is_output or new is old or new in tape.constants:
         return False
     is_free = isinstance(new, Value) and new.producer is not None and new.graph is old.graph
@@ -114,7 +127,7 @@ def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
 
 
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
-    """The nodes of the tape that the results need, in the order they were made: each after those
+    """The nodes of the tape that the results need, in the order of their creation: each after those
     that it reads.
     """
     needed = set(results)
@@ -127,20 +140,19 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
     if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
         refuse("the element type would change")
-    # What is known by now: of the value that stands for a shape nothing more can be found out
-    # before it is there.
+    # Only what is known by now: inference cannot say more of a value before it is in the graph.
     before = old.known_type.shape
     after = new.known_type.shape
     if before is not None and after is not None:
-        pairs = list(zip(before, after, strict=False))
-        if len(before) != len(after) or any(
-            isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs
-        ):
+        if len(before) != len(after) or any(map(_differ, before, after)):
             refuse("the shape would change")
     elif match.literal_rank > 0:
-        # x·[1] has at least rank 1; without knowing x's rank nobody knows whether dropping the
-        # constant matters.
+        # x·[1] has at least rank 1; if the rank of x is unknown, the constant may matter.
         refuse("the rank is unknown, and a constant may have raised it")
+
+
+def _differ(a: int | str | None, b: int | str | None) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a != b
 
 
 def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
@@ -156,36 +168,48 @@ def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
         refuse("the result is a graph output and needs a name of its own")
     for user in () if old.is_output else old.outputs:
         if user.graph is not new.graph and user.graph.find(new.name) is not new:
-            refuse("a subgraph gives another value the same name")
+            refuse(_SAME_NAME)
 
 
 def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
-    """Where in the order `count` new nodes go: behind the root and the last input, before the first
-    user if that can be.
+    """The places of `count` new nodes in the order: after the root and the last input, before the
+    first user if possible.
 
-    Refuses where an input of the replacement depends on what is replaced.
+    Refuses if an input of the replacement depends on what is replaced.
     """
+    graph = match.graph
     inside = set(match.nodes)
-    producers = {v.producer for v in inputs if v.producer is not None and v.graph is match.graph}
+    producers = {v.producer for v in inputs if v.producer is not None and v.graph is graph}
     if producers & inside:
         refuse("the replacement would use a value that it removes")
-    latest = max((node.position for node in (*inside, *producers)), default=0)
-    seen: set[Node] = set()
-    outside = [user for value in match.outputs for user in value.outputs if user not in inside]
-    stack = list(outside)
+    latest = _last_position({*inside, *producers}, 0)
+    users = [user for value in match.outputs for user in value.outputs if user not in inside]
+    _require_no_cycle(graph, users, inside, producers, latest)
+    following = filter(None, (node_in(graph, user) for user in users))
+    first_use = min((node.position for node in following), default=math.inf)
+    start = latest if latest < first_use else _last_position(producers, -1)
+    step = max(min(first_use, start + 1) - start, 0.0) / (count + 1)
+    return [start + step * (number + 1) for number in range(count)]
+
+
+def _last_position(nodes: Iterable[Node], default: float) -> float:
+    return max((node.position for node in nodes), default=default)
+
+
+def _require_no_cycle(
+    graph: Graph, users: Iterable[Node], inside: set[Node], producers: set[Node], latest: float
+) -> None:
+    """Refuse if a user of a replaced value leads to a producer of the replacement's inputs."""
+    seen = set(inside)
+    stack = list(users)
     while stack:  # only nodes up to the last input can lead there
-        node = node_in(match.graph, stack.pop())
-        if node is None or node in seen or node in inside or node.position > latest:
+        node = node_in(graph, stack.pop())
+        if node is None or node in seen or node.position > latest:
             continue
         if node in producers:
             refuse("the replacement would form a cycle")
         seen.add(node)
         stack.extend(user for value in node.outputs if value is not None for user in value.outputs)
-    following = (node_in(match.graph, user) for user in outside)
-    first_use = min((node.position for node in following if node is not None), default=math.inf)
-    behind = latest if latest < first_use else max((p.position for p in producers), default=-1.0)
-    step = max(min(first_use, behind + 1) - behind, 0.0) / (count + 1)
-    return [behind + step * (number + 1) for number in range(count)]
 
 
 def node_in(graph: Graph, node: Node) -> Node | None:

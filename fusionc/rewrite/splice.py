@@ -1,7 +1,7 @@
-"""The one module that changes a graph: it splices a replacement in, which `check` has found sound.
+"""The only module that changes a graph: it splices in a replacement that `check` has found sound.
 
-Graph outputs keep their names; what the replacement made useless is gone; new nodes have names and
-say where they come from; a node whose subgraphs move takes them along.
+Graph outputs keep their names. What the replacement made useless is removed. New nodes have names
+and say where they come from. A node whose subgraphs move takes them along.
 """
 
 from __future__ import annotations
@@ -20,32 +20,20 @@ from fusionc.rewrite.provenance import stamp
 from fusionc.rewrite.soundness import Replacement, node_in
 from fusionc.rewrite.tape import Tape
 
-_FUNCTIONS_IR = 8  # the IR version since which models have functions
+_FUNCTIONS_IR = 8  # the first IR version in which models have functions
 
 
 def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     """Put a replacement in the place of a match."""
     graph = match.graph
-    model = match.graph.model
-    for function in tape.functions:
-        _define(model, function)
-    with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
-    for domain in dict.fromkeys(
-        node.domain for node in new.nodes if node.domain in with_one_version
-    ):
-        for opsets in (graph.opsets, model.opsets):
-            opsets.setdefault(domain, 1)
+    model = graph.model
+    _import_domains(graph, new, tape)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, tape, new)
     for node in match.nodes:
         _release(node)
     users = [old.outputs for old, _ in new.pairs]
-    for old, value in new.pairs:
-        _drop_value(old)
-        value.is_pinned |= old.is_pinned  # it has the name from now on
-    for old, value in new.pairs:
-        if old.is_output and value not in new.made:
-            _rename(value, old.name)
+    _free_names(new)
     for constant in new.constants:
         add_value(graph, constant)
     for node, position in zip(new.nodes, new.positions, strict=True):
@@ -53,10 +41,7 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
         if node in tape.moved:
             _adopt(node, *tape.moved[node])
     for (old, value), its_users in zip(new.pairs, users, strict=True):
-        for user in its_users:
-            _replace_input(user, old, value)
-        if old.is_output:
-            _hand_over(old, value)
+        _replace_value(old, value, its_users)
     for node in match.nodes:
         _remove(node)
     stamp(new.nodes, match.nodes, pass_name, model.ir_version)
@@ -66,21 +51,41 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     graph.changed = True
     model.version += 1
     model.types.note_commit(new.pairs, new.nodes)
-    used = (
-        (value, user)
-        for (_, value), its_users in zip(new.pairs, users, strict=True)
-        for user in its_users
-    )
-    if any(_comes_too_late(value, user) for value, user in used):
-        renumber(graph)
+    _keep_order(graph, new, users)
+
+
+def _import_domains(graph: Graph, new: Replacement, tape: Tape) -> None:
+    """Define the functions that are called, and import the domains that have one version."""
+    for function in tape.functions:
+        _define(graph.model, function)
+    domains = {MICROSOFT, *(function.domain for function in tape.functions)}
+    for domain in [node.domain for node in new.nodes if node.domain in domains]:
+        graph.opsets.setdefault(domain, 1)
+        graph.model.opsets.setdefault(domain, 1)
+
+
+def _free_names(new: Replacement) -> None:
+    """Take the replaced values out of the graph, and give their names to values that are there."""
+    for old, value in new.pairs:
+        _drop_value(old)
+        value.is_pinned |= old.is_pinned  # it has the name from now on
+    for old, value in new.pairs:
+        if old.is_output and value not in new.made:
+            _rename(value, old.name)
+
+
+def _keep_order(graph: Graph, new: Replacement, users: Iterable[Iterable[Node]]) -> None:
+    """Renumber the nodes if a value is now made after a node that uses it."""
+    for (_, value), its_users in zip(new.pairs, users, strict=True):
+        if any(_comes_too_late(value, user) for user in its_users):
+            return renumber(graph)
 
 
 def _comes_too_late(value: Edge, user: Node) -> bool:
-    """Whether the order of the nodes has the maker of a value behind one that uses it."""
     node = node_in(value.graph, user)
-    return (
-        node is not None and value.producer is not None and node.position <= value.producer.position
-    )
+    if node is None or value.producer is None:
+        return False
+    return node.position <= value.producer.position
 
 
 def renumber(graph: Graph) -> None:
@@ -90,24 +95,21 @@ def renumber(graph: Graph) -> None:
 
 
 def _name(match: Match, tape: Tape, new: Replacement) -> None:
-    """New results take the names of what they replace; nodes take over names of replaced nodes
-    where they can.
+    """Results take over the names of the values that they replace, and new nodes those of replaced
+    nodes of the same operator.
     """
-    model = match.graph.model
-    taken_over = {value: old.name for old, value in new.pairs if value in new.made}
+    unique_name = match.graph.model.unique_name
+    results = {value: old.name for old, value in new.pairs}
+    base = match.outputs[0].name if match.outputs else ""
     # the first of each
     names = {node.operator: node.name for node in reversed(match.nodes) if node.name}
-    base = match.outputs[0].name if match.outputs else ""
     for node in new.nodes:
-        inherited = names.pop(node.operator, None)
-        node.proto.name = inherited or model.unique_name(f"{base}_{node.op}")
-        for value in node.outputs:
-            if value is not None:
-                value.name = taken_over.get(value) or model.unique_name(f"{base}_{node.op.lower()}")
-    for constant, wish in tape.constants.items():
-        if constant in new.made:
-            name = f"{(wish or base).removesuffix('_fused')}_fused"
-            constant.name = taken_over.get(constant) or model.unique_name(name)
+        node.proto.name = names.pop(node.operator, "") or unique_name(f"{base}_{node.op}")
+        for value in filter(None, node.outputs):
+            value.name = results.get(value) or unique_name(f"{base}_{node.op.lower()}")
+    for constant in filter(new.made.__contains__, tape.constants):
+        wish = (tape.constants[constant] or base).removesuffix("_fused")
+        constant.name = results.get(constant) or unique_name(f"{wish}_fused")
 
 
 def _rename(value: Edge, name: str) -> None:
@@ -119,9 +121,7 @@ def _rename(value: Edge, name: str) -> None:
 
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
-    """Give a node the subgraphs of the one that it stands for, and these the values that there are
-    now.
-    """
+    """Give a moved node the subgraphs of the old one, and let them read the new values."""
     node.bodies = old.bodies
     old.bodies = ()
     del node.proto.metadata_props[:]
@@ -141,8 +141,15 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
             body.changed = True
 
 
+def _replace_value(old: Edge, new: Edge, users: Iterable[Node]) -> None:
+    for user in users:
+        _replace_input(user, old, new)
+    if old.is_output:
+        _hand_over(old, new)
+
+
 def _hand_over(old: Edge, new: Edge) -> None:
-    """`new` is a graph output instead of `old`, under the same name."""
+    """Make `new` a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
         replace_in(graph, "outputs", old, new)
     new.output_of = old.output_of
@@ -163,7 +170,7 @@ def _drop(drop: Constant | Graph) -> None:
 
 
 def _sweep(values: Iterable[Edge]) -> None:
-    """Remove constants and pure nodes that nobody needs any more, upwards from these values."""
+    """Remove constants and pure nodes that are no longer needed, from these values upwards."""
     stack = list(values)
     while stack:
         value = stack.pop()
@@ -179,10 +186,9 @@ def _sweep(values: Iterable[Edge]) -> None:
 
 
 def is_dead(node: Node) -> bool:
-    """Whether nobody needs a node that is still in its graph: no output is used, and running it has
-    no effect.
+    """Whether a node of the graph is not needed: no output is used, and running it has no effect.
 
-    In a graph that declares no output nobody can tell what is needed.
+    Never true if the graph declares no output, which leaves open what is needed.
     """
     is_needed = not node.graph.proto.output or any(
         output is not None and output.is_used for output in node.outputs
@@ -198,9 +204,7 @@ def _release(node: Node) -> None:
 
 
 def _remove(node: Node) -> None:
-    """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as
-    well.
-    """
+    """Remove a node whose outputs are unused. Its subgraphs no longer count as users of values."""
     graph = node.graph
     del graph.nodes[node]
     graph.by_operator.get(node.operator, {}).pop(node, None)

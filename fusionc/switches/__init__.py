@@ -1,6 +1,4 @@
-"""Which passes run: the switch file, --optimization_switch and --oo_level, turned into one set of
-decisions.
-"""
+"""Which passes run: decided from the switch file, --optimization_switch and --oo_level."""
 
 from fusionc.switches.decide import Switches, decide
 from fusionc.switches.levels import Levels

@@ -28,27 +28,25 @@ if TYPE_CHECKING:
 
 # CANN's name for all the passes that a switch file cannot switch off
 _ALL_MUST = "forbidden_close_pass"
-_EVERY_NAME = sys.maxsize  # a name that stands for more passes than any other
+_EVERY_NAME = sys.maxsize  # more passes than any other name has
 
 
 @dataclass(frozen=True)
 class Switches:
-    """The names of the passes that run, and what the user should know about how that came to be."""
+    """The decision."""
 
-    enabled: frozenset[str]
-    notices: tuple[str, ...]
+    enabled: frozenset[str]  # the names of the passes that run
+    notices: tuple[str, ...]  # what the user should know about how that came to be
 
 
 @dataclass
 class _Wishes:
-    """What one source asks for: by pass name, by section ("ALL"), and in names that only Ascend
-    has.
-    """
+    """What one source asks for."""
 
-    # with how many passes that name stands for
+    # by the name of the pass: the entry, and how many passes its name belongs to
     by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)
-    every: dict[str, bool] = field(default_factory=dict)
-    ascend_only: list[str] = field(default_factory=list)
+    every: dict[str, bool] = field(default_factory=dict)  # "ALL", by section
+    ascend_only: list[str] = field(default_factory=list)  # names that only CANN has
     notices: list[str] = field(default_factory=list)
 
     @property
@@ -57,10 +55,10 @@ class _Wishes:
         return {name: entry.on for name, (entry, _) in self.by_pass.items()}
 
     def add(self, entry: Entry, found: Iterable[Pass], reach: int) -> None:
-        """Note what was written of all passes of a name, which stands for `reach` passes.
+        """Note an entry whose name belongs to all these passes, `reach` in number.
 
-        Of two names of one pass, the one that stands for fewer passes counts; of two such, which in
-        CANN are two passes, the one that is off.
+        If two names belong to one pass, the name with fewer passes counts. If both have equally
+        many, they are two passes in CANN, and the one that is off counts.
         """
         for p in found:
             known, known_reach = self.by_pass.setdefault(p.name, (entry, reach))
@@ -82,88 +80,112 @@ def decide(
     levels: Levels | None = None,
     pattern_fusion_pass: bool = True,
 ) -> Switches:
-    """Which of `passes` run. `levels` switch off what neither the file nor the option switches on
-    by its name; `pattern_fusion_pass` False switches those of pattern fusion off, whatever else
-    says.
+    """Which of `passes` run. `levels` switch off passes that neither the file nor the option
+    switches on by name. `pattern_fusion_pass` False switches off all pattern fusion passes,
+    whatever else says.
 
-    Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all
-    mistakes at once), E10001 the value of --optimization_switch is wrong.
+    Raises UsageError: E21001 if the switch file cannot be opened, E21002 if its content is wrong
+    (all mistakes at once), E10001 if the value of --optimization_switch is wrong.
     """
     names = PassNames(passes)
     must = [p for p in passes if p.default == "must"]
-    file = _Wishes() if switch_file is None else _wishes(read_file(switch_file), names, must)
-    option = (
-        _Wishes()
-        if optimization_switch is None
-        else _wishes(read_option(optimization_switch), names, must)
-    )
-    named = file.own | option.own
-    on = {
-        p.name: named.get(p.name, p.default == "on" and file.every.get(p.kind) is not False)
-        for p in passes
-    }
-    notices = [*file.notices, *option.notices]
-    if still_off := [
-        p for p in passes if p.default == "off" and file.every.get(p.kind) and p.name not in named
-    ]:
-        what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
-        notices.append(f'{what}; an entry of its own switches one on, "fusionc passes" lists them')
-    listed = {
-        "Ascend only: no effect here": list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))
-    }
-    listed |= _settle_must(passes, file, option, on)
-    below = {
-        name: why
-        for name, why in (levels or Levels()).off(on).items()
-        if on.get(name) and not named.get(name)
-    }
-    on |= dict.fromkeys(below, False)
-    notices += [
-        f"off by {why}: {count} pass{'es' * (count > 1)}"
-        for why, count in Counter(below.values()).items()
-    ]
-    if never := [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]:
-        listed["never matches"] = ["; ".join(never)]
+    file = _Wishes()
+    option = _Wishes()
+    if switch_file is not None:
+        file = _wishes(read_file(switch_file), names, must)
+    if optimization_switch is not None:
+        option = _wishes(read_option(optimization_switch), names, must)
+    choice = _Choice(passes, file, option)
+    choice.settle_must()
+    choice.apply_levels(levels or Levels())
+    choice.name_idle()
     if not pattern_fusion_pass:
-        listed["off by --pattern_fusion_pass"] = [
-            p.name for p in passes if p.is_pattern_fusion and on[p.name]
-        ]
-        on |= dict.fromkeys(listed["off by --pattern_fusion_pass"], False)
-    notices += [f"{what}: {', '.join(which)}" for what, which in listed.items() if which]
-    return Switches(frozenset(name for name, is_on in on.items() if is_on), tuple(notices))
-
-
-def _settle_must(
-    passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dict[str, bool]
-) -> dict[str, list[str]]:
-    """Correct `on` for the passes that must stay on, and say what became of an "off" for them.
-
-    They serve the other passes. Where somebody switched all of those off, they are off as well, so
-    that a model can be written as it was read; an explicit "on" keeps one on by itself.
-    """
-    must = [p.name for p in passes if p.default == "must"]
-    asked = {p.name: file.own.get(p.name, file.every.get(p.kind)) for p in passes} | option.own
-    others_off = False in asked.values() and not any(
-        is_on for name, is_on in on.items() if name not in must
-    )
-    forced = [name for name in must if option.own.get(name) is False]
-    dropped = [
-        name for name in must if others_off and name not in option.own and not file.own.get(name)
+        choice.switch_off_pattern_fusion()
+    notices = [
+        *choice.notices,
+        *(f"{what}: {', '.join(n)}" for what, n in choice.listed.items() if n),
     ]
-    on |= {name: name not in (*forced, *dropped) for name in must}
-    ignored = [name for name in must if on[name] and asked[name] is False]
-    as_read = "" if any(on.values()) else ", and the model is written as it was read"
-    return {
-        f"off by {OPTION}, although a switch file cannot switch them off": forced,
-        'cannot be switched off in a switch file, "off" is ignored': ignored,
-        f"every other pass is off, so these are off too{as_read}": dropped,
-    }
+    return Switches(frozenset(name for name, is_on in choice.on.items() if is_on), tuple(notices))
+
+
+class _Choice:
+    """Which passes are on, and what the user should know about it; settled step by step."""
+
+    def __init__(self, passes: Sequence[Pass], file: _Wishes, option: _Wishes) -> None:
+        self.passes = passes
+        self.file = file
+        self.option = option
+        self.named = file.own | option.own  # what is asked for by the names of passes
+        self.on = {p.name: self._is_asked(p) for p in passes}
+        self.notices = [*file.notices, *option.notices]
+        asked_all = [p for p in passes if p.default == "off" and file.every.get(p.kind)]
+        if still_off := [p for p in asked_all if p.name not in self.named]:
+            what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
+            hint = 'an entry of its own switches one on, "fusionc passes" lists them'
+            self.notices.append(f"{what}; {hint}")
+        ascend_only = dict.fromkeys([*file.ascend_only, *option.ascend_only])
+        # names of passes, by the notice that lists them
+        self.listed = {"Ascend only: no effect here": list(ascend_only)}
+
+    def _is_asked(self, p: Pass) -> bool:
+        """Whether a pass is asked for by its name, by "ALL", or by default."""
+        by_default = p.default == "on" and self.file.every.get(p.kind) is not False
+        return self.named.get(p.name, by_default)
+
+    def settle_must(self) -> None:
+        """Correct the decision for the passes that must stay on.
+
+        They serve the other passes. If all other passes are switched off, they are off as well, so
+        that a model can be written as it was read. An explicit "on" keeps one on by itself.
+        """
+        must = [p.name for p in self.passes if p.default == "must"]
+        asked = {
+            p.name: self.file.own.get(p.name, self.file.every.get(p.kind)) for p in self.passes
+        }
+        asked |= self.option.own
+        forced = [name for name in must if self.option.own.get(name) is False]
+        dropped = self._needless(must) if False in asked.values() else []
+        self.on |= {name: name not in (*forced, *dropped) for name in must}
+        ignored = [name for name in must if self.on[name] and asked[name] is False]
+        as_read = "" if any(self.on.values()) else ", and the model is written as it was read"
+        self.listed |= {
+            f"off by {OPTION}, although a switch file cannot switch them off": forced,
+            'cannot be switched off in a switch file, "off" is ignored': ignored,
+            f"every other pass is off, so these are off too{as_read}": dropped,
+        }
+
+    def _needless(self, must: Sequence[str]) -> list[str]:
+        """The passes that must stay on, if no other pass is on that needs them."""
+        if any(is_on for name, is_on in self.on.items() if name not in must):
+            return []
+        return [n for n in must if n not in self.option.own and not self.file.own.get(n)]
+
+    def apply_levels(self, levels: Levels) -> None:
+        """Switch off what the levels exclude, except passes that are on by name."""
+        reasons = levels.off(self.on)
+        below = {n: why for n, why in reasons.items() if self.on.get(n) and not self.named.get(n)}
+        self.on |= dict.fromkeys(below, False)
+        self.notices += [
+            f"off by {why}: {count} pass{'es' * (count > 1)}"
+            for why, count in Counter(below.values()).items()
+        ]
+
+    def name_idle(self) -> None:
+        """Say which passes are on and never match."""
+        idle = [p for p in self.passes if p.never_matches and self.on[p.name]]
+        if idle:
+            texts = (f"{p.name}: {p.never_matches}" for p in idle)
+            self.listed["never matches"] = ["; ".join(texts)]
+
+    def switch_off_pattern_fusion(self) -> None:
+        """Switch off all passes of pattern fusion."""
+        off = [p.name for p in self.passes if p.is_pattern_fusion and self.on[p.name]]
+        self.listed["off by --pattern_fusion_pass"] = off
+        self.on |= dict.fromkeys(off, False)
 
 
 def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> _Wishes:
-    """What is written, in terms of passes. `must` are those that a switch file cannot switch
-    off.
-    """
+    """Translate entries into passes. `must` are the passes that a switch file cannot switch off."""
     wishes = _Wishes()
     misplaced = []
     for entry in source.entries:

@@ -1,10 +1,10 @@
 """ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: which passes each of them
 switches off.
 
-CANN knows the levels O1 and O3. O3, the default, is all passes. O1 is what static sizes need:
-constant folding, shapes that are known, branches that are never taken, and the removal of what is
-left over; no fusion, not even those that a switch file cannot switch off. A name in the switch file
-or in --optimization_switch beats all three; "ALL" does not.
+CANN has the levels O1 and O3. O3, the default, is all passes. O1 is what static sizes need:
+constant folding, known shapes, branches that are never taken, and the removal of dead nodes; no
+fusion, not even those that a switch file cannot switch off. A name in the switch file or in
+--optimization_switch overrides all three options; "ALL" does not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The names that a switch may use: passes, their aliases, and what CANN and MindSpore call
-theirs.
-"""
+"""The names that a switch may use: passes, their aliases, and the names in CANN and MindSpore."""
 
 from __future__ import annotations
 
@@ -14,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class PassNames:
-    """Looks up names over one registry. An alias may stand for several passes, in their order."""
+    """Looks up names in one registry. An alias may belong to several passes, in their order."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:
-        # With it come all passes, for which `fusionc --help` must not wait.
+        # This imports all passes, for which `fusionc --help` must not wait.
         from fusionc.passes.ascend_names import ASCEND_NAMES
 
         self._ascend_names = ASCEND_NAMES
@@ -26,17 +24,15 @@ class PassNames:
             for name in (p.name, *p.aliases):
                 found.setdefault(name, []).append(p)
         self._passes = {name: tuple(named) for name, named in found.items()}
-        # for the nearest name, which takes long: nobody reads more
+        # searches for the nearest name: they take long, and only the first are shown
         self._searches = iter(range(SHOWN))
 
     def find(self, name: str) -> tuple[Pass, ...]:
-        """The passes of that name or alias; none where the registry has none."""
+        """The passes of that name or alias; empty if the registry has none."""
         return self._passes.get(name, ())
 
     def aliases(self) -> list[tuple[str, tuple[Pass, ...]]]:
-        """All names that are not the own name of a pass, in alphabetical order, with the passes
-        they stand for.
-        """
+        """All names except the passes' own, in alphabetical order, with their passes."""
         return [
             (name, found)
             for name, found in sorted(self._passes.items())
@@ -44,11 +40,11 @@ class PassNames:
         ]
 
     def is_ascend_only(self, name: str) -> bool:
-        """Whether the name is one of CANN's or MindSpore's that the registry does not have."""
+        """Whether CANN or MindSpore has this name and the registry does not."""
         return name not in self._passes and name in self._ascend_names
 
     def complaint(self, name: str) -> str:
-        """Why `name` is no pass, with the nearest name if there is one."""
+        """The message that `name` is not a pass, with the nearest name if there is one."""
         names = (
             [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
         )

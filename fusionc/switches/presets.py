@@ -1,4 +1,4 @@
-"""The switch files that come along, made from the registry."""
+"""The switch files that come with fusionc, made from the registry."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
-"""Reading switches as they are written: in a file, JSON as CANN documents it or the older text
-form, or in the option.
+"""Reads switches: from a file in JSON as CANN documents it, from a file in the older text form, or
+from the option.
 
-    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {"ALL":
-    "off"}}}
+    {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {}}}
 
-The text form has one `Pass:on` or `Pass:off` a line, the option has them between semicolons. Every
-mistake is collected with its position, so that a file is corrected in one go. Whether a name is a
-pass is not asked here.
+The text form has one `Pass:on` or `Pass:off` a line; the option separates them by semicolons. Every
+mistake is collected with its position, so that a file can be corrected in one go. Whether a name is
+a pass is checked elsewhere.
 """
 
 from __future__ import annotations
@@ -27,43 +26,39 @@ _blanks = re.compile(r"[ \t\r\n]*")
 ALL = "ALL"
 OPTION = "--optimization_switch"
 SECTIONS = ("GraphFusion", "UBFusion")
-# CANN reads these two as well; they order passes and exempt them from --oo_level, which fusionc has
-# not.
+# CANN also reads these two, which order passes and exempt them from --oo_level; fusionc does not.
 _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One switch as it was written, at the offset `at`. Only JSON knows sections: elsewhere
-    `section` is None.
-    """
+    """One switch as it was written."""
 
-    section: str | None
+    section: str | None  # None outside JSON, which alone has sections
     key: str
     on: bool
-    at: int
+    at: int  # the offset in the text
 
 
 @dataclass(frozen=True)
 class _Member:
-    """One `"key": value` of an object, with the offsets where key and value begin."""
+    """One `"key": value` of an object."""
 
     key: str
-    key_at: int
+    key_at: int  # offset
     value: Any
-    value_at: int
+    value_at: int  # offset
 
 
 @dataclass
 class WrittenSwitches:
-    """What a switch file says, or the option where `path` is None, and what is wrong with it:
-    sentences, each for the offset that it is about.
-    """
+    """What a switch file or the option says, and what is wrong with it."""
 
-    path: Path | None
+    path: Path | None  # None: the option
     text: str
     entries: list[Entry] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
+    # offsets, and a sentence for each
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
     def line(self, at: int) -> int:
@@ -75,21 +70,24 @@ class WrittenSwitches:
         return [found.start() for found in re.finditer("\n", self.text)]
 
     def advice(self, name: str, candidates: Sequence[str], otherwise: str) -> str:
-        """The candidate most like a name, or `otherwise`; the search takes long, and few mistakes
-        are shown.
+        """The candidate most like a name, or `otherwise`. The search takes long, so it is made only
+        for mistakes that are shown.
         """
         return advice(name, candidates if len(self.mistakes) < SHOWN else (), otherwise)
 
     def refuse_mistakes(self) -> None:
-        """Raises UsageError, with one line for each mistake in the order of the text, if there is
-        one: E21002 for a file, E10001 for the option.
+        """Raises UsageError if there are mistakes, with one line for each in the order of the text:
+        E21002 for a file, E10001 for the option.
         """
         if not self.mistakes:
             return
         source = "the switch file"
         where = f"--fusion_switch_file {self.path}"
         code = "E21002"
-        hint = 'correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a complete file'
+        hint = (
+            'correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a '
+            "complete file"
+        )
         if self.path is None:
             source = OPTION
             where = OPTION
@@ -155,7 +153,7 @@ def switch_value(value: object) -> bool | None:
 
 
 def value_complaint(key: str, value: object) -> str:
-    """Why `value` is not a switch value."""
+    """The message that `value` is not a switch value."""
     detail = ""
     if not isinstance(value, str):
         detail = ", in quotes"
@@ -223,8 +221,8 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the object that opens at or after `start`; a key that was there before is a
-    mistake and left out.
+    """The members of the object that opens at or after `start`. A repeated key is a mistake and
+    left out.
 
     The text must be valid JSON.
     """
@@ -266,7 +264,7 @@ def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
 
 
 def _is_new(source: WrittenSwitches, key: str, at: int, first_at: dict[str, int]) -> bool:
-    """Note where a key is; one that was there before is a mistake."""
+    """Note the place of a key; a repeated one is a mistake."""
     if first_at.setdefault(key, at) == at:
         return True
     place = "" if source.path is None else f", first in line {source.line(first_at[key])}"

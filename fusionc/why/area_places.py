@@ -1,4 +1,4 @@
-"""Where graph kernel fusion made no area, and why: the places of the passes under whose names areas
+"""Places where graph kernel fusion made no area, and why, for the passes under whose names areas
 are made.
 """
 
@@ -19,12 +19,15 @@ _OF_LOOPS = (
     "TbeMultiOutputFusionPass",
     "TbeReduceElemwiseFusionPass",
 )
-_OFF = "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, and why not more"
+_OFF = (
+    "it takes effect with --enable_graph_kernel: give it here, too, to see which areas there are, "
+    "and why not more"
+)
 
 
 def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]:
-    """The areas of a pass that were refused, and each operator that is in none, which could be in
-    one of these.
+    """The areas of a pass that were refused, and each operator outside of all areas that could be
+    in one of these.
     """
     if fused is None:
         return
@@ -37,8 +40,8 @@ def places_without_area(pass_: AreaPass, fused: Fused | None) -> Iterator[Place]
 
 
 def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> Iterator[str]:
-    """What else there is to know: how often a pass counts what others make areas of, and where it
-    is `is_idle`, as nothing fired and nothing was refused, who says more.
+    """Further notes: how often areas were counted for a pass and refused, and what to read if it is
+    `is_idle`: if nothing fired and nothing was refused.
     """
     if fused is None:
         yield _OFF
@@ -52,7 +55,8 @@ def notes_on_areas(pass_: AreaPass, fused: Fused | None, *, is_idle: bool) -> It
             if why not in told
         )
     if is_idle and not any(count.matched for count in own):
-        yield f'nothing here could be such an area: "fusionc passes {pass_.name}" says of what it makes one'
+        hint = f'"fusionc passes {pass_.name}" says of what it makes one'
+        yield f"nothing here could be such an area: {hint}"
 
 
 def _places(number: int) -> str:

@@ -1,5 +1,5 @@
-"""What another optimizer fused in the same model and fusionc did not, and the passes that make such
-operators.
+"""The fusions of another optimizer that fusionc did not make in the same model, and the passes that
+could.
 """
 
 from __future__ import annotations
@@ -16,29 +16,27 @@ from fusionc.model.graph import Model
 from fusionc.model.operators import KERNELS, short_name
 from fusionc.rewrite import Pass
 
-# in the documentation of a pass
+# what a pass makes, in its documentation
 _MADE = re.compile(r"^after +(.*?)(?=^\w|\Z)", re.MULTILINE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ExpectedOperator:
-    """An operator of which the other result has more: `expected` there, `converted` here. `nodes`
-    are those of the given model that became it there.
-    """
+    """An operator that is more frequent in the other result."""
 
     operator: str
-    converted: int
-    expected: int
-    nodes: tuple[str, ...]
+    converted: int  # its number in the result of fusionc
+    expected: int  # its number in the other result
+    nodes: tuple[str, ...]  # of the given model that became it there
 
     @property
     def is_area(self) -> bool:
-        """Whether graph kernel fusion makes it, and no pass alone."""
+        """Whether only graph kernel fusion makes it."""
         return self.operator.startswith(f"{KERNELS}.")
 
 
 def expected_operators(given: Model, converted: Model, expected: Model) -> list[ExpectedOperator]:
-    """The operators that the other optimizer made and fusionc did not, or not as often."""
+    """The operators that the other optimizer made and fusionc did not, or less often."""
     counts = [
         Counter(short_name(node.op, node.domain) for node in nodes_of_graphs(model))
         for model in (given, converted, expected)

@@ -1,42 +1,38 @@
-"""The places of a pass as its reasons: the nearest misses first, those that are alike together."""
+"""The reasons of a pass: its places with the nearest misses first, and those that are alike
+together.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fusionc.why.first_reason import without_names
+from fusionc.why.first_reason import strip_names
 from fusionc.why.pass_places import Place
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it
-    is the same.
-
-    Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit.
-    `is_match` is true where all of it is there: the match is refused, or `would_fire`, where the
-    pass is not to run. `is_near` is not where nothing but its first operator is.
-    """
+    """Why a pass does not fire where a pattern begins."""
 
     text: str
-    root: str
+    root: str  # the node at which the pattern begins
     pattern: str
     graph_id: int
-    is_match: bool
-    would_fire: bool
-    is_near: bool
-    fitting: int
-    size: int
-    unfit: int
-    more: tuple[str, ...] = ()
+    is_match: bool  # all of the pattern is there, and the rewrite is refused
+    would_fire: bool  # the pass would fire here if it ran
+    is_near: bool  # more than the first operator fits
+    fitting: int  # operators of the pattern that are there
+    size: int  # operators of the pattern
+    unfit: int  # number of things that do not fit
+    more: tuple[str, ...] = ()  # other roots with the same reason
 
 
 def reasons_of(places: Sequence[Place]) -> list[Reason]:
-    """Why nothing happens at these places, the nearest misses first, those that are alike together.
+    """Why nothing happens at these places: the nearest misses first, those that are alike together.
 
-    Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first
-    operator is there is no near miss, unless nothing is nearer.
+    If several patterns begin at a node, the nearest one counts. A place that has only the first
+    operator of its pattern is left out if any other place is nearer.
     """
     at_root: dict[tuple[int, str], list[Place]] = {}
     for place in places:
@@ -45,7 +41,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
     nearer = list(filter(_is_near, ranked))
     alike: dict[tuple[str, int, str], list[Place]] = {}
     for place in nearer or ranked:
-        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(
+        alike.setdefault((place.pattern, place.graph_id, strip_names(place.reason)), []).append(
             place
         )
     return [
@@ -69,8 +65,8 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
 def _nearest(places: Sequence[Place]) -> Place:
     """The nearest of the patterns that begin at one node.
 
-    Where all of one is there but a condition, a larger one that lacks several things is not what
-    the model means.
+    If one fits except for a condition, a larger one that lacks several things is not what the model
+    means.
     """
     if any(place.is_whole and place.size > 1 for place in places):
         places = [place for place in places if place.is_whole or place.unfit == 1]
@@ -78,4 +74,4 @@ def _nearest(places: Sequence[Place]) -> Place:
 
 
 def _is_near(place: Place) -> bool:
-    return place.is_match or place.fitting + place.beyond > 1
+    return place.is_match or place.lacks_condition or place.fitting + place.beyond > 1

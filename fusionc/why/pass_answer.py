@@ -1,12 +1,13 @@
-"""What there is to say of one pass in a conversion: where it fired, who was there first, and why it
-does not fire.
+"""Everything there is to say of one pass in a conversion: where it fired, which places others took
+first, and why it does not fire elsewhere.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import TypeVar
 
 from onnx import FunctionProto
 
@@ -14,7 +15,7 @@ from fusionc.errors import quote
 from fusionc.model.graph import Model
 from fusionc.model.operators import short_name
 from fusionc.passes.areas._area_pass import AreaPass
-from fusionc.rewrite import Pass
+from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.log import Commit
 from fusionc.why.area_places import notes_on_areas, places_without_area
 from fusionc.why.nearest import Reason, reasons_of
@@ -22,33 +23,32 @@ from fusionc.why.pass_places import Place, places_of, roots_of
 from fusionc.why.watched_conversion import Converted
 
 _AS_GIVEN = "that is so in the model as it is given: in the converted one nothing is left of it"
-_MOST_ROOTS = 12  # operators that are named
+_MOST_ROOTS = 12  # operators named in a note
 _INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes go where it is called'
 
 
 @dataclass(frozen=True)
 class Taken:
-    """A match of the pass that another rewrite took: before the pass ran, or after it had refused
-    it for `reason`.
-    """
+    """A match of the pass that another rewrite took."""
 
     nodes: tuple[str, ...]
     pattern: str
-    reason: str
-    by: Commit
+    reason: str  # why the pass had refused it; empty if another was first
+    by: Commit  # the rewrite that took it
+
+
+_Located = TypeVar("_Located", Place, Commit, Taken)
 
 
 @dataclass(frozen=True)
 class PassAnswer:
-    """What there is to say of one pass: whether it is on, where it fired, which places others took
-    first, and why it does not fire in others, the nearest misses first.
-    """
+    """Everything there is to say of one pass."""
 
     name: str
-    state: str
-    fired: tuple[Commit, ...]
+    state: str  # whether it is on, and what switches it
+    fired: tuple[Commit, ...]  # its rewrites
     taken: tuple[Taken, ...]
-    reasons: tuple[Reason, ...]
+    reasons: tuple[Reason, ...]  # why it does not fire elsewhere, nearest misses first
     notes: tuple[str, ...]
 
 
@@ -57,7 +57,8 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
     if pass_.name in enabled:
         return "on"
     if pass_.is_pattern_fusion and not pattern_fusion_pass:
-        return "off by --pattern_fusion_pass false, which no other switch undoes; below, it is as if it were on"
+        effect = "which no other switch undoes; below, it is as if it were on"
+        return f"off by --pattern_fusion_pass false, {effect}"
     default = " by default" if pass_.default == "off" else ""
     return (
         f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
@@ -65,104 +66,130 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
 
 
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
-    """What there is to say of a pass; `near` are nodes of which a place has to have one, None for
-    all places.
-    """
+    """The answer for a pass. Only places with a node in `near` count; None lets all count."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     model = done.after
-    places = list(
-        places_without_area(pass_, done.fused)
-        if isinstance(pass_, AreaPass)
-        else places_of(model, pass_)
-    )
+    if isinstance(pass_, AreaPass):
+        places = list(places_without_area(pass_, done.fused))
+    else:
+        places = list(places_of(model, pass_))
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
-        places = [place for place in places if not near.isdisjoint(place.nodes)]
-        fired = [commit for commit in fired if not near.isdisjoint(commit.nodes)]
-        taken = [one for one in taken if not near.isdisjoint(one.nodes)]
+        places = _select_near(near, places)
+        fired = _select_near(near, fired)
+        taken = _select_near(near, taken)
         if not (places or fired or taken):
             model = done.before
-            places = [
-                place for place in places_of(model, pass_) if not near.isdisjoint(place.nodes)
-            ]
+            places = _select_near(near, places_of(model, pass_))
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
     notes += _functions(model, reasons)
-    notes += _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
+    is_idle = not (reasons or fired or taken)
+    notes += _notes(pass_, done, reasons, is_idle=is_idle, is_all=near is None)
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
 
-def _taken(
-    pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence[Place]
-) -> list[Taken]:
-    """What the pass would have rewritten in the given model, or what it refused, and another
-    rewrite took.
+def _select_near(names: Set[str], there: Iterable[_Located]) -> list[_Located]:
+    """The items that have one of these nodes."""
+    return [one for one in there if not names.isdisjoint(one.nodes)]
 
-    `left` are the places in the converted model.
+
+def _taken(
+    pass_: Pass, done: Converted, fired: Sequence[Commit], places: Sequence[Place]
+) -> list[Taken]:
+    """The matches that the pass refused, or would have rewritten in the given model, and that other
+    rewrites took.
+
+    `places` are those in the converted model.
     """
-    own = {(commit.graph_id, node) for commit in fired for node in commit.nodes}
-    others: dict[tuple[int, str], Commit] = {}
-    for commit in done.commits:
-        if commit.pass_name != pass_.name:
-            others |= {
-                (commit.graph_id, node): commit
-                for node in commit.nodes
-                if (commit.graph_id, node) not in others
-            }
-    refused = [place for place in done.matched(pass_) if place.reason]
-    sound = [
-        p for p in places_of(done.before, pass_, only_matches=True) if p.is_match and not p.reason
-    ]
-    still = {(place.graph_id, place.nodes) for place in left if place.is_match}
-    found: dict[tuple[int, tuple[str, ...]], Taken] = {}
-    for place in (*refused, *sound):
+    own = _takers(fired).keys()
+    others = _takers(commit for commit in done.commits if commit.pass_name != pass_.name)
+    still = {(place.graph_id, place.nodes) for place in places if place.is_match}
+    taken: dict[tuple[int, tuple[str, ...]], Taken] = {}
+    for place in _matches_before(pass_, done):
         nodes = [(place.graph_id, node) for node in place.nodes]
         takers = [others[node] for node in nodes if node in others]
         key = (place.graph_id, place.nodes)
         if takers and own.isdisjoint(nodes) and key not in still:
             by = min(takers, key=lambda commit: commit.number)
-            found.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
-    return list(found.values())
+            taken.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
+    return list(taken.values())
+
+
+def _matches_before(pass_: Pass, done: Converted) -> Iterator[Place]:
+    """What the pass refused while it ran, and what it would have rewritten in the given model."""
+    yield from (place for place in done.matched(pass_) if place.reason)
+    given = places_of(done.before, pass_, only_matches=True)
+    yield from (place for place in given if not place.reason)
+
+
+def _takers(commits: Iterable[Commit]) -> dict[tuple[int, str], Commit]:
+    """The first commit that took each node, by its graph and name."""
+    takers: dict[tuple[int, str], Commit] = {}
+    for commit in commits:
+        for node in commit.nodes:
+            takers.setdefault((commit.graph_id, node), commit)
+    return takers
 
 
 def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
-    """What holds in the bodies of functions in which there are reasons."""
+    """Notes on the functions in whose bodies there are reasons."""
     for graph_id in dict.fromkeys(reason.graph_id for reason in reasons):
         proto = model.graphs[graph_id].proto
         if isinstance(proto, FunctionProto):
             function = quote(short_name(proto.name, proto.domain))
-            yield f"graph {graph_id} is the function {function}, in which no types and shapes are known; {_INLINED}"
+            what = f"the function {function}, in which no types and shapes are known"
+            yield f"graph {graph_id} is {what}; {_INLINED}"
 
 
 def _notes(
-    pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool
+    pass_: Pass, done: Converted, reasons: Sequence[Reason], *, is_idle: bool, is_all: bool
 ) -> Iterator[str]:
-    """What else there is to know of a pass that has these reasons not to fire, or none."""
+    """Further notes on a pass; `is_idle` if it has no places to show."""
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
-        yield from notes_on_areas(pass_, done.fused, is_idle=not reasons and not has_others)
+        yield from notes_on_areas(pass_, done.fused, is_idle=is_idle)
         return
-    there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
-    searching = [pattern for pattern in pass_.patterns if pattern.find is not None]
-    if searching:
-        whose = ", ".join(pattern.name for pattern in searching)
-        operators = dict.fromkeys(op for pattern in searching for op in pattern.operators)
-        counts = ", ".join(
-            f"{op} (the converted model has {there[op] or 'none'})" for op in operators
-        )
-        what = f" for {counts}" if counts else ""
-        yield f"{whose}: a search of its own{what}, which says nothing of near misses"
-    roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
+    yield from _notes_on_search(pass_, done, reasons)
+    if is_idle:
+        yield from _note_on_roots(pass_, done, is_all=is_all)
+
+
+def _notes_on_search(pass_: Pass, done: Converted, reasons: Sequence[Reason]) -> Iterator[str]:
+    """Notes on how the places of a pass were searched."""
+    told = {reason.pattern for reason in reasons}
+    silent = [p for p in pass_.patterns if p.find and p.name not in told]
+    yield from _silent_searches(silent, _operators_of(done))
     if reasons and not any(one.is_near for one in reasons):
         yield "nothing is nearer: these places have only the first operator of a pattern"
-    if not reasons and not has_others and roots:
-        begin = f"its patterns begin at {_shortened(list(roots))}"
-        if there.keys().isdisjoint(roots):
-            yield f"{begin}: the converted model has none of these"
-        elif not is_all:
-            yield f"{begin}: nothing of that is here"
+
+
+def _note_on_roots(pass_: Pass, done: Converted, *, is_all: bool) -> Iterator[str]:
+    """The operators at which the patterns of a pass begin."""
+    roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
+    begin = f"its patterns begin at {_shortened(list(roots))}"
+    if roots and _operators_of(done).keys().isdisjoint(roots):
+        yield f"{begin}: the converted model has none of these"
+    elif roots and not is_all:
+        yield f"{begin}: nothing of that is here"
+
+
+def _operators_of(done: Converted) -> Counter[str]:
+    """How many nodes of each operator the converted model has."""
+    return Counter(node.op for graph in done.after.graphs for node in graph.nodes)
+
+
+def _silent_searches(patterns: Sequence[Pattern], there: Mapping[str, int]) -> Iterator[str]:
+    """A note on patterns that search by themselves and have reported no candidate."""
+    if not patterns:
+        return
+    operators = dict.fromkeys(op for pattern in patterns for op in pattern.operators)
+    counts = ", ".join(f"{op} (the converted model has {there[op] or 'none'})" for op in operators)
+    what = f" for {counts}" if counts else ""
+    names = ", ".join(pattern.name for pattern in patterns)
+    yield f"{names}: a search of its own{what}, which says nothing of near misses"
 
 
 def _shortened(words: list[str]) -> str:

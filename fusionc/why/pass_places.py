@@ -1,5 +1,5 @@
 """The places of a model at which a pass could fire: where it would, where it is refused, and where
-it nearly does.
+it nearly fires.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from types import CodeType
@@ -18,51 +18,49 @@ from fusionc.errors import said
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.requested.target_opset.limits import newest_opset
-from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape
-from fusionc.rewrite.pattern import makers, names
-from fusionc.rewrite.pipeline import is_alive
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Refused, Tape, matcher
+from fusionc.rewrite.pattern import makers
+from fusionc.rewrite.pipeline import absent_names, anchors_of, is_alive
 from fusionc.rewrite.soundness import check, check_private
-from fusionc.why.first_reason import first_reason, named, node_text, value_at
-from fusionc.why.furthest import PatternSearch, Unfit
-from fusionc.why.partial_formula import operators_in
+from fusionc.why.first_reason import first_reason, named, node_text
+from fusionc.why.trace import Misfit, Trace, trace
 
-_MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
-_OWN = "a condition of its own"  # one of which nothing can be said
-_LOOKED_AT = 3  # nodes for each operator that is missing
-# what a condition counts that does not hold, beside an operator that is not there
+_MOST_SEARCHED = 10_000  # matches of a pattern that searches by itself
+_OWN = "a condition of its own"  # one without a docstring, name or text
+_LOOKED_AT = 3  # nodes looked at for each missing operator
+# weight of an unmet condition; a missing operator counts 1
 _CONDITION = 0.25
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a pattern begins, and what happens there.
-
-    `reason` says why nothing does, and is empty where the pass takes effect. Of the pattern's
-    `size` operators, `fitting` are there; `unfit` things do not fit, `missing` being their weight.
-    `beyond` of the missing operators are behind what does not fit. `is_match` says whether it is a
-    match, which is refused then. `nodes` are those that fit, and those in the place of others.
-    """
+    """Where a pattern begins, and what happens there."""
 
     graph_id: int
     pattern: str
-    root: str
-    reason: str
-    nodes: tuple[str, ...]
-    is_match: bool = True
-    fitting: int = 1
-    size: int = 1
-    unfit: int = 0
-    missing: float = 0.0
-    beyond: int = 0
+    root: str  # the node at which it begins
+    reason: str  # why nothing happens; empty if the pass takes effect
+    nodes: tuple[str, ...]  # that fit, and those in the place of others
+    is_match: bool = True  # it matches; with a reason, it is refused
+    fitting: int = 1  # operators of the pattern that are there
+    size: int = 1  # operators of the pattern
+    unfit: int = 0  # number of things that do not fit
+    missing: float = 0.0  # weight of these
+    beyond: int = 0  # missing operators that come before a misfit in the graph
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """What is nearer to a match is less."""
+        """The sort key: what is nearer to a match comes first."""
         return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
 
     @property
+    def lacks_condition(self) -> bool:
+        """Whether an unmet condition is all that is wrong."""
+        return self.missing == _CONDITION
+
+    @property
     def is_whole(self) -> bool:
-        """Whether nothing of the formula is missing, though a condition may not hold."""
+        """Whether the whole formula fits, though a condition may not hold."""
         return self.missing <= _CONDITION
 
 
@@ -70,54 +68,55 @@ def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Itera
     """Every place of a pass, one for each node at which a pattern begins, in the order of the
     patterns.
     """
-    absent = dict.fromkeys(
-        name for p in pass_.patterns for formula in p.formulas for name in names(formula)
-    )
     for graph in model.graphs:
-        if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
-            continue
-        for pattern in pass_.patterns:
-            if pattern.find is not None:
-                found = islice(pattern.find(graph), _MOST_SEARCHED)
-                yield from (place_of_match(pass_, pattern, match) for match in found)
-                continue
-            search = PatternSearch(pattern.formulas, absent)
-            for anchor in anchors_of(pattern, graph):
-                match = search.whole(anchor)
-                if match is not None:
-                    yield place_of_match(pass_, pattern, match)
-                elif not only_matches:
-                    yield _nearly(pattern, search, anchor)
+        if is_alive(graph) and getattr(graph.proto, "domain", "") != KERNELS:
+            for pattern in pass_.patterns:
+                search = _searched if pattern.find else _places_of_formula
+                for place in search(pass_, pattern, graph):
+                    if place.is_match or not only_matches:
+                        yield place
+
+
+def _searched(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+    """The places of a pattern that searches by itself."""
+    for candidate in islice(pattern.find(graph) if pattern.find else (), _MOST_SEARCHED):
+        if isinstance(candidate, Match):
+            yield place_of_match(pass_, pattern, candidate)
+        else:
+            yield _left_candidate(pattern, candidate)
+
+
+def _places_of_formula(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Place]:
+    """The places of a pattern that is a formula."""
+    absent = absent_names(pass_)
+    for anchor in anchors_of(pattern, graph):
+        match = matcher.match(pattern.formulas, anchor, absent)
+        if match is not None:
+            yield place_of_match(pass_, pattern, match)
+        else:
+            yield _nearly(pattern, trace(pattern.formulas, anchor), anchor)
 
 
 def roots_of(pattern: Pattern) -> tuple[str, ...]:
-    """The operators at which a pattern begins, or that it looks for, where it finds its places
-    itself.
+    """The operators at which a pattern begins; if it searches by itself, those that it looks
+    for.
     """
     if pattern.find is not None:
         return pattern.operators
     return tuple(dict.fromkeys(op for _, op in makers(pattern.formulas[0]) or ()))
 
 
-def anchors_of(pattern: Pattern, graph: Graph) -> list[Node]:
-    """The nodes at which a formula may begin, in topological order."""
-    operators = makers(pattern.formulas[0]) or ()
-    return sorted(
-        (n for key in operators for n in graph.by_operator.get(key, ())),
-        key=lambda node: node.position,
-    )
+def _left_candidate(pattern: Pattern, miss: Miss) -> Place:
+    """The place of a candidate that a search left."""
+    root = node_text(miss.node)
+    reason = f"{root}: {miss.reason}"
+    place = Place(miss.node.graph.id, pattern.name, root, reason, (miss.node.label(),))
+    return replace(place, is_match=False, unfit=1, missing=_CONDITION)
 
 
-def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
-    furthest = search.furthest(anchor)
-    nodes = [anchor, *(() if furthest.found is None else furthest.found.nodes)]
-    nodes += [
-        value.producer
-        for unfit in furthest.unfit
-        for value in value_at(furthest, unfit)
-        if value.producer
-    ]
-    fitting = furthest.part.size
+def _nearly(pattern: Pattern, furthest: Trace, anchor: Node) -> Place:
+    values = [misfit.value for misfit in furthest.misfits if misfit.value is not None]
+    nodes = [anchor, *furthest.nodes, *(value.producer for value in values if value.producer)]
     return Place(
         anchor.graph.id,
         pattern.name,
@@ -125,35 +124,41 @@ def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
         first_reason(furthest, anchor),
         tuple(dict.fromkeys(node.label() for node in nodes)),
         is_match=False,
-        fitting=fitting,
-        size=fitting + sum(one.operators for one in furthest.unfit),
-        unfit=len(furthest.unfit),
-        missing=sum(one.weight for one in furthest.unfit),
-        beyond=sum(_beyond(unfit, value_at(furthest, unfit)) for unfit in furthest.unfit),
+        fitting=len(furthest.operators),
+        size=furthest.size,
+        unfit=len(furthest.misfits),
+        missing=furthest.missing,
+        beyond=sum(map(_beyond, furthest.misfits)),
     )
 
 
-def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
-    """How many operators of what does not fit are behind it all the same, if they are most of them:
-    one is another.
+def _beyond(misfit: Misfit) -> int:
+    """How many of the missing operators come before the misfit in the graph, if they are most of
+    them: then something unexpected stands in between.
     """
-    wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
+    if not misfit.operators:
+        return 0
+    wanted = [formula.operators for formula in misfit.operators]
     count = len(wanted)
-    pending = deque(values)
+    for node in islice(_nodes_before(misfit.value), _LOOKED_AT * count):
+        fitting = [operators for operators in wanted if node.operator in operators]
+        if fitting:
+            wanted.remove(fitting[0])
+    passed = count - len(wanted)
+    return passed if 2 * passed > count else 0
+
+
+def _nodes_before(value: Edge | None) -> Iterator[Node]:
+    """The nodes that compute a value, the nearest first."""
+    pending = deque([value])
     seen = set[Node]()
-    while pending and wanted and len(seen) < _LOOKED_AT * count:
-        producer = pending.popleft().producer
+    while pending:
+        edge = pending.popleft()
+        producer = None if edge is None else edge.producer
         if producer is not None and producer not in seen:
             seen.add(producer)
-            pending.extend(value for value in producer.inputs if value is not None)
-            fitting = next(
-                (operators for operators in wanted if (producer.domain, producer.op) in operators),
-                None,
-            )
-            if fitting is not None:
-                wanted.remove(fitting)
-    found = count - len(wanted)
-    return found if 2 * found > count else 0
+            pending.extend(producer.inputs)
+            yield producer
 
 
 def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
@@ -162,20 +167,20 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
     size = max(len(match.nodes), 1)
     place = Place(match.graph.id, pattern.name, root, "", match.labels, fitting=size, size=size)
     try:
-        if pattern.where is not None and not pattern.where(match):
-            what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
+        if unmet := pattern.unmet(match):
+            what = f"{root}: a condition of the pattern does not hold: {_condition(unmet)}"
             return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
         reason = _refusal(pass_, pattern, match)
     except (
         Exception
-    ) as error:  # a user's pass may fail in any way where the conversion did not try it
+    ) as error:  # a user's pass may fail in any way at a place that the conversion did not try
         reason = f"{pass_.name} fails here: {said(error)}"
     return replace(place, reason=reason and f"{root}: {reason}")
 
 
 @np.errstate(all="ignore")
 def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
-    """Why a match would not take effect, tried without changing anything; empty where it would."""
+    """Why a match would not take effect, tried without changing anything; empty if it would."""
     try:
         check_private(match)
     except Refused:
@@ -197,7 +202,7 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
 
 
 def _opset_advice(own: int, wanted: int) -> str:
-    """What to do about an opset for which alone a match is refused; 0 is none."""
+    """What to do if only the opset is too old; `wanted` 0 means that it is not."""
     if not wanted:
         return ""
     known = (
@@ -209,7 +214,7 @@ def _opset_advice(own: int, wanted: int) -> str:
 
 
 def _user_inside(match: Match) -> str:
-    """The value inside that is not only the match's."""
+    """Which interior value is used elsewhere, and by whom."""
     inside = set(match.nodes)
     for value in (
         value
@@ -227,7 +232,7 @@ def _user_inside(match: Match) -> str:
 
 
 def _condition(where: Callable[[Match], bool]) -> str:
-    """What a condition asks for: by its docstring, or else as it is called or written."""
+    """What a condition asks for: its docstring, or else its name or its text."""
     if not inspect.isfunction(where):
         return _OWN
     if where.__doc__:
@@ -241,7 +246,7 @@ def _condition(where: Callable[[Match], bool]) -> str:
 
 
 def _written(code: CodeType) -> str:
-    """The text of a condition that has no name, as it stands in its file."""
+    """The text of a lambda, as it is written in its file."""
     try:
         lines, _ = inspect.findsource(code)
     except OSError:  # the file has gone

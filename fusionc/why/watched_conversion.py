@@ -1,5 +1,5 @@
-"""A conversion of which all is kept that there is to tell: the model before and after, each
-rewrite, and what the passes that are asked for matched meanwhile.
+"""A conversion that keeps everything to be told: the model before and after, each rewrite, and what
+the passes in question matched on the way.
 """
 
 from __future__ import annotations
@@ -30,24 +30,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Converted:
-    """A model before and after its conversion, with the rewrites that took effect, and what those
-    who are asked matched meanwhile. `fused` is what became of areas, where graph kernels are on.
-    """
+    """A model before and after its conversion."""
 
     before: Model
     after: Model
-    commits: Sequence[Commit]
-    watched: Mapping[str, Watched]
-    fused: Fused | None = None
+    commits: Sequence[Commit]  # the rewrites that took effect
+    watched: Mapping[str, Watched]  # by pass: what it matched while it ran
+    fused: Fused | None = None  # the areas; None without graph kernels
 
     def nodes(self) -> list[str]:
-        """The names of all nodes, those before and those after."""
+        """The names of all nodes, before and after."""
         return [
             node.label() for model in (self.before, self.after) for node in nodes_of_graphs(model)
         ]
 
     def matched(self, pass_: Pass) -> list[Place]:
-        """What a pass matched while it ran, if it was watched."""
+        """What a pass matched while it ran; empty if it was not watched."""
         watched = self.watched.get(pass_.name)
         return [] if watched is None else list(watched.places.values())
 
@@ -63,7 +61,7 @@ class Converted:
 
 
 def converted(plan: ConversionPlan, registry: Sequence[Pass], asked: Sequence[Pass]) -> Converted:
-    """The conversion of a plan, in which those who are asked run, too."""
+    """The conversion of a plan, in which the passes in question run, too."""
     watched = {p.name: Watched(p) for p in asked}
     wanted = {p.name for p in (*plan.passes, *asked)}
     passes = tuple(

@@ -1,30 +1,30 @@
-"""A pass that notes its matches while it runs, so that it can be said why a place was left that
-others took later.
+"""A pass that notes its matches while it runs, to explain why it left a place that others took
+later.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from fusionc.model.graph import Graph
-from fusionc.rewrite import Match, Pass, Pattern
+from fusionc.rewrite import Match, Miss, Pass, Pattern
+from fusionc.rewrite.match import Find
 from fusionc.why.pass_places import Place, place_of_match
 
 
 @dataclass
 class Watched:
-    """What a pass matched: `places` has each with what was last said of it. `running` is the pass
-    to convert with.
-    """
+    """What a pass matched while it ran."""
 
     pass_: Pass
+    # each place, as it was judged last
     places: dict[tuple[int, str, tuple[str, ...]], Place] = field(default_factory=dict)
 
     @property
     def running(self) -> Pass:
-        """The same pass, which notes what it matches."""
+        """The same pass, which also notes what it matches."""
         watched = copy.copy(self.pass_)
         vars(watched)["patterns"] = tuple(map(self._watch, self.pass_.patterns))
         return watched
@@ -33,20 +33,16 @@ class Watched:
         if pattern.find is not None:
             return replace(pattern, find=self._noting(pattern, pattern.find))
 
-        def where(match: Match) -> bool:
-            holds = pattern.where is None or pattern.where(match)
-            if holds:
-                self._note(pattern, match)
-            return holds
+        def note(match: Match) -> bool:
+            self._note(pattern, match)
+            return True
 
-        return replace(pattern, where=where)
+        return replace(pattern, where=(*pattern.conditions, note))
 
-    def _noting(
-        self, pattern: Pattern, find: Callable[[Graph], Iterable[Match]]
-    ) -> Callable[[Graph], Iterable[Match]]:
-        def noting(graph: Graph) -> Iterable[Match]:
+    def _noting(self, pattern: Pattern, find: Find) -> Find:
+        def noting(graph: Graph) -> Iterator[Match | Miss]:
             for match in find(graph):
-                if not match.is_stale:
+                if isinstance(match, Match) and not match.is_stale:
                     self._note(pattern, match)
                 yield match
 

@@ -1,6 +1,4 @@
-"""The story: convert as asked for, then look where the pass fired, was refused, and nearly
-fired.
-"""
+"""The story: convert as asked, then look where the pass fired, was refused, and nearly fired."""
 
 from __future__ import annotations
 
@@ -27,29 +25,25 @@ from fusionc.why.first_reason import named
 from fusionc.why.pass_answer import PassAnswer, answer_of, state_of
 from fusionc.why.watched_conversion import Converted, converted
 
-_SUGGESTED = 3  # names of nodes
+_SUGGESTED = 3  # suggested names of nodes
 
 
 @dataclass(frozen=True)
 class ExpectedAnswer:
-    """An operator that another optimizer made, the passes that took its nodes here, and what there
-    is to say of those that make it, in its places.
-    """
+    """An operator that another optimizer made, and what there is to say of it."""
 
     operator: ExpectedOperator
-    taken_by: tuple[str, ...]
-    passes: tuple[PassAnswer, ...]
+    taken_by: tuple[str, ...]  # passes that took its nodes
+    passes: tuple[PassAnswer, ...]  # answers of the passes that make it, for its places
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What `fusionc why` answers: of each pass of that name, or of each operator that was expected,
-    and of the node that was asked for.
-    """
+    """What `fusionc why` answers."""
 
-    passes: tuple[PassAnswer, ...] = ()
-    expected: tuple[ExpectedAnswer, ...] = ()
-    node: tuple[str, ...] = ()
+    passes: tuple[PassAnswer, ...] = ()  # of that name
+    expected: tuple[ExpectedAnswer, ...] = ()  # for each operator that was expected
+    node: tuple[str, ...] = ()  # sentences on the node in question
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -59,8 +53,9 @@ class Answer:
 def why(options: Options, name: str | None, node: str | None, expected: Path | None) -> Answer:
     """Why the passes of this name do not fire, at all or at this node.
 
-    With the result of another optimizer, why what it fused is not: the passes that make that, or
-    those of this name. Raises UsageError where there is no such pass, node or model.
+    With the result of another optimizer: why its fusions were not made, by the passes of this name,
+    or by all that could make them. Raises UsageError if the pass, the node or the model does not
+    exist.
     """
     with running(options) as plog:
         registry = load_passes(options.custom_passes)
@@ -70,11 +65,11 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
         if expected is None:
             done = converted(plan, registry, asked)
-            near = _near(done, node)
+            near = _nodes_in_question(done, node)
             answers = tuple(answer_of(p, done, state(p), near) for p in asked)
             return Answer(answers, (), _said_of_node(done, node))
         done = converted(plan, registry, [p for p in asked if p.name in enabled])
-        near = _near(done, node)
+        near = _nodes_in_question(done, node)
         other = typed_model(load(expected), os.fspath(expected.parent), options.target)
         operators = expected_operators(done.before, done.after, other)
         if near is not None:
@@ -83,9 +78,9 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         return Answer((), answers_of, _said_of_node(done, node))
 
 
-def _near(done: Converted, node: str | None) -> set[str] | None:
-    """The node that was asked for, and what passes have made of it. Raises UsageError where the
-    model has none.
+def _nodes_in_question(done: Converted, node: str | None) -> set[str] | None:
+    """The node in question, and what passes have made of it. Raises UsageError if the model does
+    not have it.
     """
     if node is None:
         return None
@@ -99,7 +94,7 @@ def _near(done: Converted, node: str | None) -> set[str] | None:
 
 
 def _nearest(name: str, known: Iterable[str]) -> list[str]:
-    """Names that hold this one, or are least unlike it."""
+    """Names that contain this one, or are most similar to it."""
     names = dict.fromkeys(known)
     holding = [other for other in names if name.casefold() in other.casefold()]
     return holding[:_SUGGESTED] or get_close_matches(name, names, n=_SUGGESTED, cutoff=0)
@@ -119,7 +114,7 @@ def _expected_answer(
 
 
 def passes_called(name: str, registry: Sequence[Pass]) -> list[Pass]:
-    """The passes of a name or alias. Raises UsageError where there is none."""
+    """The passes of a name or alias. Raises UsageError if there are none."""
     names = PassNames(registry)
     found = names.find(name)
     if not found and names.is_ascend_only(name):
@@ -137,7 +132,7 @@ def passes_called(name: str, registry: Sequence[Pass]) -> list[Pass]:
 
 
 def _said_of_node(done: Converted, name: str | None) -> tuple[str, ...]:
-    """Which rewrites took the node, and what it is in the result, if it is there."""
+    """Which rewrites took the node, and its operator in the result, if it is there."""
     if name is None:
         return ()
     said = [

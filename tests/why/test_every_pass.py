@@ -11,12 +11,13 @@ import pytest
 from harness import Fires, Stays, parse
 
 from fusionc.passes import PASSES
-from fusionc.rewrite import Pass
+from fusionc.rewrite import Pass, matcher
+from fusionc.rewrite.pipeline import anchors_of
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
-from fusionc.why.furthest import PatternSearch
 from fusionc.why.nearest import reasons_of
-from fusionc.why.pass_places import anchors_of, places_of
+from fusionc.why.pass_places import places_of
+from fusionc.why.trace import trace
 
 _EACH = 2  # cases of a table: the first ones
 
@@ -38,11 +39,12 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
     for case in _cases(pass_):
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
-            search = PatternSearch(pattern.formulas, {})
             for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                furthest = search.furthest(anchor)
-                is_there = search.whole(anchor) is not None
-                assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
+                furthest = trace(pattern.formulas, anchor)
+                is_there = matcher.match(pattern.formulas, anchor, {}) is not None
+                assert is_there == (not furthest.misfits), (
+                    f"{case.name}: {pattern.name} at {anchor}"
+                )
                 assert is_there or ": " in first_reason(furthest, anchor)
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
@@ -54,7 +56,5 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
 
 def test_every_condition_says_what_it_asks_for() -> None:
     for pass_ in PASSES:
-        for pattern in (pattern for pattern in pass_.patterns if pattern.where is not None):
-            assert (pattern.where.__doc__ or "").startswith("Whether "), (
-                f"{pass_.name}: {pattern.name}"
-            )
+        for condition in (one for pattern in pass_.patterns for one in pattern.conditions):
+            assert (condition.__doc__ or "").startswith("Whether "), f"{pass_.name}: {condition}"

@@ -132,7 +132,34 @@ CAST = Form(
     "CastRemovePass",
     "agraph (float[N,4] x) => (float[N,4] y) { [c] c = Cast <to = 1> (x) [y] y = Neg (c) }",
 )
+SPLITS = Form(
+    "ZSplitVDFusionPass",
+    """agraph (float[6,4] x) => (float[2,4] y, float[a,4] p, float[b,4] q) <int64[2] s = {2, 4}, int64[2] t = {1, 3}> {
+    [o] y, w = Split <axis = 0> (x, s) [i] p, q = Split <axis = 0> (w, t) }""",
+)
+SLICES = Form(
+    "ZSplitVDFusionPassV2",
+    """agraph (float[6,4] x) => (float[a,4] y, float[b,4] z)
+    <int64[1] zero = {0}, int64[1] two = {2}, int64[1] six = {6}, int64[1] three = {3}> {
+    [y] y = Slice (x, zero, two, zero) [z] z = Slice (x, two, six, zero) }""",
+)
+GATHER = Form(
+    "UpstreamGatherPass",
+    """agraph (float[8,128,256] x) => (float[8,256] y) <float[256] c, int64 first = {0}> {
+    [a] a = Add (x, c) [e] e = Exp (a) [y] y = Gather <axis = 1> (e, first) }""",
+)
+PRODUCT_SPLIT = Form(
+    "InferenceMatmulSplitFusionPass",
+    """agraph (float[N,3] x) => (float[N,2] y, float[N,2] z) <float[3,4] W> {
+    [p] p = MatMul (x, W) [y] y, z = Split <axis = 1, num_outputs = 2> (p) }""",
+)
+TURNED = Form(
+    "TransOpSymmetryEliminationPass",
+    """agraph (float[2,3,4] x) => (float[2,3,4] y) { [a] a = Transpose <perm = [1, 0, 2]> (x) [e] e = Neg (a)
+    [y] y = Transpose <perm = [1, 0, 2]> (e) }""",
+)
 FORMS = (
+    SPLITS, SLICES, GATHER, PRODUCT_SPLIT, TURNED,
     GELU, LAYER_NORM, SOFTMAX, CONV_BN, MATMUL_ADD, ATTENTION, SPLIT_CONV, CONV_CONCAT, SKIP_NORM, SHUFFLE, ROTARY,
     GROUPED, BIAS_GELU, SIGMOID, L2, FAST_GELU, CONV_RELU, CAST,
 )  # fmt: skip
@@ -339,7 +366,7 @@ MISSES = [
         "[s] s = Conv (p,",
         "[j] k, j = Split <axis = 1, num_outputs = 2> (x) [s] s = Conv (k,",
         (
-            "Conv ‹s›: first input ‹k› is made by Split ‹j›: the pattern has one and the same "
+            "Conv ‹t›: first input ‹q› is made by Split ‹i›: the pattern has one and the same "
             "Split in several places"
         ),
     ),
@@ -354,35 +381,76 @@ MISSES = [
         CONV_CONCAT,
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
-        (
-            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
-            "and alike but for these"
-        ),
+        f"Concat ‹y›: {UNMET}: the Convs have one input and are alike except for their weights",
     ),
     Miss(
         CONV_CONCAT,
         "(float[N,3,6,6] x)",
         "(float[N,3,6,6] x, float[2,3,3,3] W)",
-        (
-            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
-            "and alike but for these"
-        ),
+        f"Concat ‹y›: {UNMET}: the Convs are ungrouped and have constant weights",
     ),
     Miss(
         GROUPED,
         "j2 = Expand",
         "j2 = Mul",
         f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one "
-        "query has its heads in groups that share a key; a Transpose merges the heads, or there "
-        "is one query; and nothing guards against hidden rows",
+        "query has its heads in groups that share a key",
     ),
-    # of patterns that get equally far, the one that lacks less
+    # of several patterns, the one that gets furthest
     Miss(
         BIAS_GELU,
         "[h] h = Mul (a, x)",
         "[t] t = Tan (x) [h] h = Mul (a, t)",
-        "Div ‹d›: first operand ‹x› is not ‹t›: the pattern has the same value in both places",
+        "Mul ‹h›: second operand ‹t› is made by Tan ‹t›, not by Add",
     ),
+    # candidates of passes that search by themselves
+    Miss(
+        SPLITS,
+        "Split <axis = 0> (w, t)",
+        "Split <axis = 0> (x, t)",
+        "Split ‹o›: its input is not a piece of a Split",
+    ),
+    Miss(
+        SPLITS, "p, q = Split <axis = 0>", "p, q = Split <axis = 1>", "Split ‹o›: the axes differ"
+    ),
+    Miss(
+        SLICES,
+        "(x, two, six, zero)",
+        "(x, three, six, zero)",
+        "Slice ‹y›: the Slices of the value overlap or leave a gap",
+    ),
+    Miss(
+        SLICES,
+        "Slice (x, two, six, zero)",
+        "Neg (x)",
+        "Slice ‹y›: no other Slice cuts the same value along the same axis",
+    ),
+    Miss(
+        GATHER,
+        "[e] e = Exp (a)",
+        "[e] e = CumSum (a, first)",
+        "Gather ‹y›: CumSum is not known to compute each row of its result from one row of its inputs",
+    ),
+    Miss(
+        GATHER,
+        "(float[8,256] y)",
+        "(float[8,256] y, float[8,128,256] e)",
+        "Gather ‹y›: its input is an output of the graph",
+    ),
+    Miss(GATHER, "[y] y =", "[z] z = Neg (e) [y] y =", "Gather ‹y›: its input is used elsewhere"),
+    Miss(
+        GATHER,
+        "(float[8,128,256] x)",
+        "(float[8,1,256] x)",
+        "Gather ‹y›: not at least one and at most half of the rows are taken",
+    ),
+    Miss(
+        PRODUCT_SPLIT,
+        "MatMul (x, W)",
+        "Gelu (x)",
+        "Split ‹y›: its input is not a product, or a product and a constant",
+    ),
+    Miss(PRODUCT_SPLIT, "axis = 1", "axis = 0", "Split ‹y›: the sizes of the pieces are unknown"),
     # interior values
     Miss(
         GELU,

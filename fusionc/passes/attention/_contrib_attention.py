@@ -99,23 +99,7 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         rewrite(m, Tape(m.graph))  # if it refuses, the guard stays
         return _zeroed(m, new)
 
-    def is_single(m: Match) -> bool:
-        # a Transpose would exchange the heads of a group and the groups
-        if ungrouped(m.q) is not None:
-            return m.turn is None and where(m)
-        return (m.turn is not None or _length_of_queries(m) == 1) and where(m)
-
-    def fits(m: Match) -> bool:
-        return is_single(m) and not _needs_guard(m)
-
-    def fits_with_guard(m: Match) -> bool:
-        return is_single(m) and _needs_guard(m)
-
-    condition = " ".join((where.__doc__ or "").split()).rstrip(".")
-    single = f"{condition}; a Transpose merges the heads, or there is one query"
-    fits.__doc__ = f"{single}; and nothing guards against hidden rows."
-    fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
-
+    fits = (where, _merges_heads, _is_unguarded)
     past = scores_of(_repeated(_KEYS, "k"), casts=True)
     values = _repeated(_VALUES, "v")
     plain, hiding = (
@@ -129,7 +113,7 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
                 op.MatMul(guarded(op.Softmax(keep(scores + mask), _as="softmax")), v)
             ),
             unguarded,
-            where=fits_with_guard,
+            where=(where, _merges_heads, _needs_guard),
         ),
         Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
         Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), joined, where=fits),
@@ -141,6 +125,19 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
             where=fits,
         ),
     )
+
+
+def _merges_heads(m: Match) -> bool:
+    """Whether a Transpose merges the heads, or there is one query."""
+    # a Transpose would exchange the heads of a group and the groups
+    if ungrouped(m.q) is not None:
+        return m.turn is None
+    return m.turn is not None or _length_of_queries(m) == 1
+
+
+def _is_unguarded(m: Match) -> bool:
+    """Whether nothing guards against hidden rows."""
+    return not _needs_guard(m)
 
 
 def query_of(m: Match) -> Edge:
@@ -209,6 +206,7 @@ def _have_same_heads(a: Shape | None, b: Shape | None) -> bool:
 
 
 def _needs_guard(m: Match) -> bool:
+    """Whether the guard against hidden rows is needed."""
     if m.guard is None:
         return False
     if m.bias is not None or (

@@ -11,16 +11,28 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse
 _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
-def _are_siblings(m: Match) -> bool:
-    """Whether the Convs are several ungrouped ones of one value that differ only in constants."""
-    activations = m.activations or []
-    keys = [conv_key(conv) for conv in m.convs]
-    alike = [elementwise_key(node) for node in activations]
-    if len(set(m.convs)) < len(keys) or len(keys) < 2:
-        return False
-    return all(key is not None and key == keys[0] for key in keys) and all(
-        key is not None and key == alike[0] for key in alike
-    )
+def _are_several(m: Match) -> bool:
+    """Whether the Convs are several, each taken once."""
+    return len(m.convs) > 1 and len(set(m.convs)) == len(m.convs)
+
+
+def _have_constant_weights(m: Match) -> bool:
+    """Whether the Convs are ungrouped and have constant weights."""
+    return all(conv_key(conv) is not None for conv in m.convs)
+
+
+def _are_alike(m: Match) -> bool:
+    """Whether the Convs have one input and are alike except for their weights."""
+    return len({conv_key(conv) for conv in m.convs}) == 1
+
+
+def _have_one_activation(m: Match) -> bool:
+    """Whether the activations are the same."""
+    keys = {elementwise_key(node) for node in m.activations}
+    return len(keys) == 1 and None not in keys
+
+
+_SIBLINGS = (_are_several, _have_constant_weights, _are_alike)
 
 
 class ConvConcatFusionPass(Pass):
@@ -39,13 +51,13 @@ class ConvConcatFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("ConvConcat", op.Concat(each(_CONVS), _as="concat"), where=_are_siblings),
+        Pattern("ConvConcat", op.Concat(each(_CONVS), _as="concat"), where=_SIBLINGS),
         Pattern(
             "ConvActivationConcat",
             op.Concat(
                 each(op[ELEMENTWISE](_CONVS, rest("options"), _as="activations")), _as="concat"
             ),
-            where=_are_siblings,
+            where=(*_SIBLINGS, _have_one_activation),
         ),
     )
 

@@ -12,7 +12,8 @@ from fusionc.operators.same_everywhere import is_same_everywhere
 from fusionc.passes._shared.constants import array_of, shape_of, would_double
 from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
 from fusionc.passes._shared.transpose_and_reshape import order_of, transposed
-from fusionc.rewrite import Match, Result, Tape
+from fusionc.rewrite import Match, Result, Tape, find_each, refuse
+from fusionc.rewrite.match import Find
 
 _MOST = 64  # operators that one match looks through
 Accepts = Callable[[Collection[Node]], bool]  # whether a pass takes these elementwise operators
@@ -56,6 +57,17 @@ class _Sunk:
     def is_movable(self) -> bool:
         """Whether the broadcast values can be transposed back."""
         return bool(self.order and self.nodes) and all(map(self._can_turn, self.fixed))
+
+    def require(self, value: Edge | None, is_wanted: Accepts) -> None:
+        """Take in everything that computes a value. Refuses what a pass does not move."""
+        if not self.add(value) or not self.order:
+            refuse("the operators do not begin with Transposes of one order")
+        if not self.nodes:
+            refuse("there is no elementwise operator between the Transposes")
+        if not self.is_movable:
+            refuse("a broadcast value cannot be transposed back")
+        if not is_wanted(self.nodes):
+            refuse("the elementwise operators are those of another pass")
 
     def _can_turn(self, value: Edge) -> bool:
         shape = shape_of(value)
@@ -135,22 +147,21 @@ def is_same(node: Node) -> bool:
     )
 
 
-def between_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:
+def between_transposes(is_wanted: Accepts) -> Find:
     """Transpose(f(Transpose(a), …)) for the elementwise operators f that the pass wants."""
-    for root in graph.of_operator("Transpose"):
-        if not root.is_in_graph or root.has_references:
-            continue
-        sunk = _Sunk(graph)
+
+    def find_at(root: Node) -> Match:
+        sunk = _Sunk(root.graph)
+        sunk.require(root.inputs[0], is_wanted)
         then = order_of(root)
-        if (
-            sunk.add(root.inputs[0])
-            and sunk.is_movable
-            and len(then) == len(sunk.order)
-            and is_wanted(sunk.nodes)
-        ):
-            order = [sunk.order[axis] for axis in then]
-            if sunk.private() or order == sorted(order):
-                yield _match(graph, root, sunk, order)
+        if len(then) != len(sunk.order):
+            refuse("the ranks of the Transposes differ")
+        order = [sunk.order[axis] for axis in then]
+        if not sunk.private() and order != sorted(order):
+            refuse("as many Transposes would be needed")
+        return _match(root.graph, root, sunk, order)
+
+    return find_each(find_at, "Transpose")
 
 
 def joined_transposes(graph: Graph, is_wanted: Accepts) -> Iterator[Match]:

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.transpose_and_reshape import order_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse, require_known
 from fusionc.shapes.equality import same_after_reshape
 
 _MOST = 16  # operators that one match looks through
@@ -76,21 +75,21 @@ class _Region:
         ]
 
 
-def _between_reshapes(graph: Graph) -> Iterator[Match]:
+def _find_at(root: Node) -> Match:
     """Reshape(f(Reshape(a), …)) for batchwise operators f."""
-    for root in graph.of_operator("Reshape"):
-        flat = root.inputs[0]
-        if not root.is_in_graph or root.has_references or flat is None or flat.shape is None:
-            continue
-        region = _Region(graph)
-        if not region.add(flat) or not region.nodes:
-            continue
-        rest = tuple(flat.shape[1:])
-        result = root.outputs[0]
-        shape = None if result is None else result.shape
-        if rest and same_after_reshape(shape, (*region.lead, *rest)):
-            nodes = [root, *region.nodes, *region.private()]
-            yield Match(graph, nodes, root.outputs, {"region": region})
+    flat: Edge = require_known(root.inputs[0], "the input")
+    rest = flat.require_shape(least=2)[1:]
+    region = _Region(root.graph)
+    if not region.add(flat):
+        refuse("what makes its input does not begin with Reshapes that join the same leading axes")
+    if not region.nodes:
+        refuse("there is no operator between the Reshapes")
+    result = root.outputs[0]
+    shape = None if result is None else result.shape
+    if not same_after_reshape(shape, (*region.lead, *rest)):
+        refuse("the Reshape is not known to undo those before it")
+    nodes = [root, *region.nodes, *region.private()]
+    return Match(root.graph, nodes, root.outputs, {"region": region})
 
 
 class FlatBatchEliminationPass(Pass):
@@ -108,7 +107,7 @@ class FlatBatchEliminationPass(Pass):
              attention passes look for four axes
     """
 
-    patterns = (Pattern("FlatBatch", find=_between_reshapes, operators=("Reshape",)),)
+    patterns = (Pattern("FlatBatch", find=find_each(_find_at, "Reshape"), operators=("Reshape",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         region: _Region = m.region

@@ -13,17 +13,20 @@ _SWAPPED = [0, 2, 1]
 _NO_SIZES = "rows and columns are computed when the model runs, or are 0"
 
 
+def _swaps_last_axes(m: Match) -> bool:
+    """Whether the last two of three axes are exchanged."""
+    return order_of(m.turn) == _SWAPPED
+
+
 def _follows_conv(m: Match) -> bool:
-    """Whether the last two of three axes are exchanged, and a Conv makes the image."""
-    return order_of(m.turn) == _SWAPPED and m.x.producer is not None and m.x.producer.is_op("Conv")
+    """Whether a Conv makes the image."""
+    return m.x.producer is not None and m.x.producer.is_op("Conv")
 
 
 def _precedes_conv(m: Match) -> bool:
-    """Whether the last two of three axes are exchanged, and a Conv takes the image."""
+    """Whether a Conv takes the image."""
     image = m.reshape.outputs[0]
-    return order_of(m.turn) == _SWAPPED and any(
-        u.is_op("Conv") and u.inputs[0] is image for u in image.outputs
-    )
+    return any(user.is_op("Conv") and user.inputs[0] is image for user in image.outputs)
 
 
 def _pixels_of_image(m: Match, new: Tape) -> Result:
@@ -96,12 +99,12 @@ class ImageTransposePass(UBFusionPass):
             "PixelsOfImage",
             op.Transpose(op.Reshape(x, shape, _as="reshape"), _as="turn"),
             _pixels_of_image,
-            where=_follows_conv,
+            where=(_swaps_last_axes, _follows_conv),
         ),
         Pattern(
             "ImageOfPixels",
             op.Reshape(op.Transpose(x, _as="turn"), shape, _as="reshape"),
             _image_of_pixels,
-            where=_precedes_conv,
+            where=(_swaps_last_axes, _precedes_conv),
         ),
     )

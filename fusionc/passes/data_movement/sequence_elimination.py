@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fusionc.rewrite import (
     Result,
     Tape,
     const,
+    find_each,
     keep,
     maybe,
     op,
@@ -48,22 +49,22 @@ def _value_at(m: Match, new: Tape) -> Result:
     return value
 
 
-def _splits(graph: Graph) -> Iterator[Match]:
+def _find_at(split: Node) -> Match:
     """SplitToSequence whose pieces are only read one by one."""
-    for split in graph.of_operator("SplitToSequence"):
-        (sequence,) = split.outputs
-        (x, *sizes) = split.inputs
-        if sequence is None or sequence.is_output or split.has_references:
-            continue
-        readers = [node for node in sequence.outputs if _reads_constant_place(node, graph)]
-        if readers and len(readers) == sequence.use_count:
-            captures = {
-                "x": x,
-                "split": split,
-                "sizes": sizes[0] if sizes else None,
-                "places": [node.inputs[1] for node in readers],
-            }
-            yield Match(graph, (split, *readers), [node.outputs[0] for node in readers], captures)
+    (sequence,) = split.outputs
+    (x, *sizes) = split.inputs
+    if sequence is None or sequence.is_output:
+        refuse("the sequence is an output of the graph")
+    readers = [node for node in sequence.outputs if _reads_constant_place(node, split.graph)]
+    if not readers or len(readers) < sequence.use_count:
+        refuse("the sequence is not only read at constant places")
+    captures = {
+        "x": x,
+        "split": split,
+        "sizes": sizes[0] if sizes else None,
+        "places": [node.inputs[1] for node in readers],
+    }
+    return Match(split.graph, (split, *readers), [node.outputs[0] for node in readers], captures)
 
 
 def _reads_constant_place(node: Node, graph: Graph) -> bool:
@@ -239,7 +240,12 @@ class SequenceEliminationPass(Pass):
             op.SequenceInsert(_CONSTRUCT, x),
             lambda m, new: new.SequenceConstruct(*m.values, m.x),
         ),
-        Pattern("SplitAt", rewrite=_split_at, find=_splits, operators=("SplitToSequence",)),
+        Pattern(
+            "SplitAt",
+            rewrite=_split_at,
+            find=find_each(_find_at, "SplitToSequence"),
+            operators=("SplitToSequence",),
+        ),
         Pattern(
             "SplitConcat",
             op.ConcatFromSequence(_SPLIT, _as="concat"),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from itertools import chain
 
 import numpy as np
@@ -16,7 +15,20 @@ from fusionc.passes.data_movement._pixel_blocks import (
     require_equal_shape,
     transposed_blocks,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    find_each,
+    keep,
+    maybe,
+    op,
+    refuse,
+    var,
+)
 from fusionc.shapes.elements import FAR
 
 
@@ -35,26 +47,31 @@ def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], lis
     return value, cuts, nodes
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    """Concats of all pieces that strided Slices cut an image into; the pieces share Slices."""
-    for concat in graph.of_operator("Concat"):
-        size = math.isqrt(len(concat.inputs))
-        if size < 2 or size * size != len(concat.inputs) or not _joins_channels(concat):
-            continue
-        sources, cuts, nodes = zip(*(_cuts(value, graph) for value in concat.inputs), strict=True)
-        x = sources[0]
-        if x is None or x.rank != 4 or len(set(sources)) > 1:
-            continue
-        places = [_place(x, piece, size) for piece in cuts]
-        if set(places) == set(range(size * size)):
-            inner = dict.fromkeys(chain(*nodes))
-            captures = {"x": x, "places": places, "size": size}
-            yield Match(graph, [concat, *inner], concat.outputs, captures)
+def _find_at(concat: Node) -> Match:
+    """A Concat of all pieces that strided Slices cut an image into; the pieces share Slices."""
+    size = math.isqrt(len(concat.inputs))
+    if size < 2 or size * size != len(concat.inputs):
+        refuse("the number of its inputs is not a square")
+    if not _joins_channels(concat):
+        refuse("it does not join the channels")
+    sources, cuts, nodes = zip(
+        *(_cuts(value, concat.graph) for value in concat.inputs), strict=True
+    )
+    x = sources[0]
+    if x is None or len(set(sources)) > 1:
+        refuse("its inputs are not cut from one value")
+    x.require_rank(4)
+    places = [_place(x, piece, size) for piece in cuts]
+    if set(places) != set(range(size * size)):
+        refuse("the Slices do not take each pixel of a block once")
+    inner = dict.fromkeys(chain(*nodes))
+    captures = {"x": x, "places": places, "size": size}
+    return Match(concat.graph, [concat, *inner], concat.outputs, captures)
 
 
 def _joins_channels(concat: Node) -> bool:
     """Whether a Concat of images joins their channels."""
-    return concat.is_in_graph and not concat.has_references and axis_of(concat, 4) == 1
+    return axis_of(concat, 4) == 1
 
 
 def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
@@ -155,7 +172,12 @@ class SpaceToDepthFusionPass(Pass):
     patterns = (
         Pattern("SpaceToDepth", transposed_blocks((0, 3, 5, 1, 2, 4))),
         Pattern("PixelUnshuffle", transposed_blocks((0, 1, 3, 5, 2, 4)), _unshuffle),
-        Pattern("SlicesConcat", rewrite=_join_slices, find=_find, operators=("Concat", "Slice")),
+        Pattern(
+            "SlicesConcat",
+            rewrite=_join_slices,
+            find=find_each(_find_at, "Concat"),
+            operators=("Concat", "Slice"),
+        ),
         Pattern(
             "ChannelsConv",
             op.Conv(

@@ -1,29 +1,28 @@
-from collections.abc import Iterator
-
-from fusionc.model.graph import Graph
+from fusionc.model.graph import Node
 from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find_at(inner: Node) -> Match:
     """A Split of a piece of a Split, with any number of outputs, which a formula cannot express."""
-    for inner in graph.of_operator("Split"):
-        piece = inner.inputs[0]
-        outer = None if piece is None else piece.producer
-        if outer is None or not outer.is_op("Split") or outer.graph is not graph:
-            continue
-        if outer.has_references or inner.has_references or not inner.is_in_graph:
-            continue
-        at = next(i for i, output in enumerate(outer.outputs) if output is piece)
-        outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
-        captures = {
-            "outer": outer,
-            "inner": inner,
-            "at": at,
-            "all_outputs": outputs,
-            "x": outer.inputs[0],
-        }
-        yield Match(graph, (outer, inner), outputs, captures)
+    piece = inner.inputs[0]
+    outer = None if piece is None else piece.producer
+    if outer is None or not outer.is_op("Split"):
+        refuse("its input is not a piece of a Split")
+    if outer.graph is not inner.graph:
+        refuse("the Split before it is outside of this subgraph")
+    if outer.has_references:
+        refuse("the Split before it has parameters of the function as attributes")
+    at = next(i for i, output in enumerate(outer.outputs) if output is piece)
+    outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
+    captures = {
+        "outer": outer,
+        "inner": inner,
+        "at": at,
+        "all_outputs": outputs,
+        "x": outer.inputs[0],
+    }
+    return Match(inner.graph, (outer, inner), outputs, captures)
 
 
 class ZSplitVDFusionPass(Pass):
@@ -38,7 +37,7 @@ class ZSplitVDFusionPass(Pass):
     """
 
     default = "must"
-    patterns = (Pattern("SplitSplit", find=_find, operators=("Split",)),)
+    patterns = (Pattern("SplitSplit", find=find_each(_find_at, "Split"), operators=("Split",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         rank = m.x.rank

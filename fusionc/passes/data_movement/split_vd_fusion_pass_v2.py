@@ -2,29 +2,38 @@ from collections.abc import Iterator, Sequence
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import new_split, piece_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, unknown
 
 _Piece = tuple[int, int, Node]  # start, end and the Slice
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Slices that cover one value along one axis without a gap or an overlap."""
     seen: set[tuple[Edge, int]] = set()
     for slice_node in graph.of_operator("Slice"):
         piece = piece_of(slice_node) if slice_node.is_in_graph else None
+        if piece is None and slice_node.is_in_graph:
+            yield Miss(slice_node, "start and end of one piece along one axis are not known")
         if piece is None or piece[:2] in seen:
             continue
         x, axis = piece[:2]
         seen.add((x, axis))
         pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
-        if len(pieces) > 1 and _cover(pieces, None if x.shape is None else x.shape[axis]):
+        length = None if x.shape is None else x.shape[axis]
+        if len(pieces) < 2:
+            yield Miss(slice_node, "no other Slice cuts the same value along the same axis")
+        elif not isinstance(length, int):
+            yield Miss(slice_node, unknown("the length of the axis"))
+        elif not _cover(pieces, length):
+            yield Miss(slice_node, "the Slices of the value overlap or leave a gap")
+        else:
             nodes = [node for _, _, node in pieces]
             sizes = [end - start for start, end, _ in pieces]
             outputs = [value for node in nodes for value in node.outputs]
             yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
 
 
-def _cover(pieces: Sequence[_Piece], length: int | str | None) -> bool:
+def _cover(pieces: Sequence[_Piece], length: int) -> bool:
     """Whether each piece begins where the last one ends, from 0 to the length of the axis."""
     bounds = [0, *(end for _, end, _ in pieces)]
     return [start for start, _, _ in pieces] == bounds[:-1] and bounds[-1] == length

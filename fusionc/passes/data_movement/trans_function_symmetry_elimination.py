@@ -14,10 +14,6 @@ from fusionc.passes.data_movement._sunk_transposes import (
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
-def _between_transposes(graph: Graph) -> Iterator[Match]:
-    return between_transposes(graph, _has_functions)
-
-
 def _joined_transposes(graph: Graph) -> Iterator[Match]:
     return joined_transposes(graph, _has_functions)
 
@@ -54,7 +50,7 @@ class TransFunctionSymmetryEliminationPass(Pass):
         Pattern(
             "TransposeFunctionTranspose",
             rewrite=_sink,
-            find=_between_transposes,
+            find=between_transposes(_has_functions),
             operators=("Transpose",),
         ),
         Pattern(

@@ -153,10 +153,6 @@ def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
     return ways
 
 
-def _between_transposes(graph: Graph) -> Iterator[Match]:
-    return between_transposes(graph, _is_exact)
-
-
 def _joined_transposes(graph: Graph) -> Iterator[Match]:
     return joined_transposes(graph, _is_exact)
 
@@ -237,7 +233,7 @@ class TransOpSymmetryEliminationPass(Pass):
         Pattern(
             "TransposeElementwiseTranspose",
             rewrite=sink,
-            find=_between_transposes,
+            find=between_transposes(_is_exact),
             operators=("Transpose",),
         ),
         Pattern(

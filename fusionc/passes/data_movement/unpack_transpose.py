@@ -1,12 +1,19 @@
-from collections.abc import Iterator
-
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze, order_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    find_each,
+    refuse,
+    require_known,
+)
 from fusionc.shapes.equality import same_shape
 
 
@@ -16,39 +23,42 @@ def _producer(value: Edge | None, name: str) -> Node | None:
     return node if node is not None and node.is_op(name) and not node.has_references else None
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find_at(split: Node) -> Match:
     """[batch, length, pieces · …] cut into pieces of [batch, …, length] by Reshape, Transpose,
     Split and Squeezes.
     """
-    for split in graph.of_operator("Split"):
-        if not split.is_in_graph or split.has_references:
-            continue
-        turn = _producer(split.inputs[0], "Transpose")
-        reshape = None if turn is None else _producer(turn.inputs[0], "Reshape")
-        if turn is None or reshape is None:
-            continue
-        order = order_of(turn)
-        rank = len(order)
-        squeezes = _squeezes(split, rank)
-        if rank >= 4 and order == [2, 0, *range(3, rank), 1] and squeezes:
-            captures = {
-                "x": reshape.inputs[0],
-                "whole": reshape.outputs[0],
-                "squeezes": squeezes,
-                "split": split,
-            }
-            nodes = [reshape, turn, split, *squeezes]
-            yield Match(graph, nodes, [node.outputs[0] for node in squeezes], captures)
+    turn = _producer(split.inputs[0], "Transpose")
+    if turn is None:
+        refuse("its input is not made by a Transpose")
+    reshape = _producer(turn.inputs[0], "Reshape")
+    if reshape is None:
+        refuse("the input of the Transpose is not made by a Reshape")
+    order = order_of(turn)
+    rank = len(order)
+    if rank < 4 or order != [2, 0, *range(3, rank), 1]:
+        refuse("the Transpose does not put the pieces first and the length last")
+    squeezes = _squeezes(split, rank)
+    captures = {
+        "x": reshape.inputs[0],
+        "whole": reshape.outputs[0],
+        "squeezes": squeezes,
+        "split": split,
+    }
+    nodes = [reshape, turn, split, *squeezes]
+    return Match(split.graph, nodes, [node.outputs[0] for node in squeezes], captures)
 
 
 def _squeezes(split: Node, rank: int) -> list[Node]:
-    """The Squeezes of single pieces along axis 0, one for each output; none if others use them."""
-    sizes = sizes_of(split)
-    if sizes is None or set(sizes) != {1} or axis_of(split, rank) != 0:
-        return []
+    """The Squeezes of single pieces along axis 0, one for each output. Refuses other users."""
+    if set(require_known(sizes_of(split), "the sizes of the pieces")) != {1}:
+        refuse("a piece has more than one element along the axis")
+    if axis_of(split, rank) != 0:
+        refuse("the axis is not the first one")
     users = [user for value in split.outputs if value is not None for user in value.outputs]
     are_squeezed = all(_squeezes_first_axis(user, split.graph, rank) for user in users)
-    return users if are_squeezed and len(users) == len(split.outputs) else []
+    if not are_squeezed or len(users) != len(split.outputs):
+        refuse("not each piece is used by one Squeeze of the first axis")
+    return users
 
 
 def _squeezes_first_axis(node: Node, graph: Graph, rank: int) -> bool:
@@ -70,7 +80,9 @@ class UnpackTransposePass(UBFusionPass):
     source   measured
     """
 
-    patterns = (Pattern("UnpackTranspose", find=_find, operators=("Split",)),)
+    patterns = (
+        Pattern("UnpackTranspose", find=find_each(_find_at, "Split"), operators=("Split",)),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

@@ -2,21 +2,31 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fusionc.model.graph import Edge, Graph, Node, Shape
+from fusionc.model.graph import Edge, Node, Shape
 from fusionc.operators.facts import Trait, names_with
 from fusionc.passes._shared.constants import array_of, shape_of
 from fusionc.passes._shared.slice_split_concat import Cut, cuts_of, new_slice
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.data_movement._row_by_row import Carriers, carriers
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    find_each,
+    refuse,
+    require_known,
+    unknown,
+)
 
 _ROWS = 64  # rows that a value is assumed to have if that is unknown
 _ALONE = 8  # elements that are copied in the time of one that is picked alone
 _NODE = 1000  # cost of one more node, in elements of elementwise work
 _PRODUCTS = 8  # multiplications and additions of a matrix product that cost as much as one element
+_TOO_MANY = "not at least one and at most half of the rows are taken"
 _Region = dict[Node, tuple[int, Carriers]]  # node → the axis of its rows, and its carriers
 
 
@@ -122,12 +132,29 @@ def _work(node: Node, axis: int) -> int:
     return work * max(1, math.prod(d for d in depth if isinstance(d, int)) // _PRODUCTS)
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    for node in [*graph.of_operator("Gather"), *graph.of_operator("Slice")]:
-        rows = _selection_of(node) if node.is_in_graph else None
-        region = {} if rows is None else _region(rows)
-        if rows is not None and region and _saves_work(rows, region):
-            yield Match(graph, [node, *region], node.outputs, {"rows": rows, "region": region})
+def _find_at(node: Node) -> Match:
+    rows = _selection_of(node)
+    region = _region(rows)
+    if not region:
+        refuse(_obstacle(node))
+    if not _saves_work(rows, region):
+        refuse("the additional Gathers cost more than the work that is saved")
+    return Match(node.graph, [node, *region], node.outputs, {"rows": rows, "region": region})
+
+
+def _obstacle(node: Node) -> str:
+    """Why the operator before a Gather or Slice cannot compute the selected rows alone."""
+    value = node.inputs[0]
+    producer = None if value is None else value.producer
+    if value is None or producer is None:
+        return "no operator computes its input"
+    if value.is_output:
+        return "its input is an output of the graph"
+    if value.use_count > 1:
+        return "its input is used elsewhere"
+    return (
+        f"{producer.op} is not known to compute each row of its result from one row of its inputs"
+    )
 
 
 @dataclass(frozen=True)
@@ -161,38 +188,43 @@ class _Selection:
         return new.Gather(value, index, axis=axis)
 
 
-def _selection_of(node: Node) -> _Selection | None:
-    """The rows that a Gather or Slice takes, if they are at most half of all."""
-    x = node.inputs[0]
-    shape = None if x is None else x.shape
-    if not shape or node.has_references:
-        return None
+def _selection_of(node: Node) -> _Selection:
+    """The rows that a Gather or Slice takes. Refuses if they may be more than half of all."""
+    x: Edge = require_known(node.inputs[0], "the input")
+    shape = x.require_shape(least=1)
     return _gather_selection(node, shape) if node.op == "Gather" else _slice_selection(node, shape)
 
 
-def _gather_selection(node: Node, shape: Shape) -> _Selection | None:
+def _gather_selection(node: Node, shape: Shape) -> _Selection:
     axis = node.attr("axis") % len(shape)
-    index = node.inputs[1]
-    indices = None if index is None else index.shape
-    if indices is None or len(indices) > 1:
-        return None
+    index: Edge = require_known(node.inputs[1], "the index")
+    indices = index.require_shape(0, 1, of="the index")
     count = indices[0] if indices else 1
     size = shape[axis]
-    is_few = isinstance(count, int) and 0 < 2 * count <= (size if isinstance(size, int) else 2)
-    return _Selection(node, axis, count) if is_few and isinstance(count, int) else None
+    if not isinstance(count, int):
+        refuse(unknown("the number of indices"))
+    if not 0 < 2 * count <= (size if isinstance(size, int) else 2):
+        refuse(_TOO_MANY)
+    return _Selection(node, axis, count)
 
 
-def _slice_selection(node: Node, shape: Shape) -> _Selection | None:
-    cuts = cuts_of(node)
-    if cuts is None or len(cuts) != 1 or cuts[0].step < 1:
-        return None
+def _slice_selection(node: Node, shape: Shape) -> _Selection:
+    cuts = require_known(cuts_of(node), "the slice")
+    if len(cuts) != 1:
+        refuse("several axes are sliced")
     cut = cuts[0]
-    axis = cuts[0].axis % len(shape)
+    if cut.step < 1:
+        refuse("the step is negative")
+    axis = cut.axis % len(shape)
     size = shape[axis]
-    if isinstance(size, int):
-        count = len(range(*slice(cut.start, cut.end, cut.step).indices(size)))
-        return _Selection(node, axis, count, cut) if 0 < 2 * count <= size else None
-    return _Selection(node, axis, None, cut) if cut.is_single else None
+    if not isinstance(size, int):
+        if not cut.is_single:
+            refuse(unknown("the number of rows"))
+        return _Selection(node, axis, None, cut)
+    count = len(range(*slice(cut.start, cut.end, cut.step).indices(size)))
+    if not 0 < 2 * count <= size:
+        refuse(_TOO_MANY)
+    return _Selection(node, axis, count, cut)
 
 
 class UpstreamGatherPass(Pass):
@@ -212,7 +244,11 @@ class UpstreamGatherPass(Pass):
     """
 
     numerics = "rounding"
-    patterns = (Pattern("RowsOfRows", find=_find, operators=("Gather", "Slice")),)
+    patterns = (
+        Pattern(
+            "RowsOfRows", find=find_each(_find_at, "Gather", "Slice"), operators=("Gather", "Slice")
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         selected: dict[tuple[Edge, int], Edge] = {}

@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +6,16 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes._shared.constants import SHARED, array_of, shape_of, would_double
 from fusionc.passes._shared.slice_split_concat import axis_of, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+from fusionc.rewrite import (
+    Match,
+    Pattern,
+    Result,
+    Tape,
+    UBFusionPass,
+    find_each,
+    refuse,
+    require_known,
+)
 
 
 def _producer(value: Edge | None, graph: Graph, *names: str) -> Node | None:
@@ -56,26 +64,30 @@ def _product_of(value: Edge | None, graph: Graph) -> _Product | None:
     return None
 
 
-def _find(graph: Graph) -> Iterator[Match]:
-    """Each Split along the last axis of a product by constant weights, to which a constant vector
-    may be added.
+def _find_at(split: Node) -> Match:
+    """A Split along the last axis of a product by constant weights, to which a constant vector may
+    be added.
     """
-    for split in graph.of_operator("Split"):
-        product = None if split.has_references else _product_of(split.inputs[0], graph)
-        sizes = sizes_of(split)
-        outputs = [output for output in split.outputs if output is not None]
-        if product is None or sizes is None or not product.is_constant:
-            continue
-        if _is_along_last(split) and len(outputs) == len(sizes) > 1:
-            captures = {
-                "x": product.node.inputs[0],
-                "W": product.node.inputs[1],
-                "B": product.bias,
-                "sizes": sizes,
-                "axis": product.columns_axis,
-                "product": product.node,
-            }
-            yield Match(graph, [split, *product.nodes], outputs, captures)
+    product = _product_of(split.inputs[0], split.graph)
+    if product is None:
+        refuse("its input is not a product, or a product and a constant")
+    if not product.is_constant:
+        refuse("the weights are not a constant matrix, or the bias is not a constant row")
+    sizes = require_known(sizes_of(split), "the sizes of the pieces")
+    if not _is_along_last(split):
+        refuse("the axis is not known to be the last one")
+    outputs = [output for output in split.outputs if output is not None]
+    if len(outputs) < len(sizes) or len(sizes) < 2:
+        refuse("a piece is left out, or there is only one")
+    captures = {
+        "x": product.node.inputs[0],
+        "W": product.node.inputs[1],
+        "B": product.bias,
+        "sizes": sizes,
+        "axis": product.columns_axis,
+        "product": product.node,
+    }
+    return Match(split.graph, [split, *product.nodes], outputs, captures)
 
 
 def _is_along_last(split: Node) -> bool:
@@ -101,7 +113,11 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     numerics = "rounding"
     default = "off"
     aliases = ("inference_matmul_split_fusion",)
-    patterns = (Pattern("MatMulSplit", find=_find, operators=("Split", "MatMul", "Gemm")),)
+    patterns = (
+        Pattern(
+            "MatMulSplit", find=find_each(_find_at, "Split"), operators=("Split", "MatMul", "Gemm")
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

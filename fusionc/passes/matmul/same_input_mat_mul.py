@@ -10,7 +10,7 @@ from fusionc.passes._shared.constants import LARGE, SHARED, array_of
 from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes.matmul._settings import product_settings
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
 _MANY_ROWS = 128  # from here on, onnxruntime's Split takes as long as one product saves
 # Off by default: a user who switches it on wants separate products.
@@ -84,7 +84,7 @@ def _are_used_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
     return any(weight.use_count != times and array_of(weight).nbytes > LARGE for weight in weights)
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Each group of products; a formula has a fixed number of them."""
     groups = list(_groups(graph))
     weights = list(map(_weights, groups))
@@ -92,6 +92,7 @@ def _find(graph: Graph) -> Iterator[Match]:
     shared = [_are_used_elsewhere(own, alike[own]) for own in weights]
     for products, is_shared in zip(groups, shared, strict=True):
         if len({tuple(node.inputs[1:]) for node in products}) < len(products):
+            yield Miss(products[0], "two of the products have the same weights")
             continue
         adds = _bias_adds(products)
         if len(products) + len(adds) > 2 + bool(adds):
@@ -103,6 +104,8 @@ def _find(graph: Graph) -> Iterator[Match]:
             }
             outputs = [end.outputs[0] for end in adds or products]
             yield Match(graph, [*products, *adds], outputs, captures)
+        else:
+            yield Miss(products[0], "there are only two products, and no bias")
 
 
 def _bias_adds(products: list[Node]) -> list[Node]:

@@ -10,7 +10,7 @@ from fusionc.passes._shared.slice_split_concat import axis_of, piece_of, sizes_o
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.matmul._settings import product_settings
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Miss, Pass, Pattern, Result, Tape, refuse
 
 _MOST_ROWS = 8  # of a piece; with more, a single product uses its weights often enough
 _ENOUGH_PIECES = 4  # to pay if the weights fit into the nearest cache
@@ -81,18 +81,26 @@ def _gathered_piece(node: Node) -> tuple[Edge, int, int, int] | None:
     return source, axis, place % size, place % size + 1
 
 
-def _find(graph: Graph) -> Iterator[Match]:
+def _find(graph: Graph) -> Iterator[Match | Miss]:
     """Products of pieces of one value with the same weights, in the order of the pieces."""
     groups: dict[tuple[object, ...], list[tuple[_Piece, Node]]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         piece = None if node.has_references else _piece(node.inputs[0])
-        if piece is None or node.inputs[1] is None or node.inputs[1].rank != 2:
+        if piece is None:
+            yield Miss(node, "its input is not a known piece of a value")
+            continue
+        if node.inputs[1] is None or node.inputs[1].rank != 2:
+            yield Miss(node, "the weights are not known to be a matrix")
             continue
         where = (piece.source, piece.axis, piece.drops_axis)
         key = (*where, *node.inputs[1:], *product_settings(node))
         groups.setdefault(key, []).append((piece, node))
     for group in groups.values():
-        if len(group) > 1:
+        if len(group) < 2:
+            yield Miss(
+                group[0][1], "no other product has the same weights and a piece of the value"
+            )
+        else:
             group.sort(key=lambda pair: (pair[0].start, pair[1].position))
             pieces, products = zip(*group, strict=True)
             captures = {"pieces": pieces, "products": products, "x": pieces[0].source}

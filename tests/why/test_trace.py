@@ -9,11 +9,24 @@ from dataclasses import dataclass
 import pytest
 from harness import parse
 
-from fusionc.rewrite import among, const, each, either, keep, known, maybe, op, rest, same, var
+from fusionc.rewrite import (
+    among,
+    const,
+    each,
+    either,
+    keep,
+    known,
+    matcher,
+    maybe,
+    op,
+    rest,
+    same,
+    var,
+)
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
-from fusionc.why.furthest import PatternSearch
+from fusionc.why.trace import trace
 
 x = var("x")
 y = var("y")
@@ -118,7 +131,7 @@ CASES = {
         op.Concat(each(SPLIT[...])),
         """[s] a, b = Split <num_outputs = 2> (x) [t] c, d = Split <num_outputs = 2> (x)
         [y] y = Concat <axis = 0> (a, d)""",
-        1,
+        2,
         f"Concat ‹y›: second input ‹d› is made by Split ‹t›: {TWICE.replace('Relu', 'Split')}",
     ),
     "what stays": Case(
@@ -186,8 +199,8 @@ def test_the_largest_part_that_is_there(case: Case) -> None:
     constants = "float two = {2}, float three = {3}"
     graph = f"agraph (float[4,4] x, float w) => (float[A,B] y) <{constants}> {{ {case.nodes} }}"
     model = typed_model(parse(graph), ".")
-    search = PatternSearch(case.formula if isinstance(case.formula, tuple) else (case.formula,), {})
+    formulas = case.formula if isinstance(case.formula, tuple) else (case.formula,)
     anchor = next(node for node in model.main.nodes if node.name == "y")
-    assert search.whole(anchor) is None
-    furthest = search.furthest(anchor)
-    assert (first_reason(furthest, anchor), furthest.part.size) == (case.reason, case.fitting)
+    assert matcher.match(formulas, anchor, {}) is None
+    furthest = trace(formulas, anchor)
+    assert (first_reason(furthest, anchor), len(furthest.operators)) == (case.reason, case.fitting)
