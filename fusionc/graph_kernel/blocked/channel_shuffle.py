@@ -15,7 +15,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     Operation,
     UnfitOperator,
 )
-from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.kinds.pick import PickStep
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _AXES = 5
@@ -54,7 +54,7 @@ def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut |
         return None
     if not found.is_interleaved:
         return ImageCut(found.image, ((out, 0),))
-    return Operation(StepKind.PICK, out, found.image, window=KernelWindow(group=found.group))
+    return Operation(PickStep(groups=found.group), out, found.image)
 
 
 def interleaved(images: ImageArea, node: onnx.NodeProto) -> None:

@@ -21,13 +21,17 @@ from fusionc.graph_kernel.blocked.image_area import (
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.joined_line import joined_line
-from fusionc.graph_kernel.blocked.program import (
-    CONVOLUTIONS,
+from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
+from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
+from fusionc.graph_kernel.blocked.kinds.resize import ResizeStep
+from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,
     Activated,
     Activation,
-    StepKind,
 )
 
 _Item = Operation | ImageJoin | ImageCut
@@ -142,9 +146,8 @@ class Operations:
                 self._put(item, *stored)
         for name in stored:
             if name in self._outputs:
-                self._put(
-                    Operation(StepKind.STORE, name, name, flag=self.images.is_channels_last(name))
-                )
+                store = StoreStep(self.images.is_channels_last(name))
+                self._put(Operation(store, name, name))
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -159,15 +162,8 @@ class Operations:
         ):
             return
         self._loaded.add((name, is_planar))
-        self._put(
-            Operation(
-                StepKind.LOAD,
-                name,
-                name,
-                is_planar=is_planar,
-                flag=self.images.is_channels_last(name),
-            )
-        )
+        load = LoadStep(self.images.is_channels_last(name))
+        self._put(Operation(load, name, name, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
         """Whoever reads groups of channels, or heads, reads the image that they are made of.
@@ -187,15 +183,15 @@ class Operations:
 
     def _add(self, found: Operation) -> None:
         """An operation, as part of the one before where that can be."""
-        if found.kind is StepKind.MUL and (gate := self._gate(found)):
+        if isinstance(found.kind, MulStep) and (gate := self._gate(found)):
             found = gate
-        if found.kind is StepKind.ACT and self._activate(found):
+        if isinstance(found.kind, ActStep) and self._activate(found):
             return
         if found.line is not None and (self._extend(found) or self._give_bias(found)):
             return
-        if found.kind is StepKind.DEPTHWISE and self._give_factors(found):
+        if isinstance(found.kind, DepthwiseStep) and self._give_factors(found):
             return
-        if found.kind is StepKind.ADD and self._add_to_convolution(found):
+        if isinstance(found.kind, AddStep) and self._add_to_convolution(found):
             return
         self._put(found, found.out)
 
@@ -215,11 +211,11 @@ class Operations:
 
     def _scaled(self, found: Operation) -> Operation:
         """A product with an enlarged pixel as one with the pixel itself."""
-        if found.kind is not StepKind.MUL or found.image == found.second:
+        if not isinstance(found.kind, MulStep) or found.image == found.second:
             return found
         for image, large in ((found.image, found.second), (found.second, found.image)):
             resize = self._made.get(large)
-            if not isinstance(resize, Operation) or resize.kind is not StepKind.RESIZE:
+            if not isinstance(resize, Operation) or not isinstance(resize.kind, ResizeStep):
                 continue
             if resize.activated != NO_ACTIVATION or not self.images.image(resize.image).is_pixel:
                 continue
@@ -228,7 +224,7 @@ class Operations:
                 self._uses[resize.image] -= 1
             self._uses[large] -= 1
             self._uses[resize.image] += 1
-            return Operation(StepKind.SCALE, found.out, image, resize.image)
+            return Operation(ScaleStep(), found.out, image, resize.image)
         return found
 
     def _take_factor(self, found: Operation) -> None:
@@ -237,13 +233,15 @@ class Operations:
         pixel becomes so.
         """
         if (
-            found.kind is not StepKind.CONV
+            not isinstance(found.kind, ConvStep)
             or found.window != PLAIN_WINDOW
             or found.second == found.image
         ):
             return
         before = self._maker(found.image)
-        if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
+        if before is None or not isinstance(before.kind, ScaleStep):
+            return
+        if before.activated != NO_ACTIVATION:
             return
         gate = self._made.get(before.second)
         out = self.images.image(found.out)
@@ -265,7 +263,7 @@ class Operations:
             maker = self._made.get(gate)
             if (
                 not isinstance(maker, Operation)
-                or maker.kind is not StepKind.ACT
+                or not isinstance(maker.kind, ActStep)
                 or maker.image != image
             ):
                 continue
@@ -280,7 +278,7 @@ class Operations:
                 continue
             del self._order[id(maker)]
             self._uses[image] -= 1
-            return Operation(StepKind.ACT, product.out, image, activated=activated)
+            return Operation(ActStep(), product.out, image, activated=activated)
         return None
 
     def _activate(self, found: Operation) -> bool:
@@ -319,7 +317,7 @@ class Operations:
         if (
             before is None
             or not found.bias
-            or before.kind not in CONVOLUTIONS
+            or not before.kind.is_convolution
             or before.bias
             or before.second
         ):
@@ -337,7 +335,7 @@ class Operations:
         before = self._before(found)
         if (
             before is None
-            or before.kind is not StepKind.RMS_NORM
+            or not isinstance(before.kind, RmsNormStep)
             or before.weights
             or not found.weights
             or found.bias
@@ -360,7 +358,7 @@ class Operations:
         maker = self._made.get(name)
         if (
             not isinstance(maker, Operation)
-            or maker.kind is StepKind.LOAD
+            or isinstance(maker.kind, LoadStep)
             or not self._is_private(name)
         ):
             return None
@@ -377,7 +375,7 @@ class Operations:
             (places[id(maker)], maker, other)
             for maker, other in makers
             if isinstance(maker, Operation)
-            and maker.kind in CONVOLUTIONS
+            and maker.kind.is_convolution
             and not maker.second
             and self._is_private(maker.out)
             and maker.out != other

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked.image_area import ImageArea, UnfitOperator
-from fusionc.graph_kernel.blocked.program import Activated, Activation
+from fusionc.graph_kernel.blocked.step_kind import Activated, Activation
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
-from fusionc.graph_kernel.blocked.program import (
+from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,
     Activated,
@@ -41,22 +41,11 @@ class UnfitOperator(Unsupported):
 
 @dataclass
 class Operation:
-    """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a
-    STORE `out` an output.
-
-    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so.
-    `line` is what all elements, or those of each channel, are multiplied by and what is added, of a
-    DEPTHWISE that has no weights; `epsilon` what a norm adds to variances. A CONV of single pixels
-    multiplies its weights by the pixel in `third`. ATTENTION has its queries, keys and values in
-    `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; ROTARY
-    has cosines and sines in `second` and `third`; CLEAR makes rows zero where `tensor` says so.
-    From channel `first` on a PICK has those of its image, of each group in turn, and those in front
-    stay what they are; where it is negative, it begins with channel -first of the image.
-    """
+    """A step whose operands are values, by name."""
 
     kind: StepKind
-    out: str
-    image: str
+    out: str  # of a StoreStep an output of the area
+    image: str  # of a LoadStep an input of the area
     second: str = ""
     third: str = ""
     tensor: str = ""
@@ -65,21 +54,9 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    flag: bool = False
-    first: int = 0
-    is_planar: bool = False
+    is_planar: bool = False  # it reads the image, or loads it, as it lies in its tensor
+    # of a DepthwiseStep without weights: the factor and addend of all elements, or of each channel
     line: tuple[Numbers, Numbers] | None = None
-    epsilon: float = 0.0
-    scale: float = 0.0
-
-    @property
-    def halo(self) -> int:
-        """How many rows and columns of zeros it reads around its image."""
-        window = self.window
-        if self.kind is not StepKind.TRANSPOSED:
-            return max(window.pads)
-        sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)
-        return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in sides))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import StepKind
+from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
 
 _ROW_AXES = 2
 _IMAGE_AXES = 4
@@ -50,7 +50,7 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
         if images.shape(name) == pixels
         else Image(image.channels, image.width, _ONE, _ONE),
     )
-    return Operation(StepKind.FLATTEN, out, name)
+    return Operation(FlattenStep(), out, name)
 
 
 def as_rows(image: Image) -> Image:

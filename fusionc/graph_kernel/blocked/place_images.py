@@ -9,24 +9,15 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import (
-    BLOCK,
-    CONVOLUTIONS,
-    NORMS,
-    KernelWindow,
-    StepKind,
-    are_blocks,
-)
+from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
+from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
+from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.pick import PickStep
+from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepKind, are_blocks
 
-_IN_PLACE = frozenset(
-    (StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR)
-)
-# whose second operand is read as the first one is
-_EITHER = frozenset((StepKind.ADD, StepKind.MUL))
-_OF_ALL_CHANNELS = frozenset((StepKind.CONV, StepKind.FIRST))
-_BY_CHANNEL = frozenset(
-    (StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE)
-)
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 
@@ -66,11 +57,11 @@ class Places:
 
     def made(self, step: Operation) -> Value:
         """The value that a step writes."""
-        return step.out, step.kind is StepKind.LOAD and step.is_planar
+        return step.out, isinstance(step.kind, LoadStep) and step.is_planar
 
     def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
         """The values that are the image, the second and the third operand of a step."""
-        if step.kind is StepKind.LOAD:
+        if isinstance(step.kind, LoadStep):
             return None, None, None
         second, third = ((name, False) if name else None for name in (step.second, step.third))
         return (step.image, step.is_planar), second, third
@@ -81,9 +72,8 @@ class Places:
 
     def _apart(self, step: Operation) -> list[Operation]:
         """An operation as the steps that do it."""
-        return (
-            self._flattened(step) if step.kind is StepKind.GLOBAL_AVERAGE else self._sampled(step)
-        )
+        is_mean = isinstance(step.kind, GlobalAverageStep)
+        return self._flattened(step) if is_mean else self._sampled(step)
 
     def _flattened(self, step: Operation) -> list[Operation]:
         """A mean whose pixels become rows."""
@@ -93,16 +83,16 @@ class Places:
             return [step]
         pixels = f"{step.out}/pixels"
         self.images.images[pixels] = Image(image.channels, image.batch, made.height, made.height)
-        mean = Operation(StepKind.GLOBAL_AVERAGE, pixels, step.image)
-        return [mean, replace(step, kind=StepKind.FLATTEN, image=pixels)]
+        mean = Operation(GlobalAverageStep(), pixels, step.image)
+        return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
         """A convolution of single pixels that lie apart as one of pixels side by side, which a pool
         has picked: these fill tiles however long a row is.
         """
         window = step.window
-        is_point = step.kind is StepKind.CONV and window.kernel == (1, 1) and not any(window.pads)
-        if not is_point or window.stride == (1, 1):
+        is_point = window.kernel == (1, 1) and not any(window.pads)
+        if not (isinstance(step.kind, ConvStep) and is_point) or window.stride == (1, 1):
             return [step]
         picked = f"{step.out}/picked"
         self.images.images[picked] = replace(
@@ -110,9 +100,7 @@ class Places:
         )
         side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
         return [
-            Operation(
-                StepKind.MAX_POOL, picked, step.image, window=KernelWindow(stride=window.stride)
-            ),
+            Operation(MaxPoolStep(), picked, step.image, window=KernelWindow(stride=window.stride)),
             side_by_side,
         ]
 
@@ -129,8 +117,8 @@ class Places:
                 self.images.images[value[0]] = replace(
                     self.images.image(part), channels=before + channels
                 )
-                kind = StepKind.PICK if is_picked else StepKind.COPY
-                self.steps.append(Operation(kind, value[0], part, first=before))
+                kind: StepKind = PickStep(kept=before) if is_picked else CopyStep()
+                self.steps.append(Operation(kind, value[0], part))
             self._inside[value] = ImagePlace((join.out, False), first - before)
             first += channels
 
@@ -140,7 +128,7 @@ class Places:
             if are_blocks(first, self.images.image(name).channels, whole):
                 self._inside[name, False] = ImagePlace((cut.image, False), first)
             else:
-                self.steps.append(Operation(StepKind.PICK, name, cut.image, first=-first))
+                self.steps.append(Operation(PickStep(skipped=first), name, cut.image))
 
     def _last_readings(self) -> dict[Value, int]:
         """The last step that reads or writes each memory."""
@@ -148,7 +136,7 @@ class Places:
         for number, step in enumerate(self.steps):
             for value in (
                 *self.read(step),
-                *([] if step.kind is StepKind.STORE else [self.made(step)]),
+                *([] if isinstance(step.kind, StoreStep) else [self.made(step)]),
             ):
                 found[self.of(value).storage] = number
         return found
@@ -157,17 +145,18 @@ class Places:
         """Let a step write where an operand lies that nobody reads later. What is added behind an
         activation is read when pixels are written already.
         """
-        if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
+        kind = step.kind
+        if step.is_after or not (kind.writes_in_place or kind.is_convolution):
             return
         out = self.made(step)
         image = self.read(step)[0]
         second = [(step.second, False)] if step.second else []
-        if step.kind in CONVOLUTIONS:
+        if kind.is_convolution:
             operands = [
                 value for value in second if self.of(value).storage != self.of(image).storage
             ]
         else:
-            operands = [image, *second] if step.kind in _EITHER else [image]
+            operands = [image, *second] if kind.takes_either else [image]
         for value in operands:
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
@@ -188,7 +177,7 @@ def chains(
     while len(found) < len(steps):
         head = end = len(found)
         if (
-            steps[head].kind in _OF_ALL_CHANNELS
+            steps[head].kind.reads_all_channels
             and steps[head].window.group == 1
             and may_begin(steps[head])
         ):
@@ -201,7 +190,7 @@ def chains(
 
 
 def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
-    return step.kind in _BY_CHANNEL and step.image in made and not step.second
+    return step.kind.keeps_channels and step.image in made and not step.second
 
 
 def lifetimes(
@@ -212,7 +201,7 @@ def lifetimes(
     """
     found: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
-        made = [] if step.kind is StepKind.STORE else [places.made(step)]
+        made = [] if isinstance(step.kind, StoreStep) else [places.made(step)]
         for value in (*made, *places.read(step)):
             storage = places.of(value).storage
             found[storage] = (found.get(storage, (begin, end))[0], end)

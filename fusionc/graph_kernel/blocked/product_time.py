@@ -1,5 +1,4 @@
-"""About how long rows times a constant matrix, attention, norms and positions take on one thread,
-here and in onnxruntime.
+"""About how long rows times a constant matrix take on one thread, here and in onnxruntime.
 
 Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it
 reads in pages of 4 KiB, and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1
@@ -15,25 +14,13 @@ AVX-512 (Zen 4, two threads, the matrix in the last cache): 0.97 of the direct w
 384 in and 1152 out. In whole models the matrix comes from memory, 1.75 times as much of it: with
 197 rows of 768 channels and up to 3072 (ViT) it takes 0.96 there, with 128 rows of these (BERT)
 1.00, and with 196 of 384 to 1024 (ConvNeXt, ResNet-50) 1.03 to 1.07.
-
-Attention of 12 heads of 64 channels takes, with AVX-512 and both of two threads counted, 0.44 ms
-for 2 × 64 rows and in onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6
-and 3.5: products at one speed, and beside them 0.5 and 1.8 ns for each number of queries, keys,
-values and results.
-
-Positions are embedded in rows in 0.26 to 0.33 ns for each number (with AVX2), in onnxruntime in
-0.24 to 0.28: that is done here for the attention behind it.
-
-A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0
-where rows are short.
 """
 
 from __future__ import annotations
 
 import math
 
-from fusionc.graph_kernel.blocked.convolution_time import COPIED
-from fusionc.graph_kernel.blocked.program import Activation
+from fusionc.graph_kernel.blocked.step_kind import Activation
 
 _PRODUCTS = 48e9  # in a second
 _PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole pages apart
@@ -48,9 +35,6 @@ _STREAMED_THERE = 11.5e9
 _ALONE = 1  # row: onnxruntime reads the matrix as fast for it
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
-# floats: rows of so many are read and written where they lie, unless they are whole pages apart
-_VECTOR = 16
-_BEGIN = 1e-6  # seconds
 _PASS = 0.15e-9  # seconds for each number of a pass over results that is saved …
 # … and of one with an activation of many instructions, which is faster here besides
 _LONG_PASS = 0.5e-9
@@ -66,16 +50,6 @@ _BESIDE_PRODUCTS = 2.5e6
 # rows, beside which nothing else counts, and more than any model has
 _MANY = 1 << 40
 _MOST = 1 << 20
-# products of attention, and seconds for numbers beside them
-_ATTENDED = 50e9
-_BESIDE_HERE = 0.6e-9
-_BESIDE_THERE = 1.6e-9
-# seconds for each number of rows that are normalized
-_NORM = 0.4e-9
-_NORM_THERE = 0.55e-9
-# seconds for each number of rows in which positions are embedded
-_TURNED = 0.3e-9
-_TURNED_THERE = 0.25e-9
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
@@ -113,27 +87,3 @@ def strassen_from(taken: int, made: int) -> int:
 def pass_seconds(rows: int, channels: int, function: Activation) -> float:
     """Seconds that onnxruntime takes for what a product has done to its results by the way."""
     return rows * channels * (_PASS if function in _SHORT else _LONG_PASS)
-
-
-def attention_seconds(scores: int, channels: int, numbers: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for the scores of all heads, which have so many channels
-    (queries, values: their mean); `numbers` are those of queries, keys, values and results.
-    """
-    products = 2 * scores * channels / _ATTENDED
-    return products + numbers * _BESIDE_HERE, products + numbers * _BESIDE_THERE
-
-
-def norm_seconds(rows: int, channels: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for rows to be normalized."""
-    return rows * channels * _NORM, rows * channels * _NORM_THERE
-
-
-def rotary_seconds(rows: int, channels: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for positions to be embedded in rows."""
-    return rows * channels * _TURNED, rows * channels * _TURNED_THERE
-
-
-def copy_seconds(rows: int, channels: int) -> float:
-    """Seconds for rows to come into the layout, or out of it, of which onnxruntime has none."""
-    is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
-    return _BEGIN + (8 * rows * channels / COPIED if is_copied else 0.0)

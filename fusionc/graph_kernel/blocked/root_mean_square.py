@@ -9,7 +9,8 @@ from dataclasses import replace
 import onnx
 
 from fusionc.graph_kernel.blocked.image_area import ImageArea, NormPart, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
+from fusionc.graph_kernel.blocked.step_kind import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
 
@@ -67,7 +68,7 @@ def over_root(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(name)
     images.note(node.output[0], image)
     window = KernelWindow(group=image.channels)
-    return Operation(StepKind.RMS_NORM, node.output[0], name, window=window, epsilon=found.epsilon)
+    return Operation(RmsNormStep(found.epsilon), node.output[0], name, window=window)
 
 
 def _follow(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import onnx
-from onnx import TensorProto
 
 from fusionc.graph_kernel.blocked.image_activations import fused_activation
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import Activated, Activation, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.kinds.by_element import ActStep
+from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, ProductStep
+from fusionc.graph_kernel.blocked.step_kind import Activated, Activation, KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
-
-_WITH_BATCH = 3  # axes of rows
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -33,7 +33,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     ):
         raise UnfitOperator("no step multiplies like that")
     images.note(node.output[0], replace(image, channels=out))
-    kind = StepKind.CONV if is_transposed else StepKind.PRODUCT
+    kind = ConvStep() if is_transposed else ProductStep()
     return Operation(
         kind, node.output[0], x, weights=w, bias=bias, activated=fused_activation(node)
     )
@@ -46,7 +46,7 @@ def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
         raise UnfitOperator("its bias does not fit its rows")
     images.note(out, image)
     return Operation(
-        StepKind.DEPTHWISE,
+        DepthwiseStep(),
         out,
         name,
         bias=bias,
@@ -62,7 +62,7 @@ def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operatio
         raise UnfitOperator("its factor does not fit its rows")
     images.note(out, image)
     return Operation(
-        StepKind.DEPTHWISE, out, name, weights=factor, window=KernelWindow(group=image.channels)
+        DepthwiseStep(), out, name, weights=factor, window=KernelWindow(group=image.channels)
     )
 
 
@@ -71,24 +71,7 @@ def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     function = Activation.TANH_GELU if node.op_type == "FastGelu" else Activation.GELU
     if len(node.input) < 2 or not node.input[1]:
         images.note(node.output[0], images.image(node.input[0]))
-        return Operation(StepKind.ACT, node.output[0], node.input[0], activated=Activated(function))
+        return Operation(ActStep(), node.output[0], node.input[0], activated=Activated(function))
     found = with_bias(images, node.input[0], node.input[1], node.output[0])
     found.activated = Activated(function)
     return found
-
-
-def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows that become zero where a condition for each of them holds, as behind attention without
-    any key.
-    """
-    condition, zero, name = node.input
-    image = images.image(name)
-    if images.number(zero) != 0 or not images.is_rows(name):
-        raise UnfitOperator("it chooses between rows")
-    chosen = images.tensor(condition, TensorProto.BOOL, _WITH_BATCH).shape
-    declared = images.area.values[name].shape
-    made = images.area.values[node.output[0]].shape
-    if chosen[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
-        raise UnfitOperator("its condition is not known to be one for each row")
-    images.note(node.output[0], image)
-    return Operation(StepKind.CLEAR, node.output[0], name, tensor=condition)

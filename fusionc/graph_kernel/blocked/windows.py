@@ -8,7 +8,7 @@ import onnx
 
 from fusionc.graph_kernel.blocked.image_area import Image, UnfitOperator
 from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
-from fusionc.graph_kernel.blocked.program import KernelWindow
+from fusionc.graph_kernel.blocked.step_kind import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
 WIDEST_HALO = 16  # rows or columns of zeros

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from fusionc.graph_kernel.blocked.program import BY_MATRIX, Program, ProgramStep, StepKind
+from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
+from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
 from fusionc.graph_kernel.c.headers import header
 
@@ -42,11 +43,10 @@ class StepFamily(Enum):
 
 
 _TEXTS_IN_FRONT = {StepFamily.WINOGRAD: ("blocked_winograd_points.h",)}
-_BY_KIND = {
-    StepKind.DEPTHWISE: StepFamily.LANES,
-    StepKind.GROUPED: StepFamily.LANES,
-    StepKind.WINOGRAD: StepFamily.WINOGRAD,
-    StepKind.ATTENTION: StepFamily.ATTENTION,
+_FAMILIES = {
+    "by_lane": StepFamily.LANES,
+    "winograd": StepFamily.WINOGRAD,
+    "attention": StepFamily.ATTENTION,
 }
 
 
@@ -56,7 +56,9 @@ def families_of(program: Program) -> frozenset[StepFamily]:
 
 
 def _family_of(step: ProgramStep) -> StepFamily | None:
-    return StepFamily.STRASSEN if step.kind in BY_MATRIX and step.flag else _BY_KIND.get(step.kind)
+    if isinstance(step.kind, MatrixKind) and step.kind.strassen_from:
+        return StepFamily.STRASSEN
+    return _FAMILIES.get(step.kind.family)
 
 
 @dataclass(frozen=True)

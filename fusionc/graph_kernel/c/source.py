@@ -288,7 +288,8 @@ def generator() -> bytes:
     """A hash of what makes kernels: those of two versions of it may differ."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
-    files = [file for room in ("lower", "blocked", "c") for file in (package / room).iterdir()]
+    rooms = (package / "lower", package / "blocked", package / "blocked" / "kinds", package / "c")
+    files = [file for room in rooms for file in room.iterdir()]
     for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith((".py", ".h")):
             text.update(file.read_bytes())
