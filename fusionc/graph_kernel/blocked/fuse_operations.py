@@ -1,4 +1,4 @@
-"""The operations of an area in the order in which they run: activations and sums become part of the
+"""The operations of an area in the order in which they run. Activations and sums become part of the
 step before.
 """
 
@@ -13,9 +13,12 @@ import onnx
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import (
+    GroupedChannels,
+    Heads,
     ImageArea,
     ImageCut,
     ImageJoin,
+    NormPart,
     Operation,
     UnfitOperator,
 )
@@ -36,15 +39,16 @@ from fusionc.graph_kernel.blocked.step_kind import (
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
-_ABOUT = 56  # pixels that a side of an input has of which nothing is known …
-_ABOUT_FIRST = 224  # … and of one with few channels
-# for each channel out, from which on it takes less to multiply its weights than the pixels
+# pixels of a side of an input whose size is not known, and of one with few channels
+_ABOUT = 56
+_ABOUT_FIRST = 224
+# from so many pixels on for each channel out it takes less time to multiply weights than pixels
 _PIXELS = 4
 
 
 class Operations:
-    """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with
-    the places of all operators that no step computes.
+    """The operations of an area, and its joins and cuts of channels. Raises UnfitOperator with the
+    places of all operators that no step computes.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
@@ -52,7 +56,7 @@ class Operations:
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
-        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or goes
+        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or leaves
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
         for place, node in enumerate(area.nodes):
@@ -60,46 +64,47 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[place] = str(reason)
-                # others may still be judged by what is declared
+                # others may still be judged by the declared shapes
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
-        left = self._unfinished(unfit)
+        unfinished = self._unfinished(unfit)
+        # an operator that reads heads may fit if they come from outside
         unfit = {
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
-        } | left
+        } | unfinished
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """The places of parts of norms behind which no norm follows, or which others read as well,
-        and of heads that come to no attention, and why they do not fit.
+        """Why operators do not fit whose parts are not completed, by their places: no norm follows,
+        or others read its parts as well, or heads come to no attention.
         """
-        parts = self.images.norms
-        heads = self.images.heads
-        left = dict[int, str]()
-        if self.images.is_fragment or not (parts or heads):
-            return left
-        nodes = self.images.area.nodes
+        unfinished = dict[int, str]()
+        if self.images.is_fragment or not self.images.parts:
+            return unfinished
+        readers = self._readers()
+        for place, node in reversed(list(enumerate(self.images.area.nodes))):
+            part = self.images.parts.get(node.output[0])
+            read = readers[node.output[0]]
+            is_lost = any(reader in unfit or reader in unfinished for reader in read)
+            if isinstance(part, NormPart) and (len(read) != 1 or is_lost):
+                unfinished[place] = part.unknown
+            elif isinstance(part, Heads) and is_lost:
+                unfinished[place] = part.outside
+        return unfinished
+
+    def _readers(self) -> Mapping[str, list[int]]:
+        """The places of the operators that read each value."""
         readers = defaultdict[str, list[int]](list)
-        for place, node in enumerate(nodes):
+        for place, node in enumerate(self.images.area.nodes):
             for name in dict.fromkeys(node.input):
                 readers[name].append(place)
-        for place in reversed(range(len(nodes))):
-            name = nodes[place].output[0]
-            read = readers[name]
-            is_lost = any(reader in unfit or reader in left for reader in read)
-            if name in parts and (len(read) != 1 or is_lost):
-                left[place] = "it is no part of a norm here"
-            elif name in heads and is_lost:
-                left[place] = "its heads are needed outside"
-        return left
+        return readers
 
     def _reads_heads(self, node: onnx.NodeProto) -> bool:
-        """Whether it reads heads that are part of the area: it may well fit where they come from
-        outside.
-        """
-        return any(name in self.images.heads for name in node.input)
+        """Whether an operator reads heads that are made in the area."""
+        return any(isinstance(self.images.parts.get(name), Heads) for name in node.input)
 
     @property
     def unknown(self) -> int:
@@ -119,35 +124,43 @@ class Operations:
             self._pass_on(node)
             return
         if isinstance(item, Operation):
-            item = self._scaled(item)
-            self._take_factor(item)
-            self._load(item.image, item.is_planar)
-            for name in filter(None, (item.second, item.third)):
-                self._load(name, False)
             # rows of heads have a name of their own
             self._uses[item.out] = self._uses[node.output[0]]
-            self._add(item)
-            stored = [item.out]
+            made = [self._add_operation(item)]
         elif isinstance(item, ImageJoin):
-            for part in item.parts:
-                self._load(part, False)
-            self._put(item, item.out)
-            stored = [item.out]
+            made = self._add_join(item)
         else:
-            self._load(item.image, False)
-            needed = [
-                (name, first)
-                for name, first in item.parts
-                if self._uses[name] or name in self._outputs
-            ]
-            item = ImageCut(item.image, tuple(needed))
-            stored = [name for name, _ in needed]
-            if not self._rename(item):
-                self._put(item, *stored)
-        for name in stored:
+            made = self._add_cut(item)
+        for name in made:
             if name in self._outputs:
                 store = StoreStep(self.images.is_channels_last(name))
                 self._put(Operation(store, name, name))
+
+    def _add_operation(self, item: Operation) -> str:
+        item = self._scaled(item)
+        self._take_factor(item)
+        self._load(item.image, item.is_planar)
+        for name in filter(None, (item.second, item.third)):
+            self._load(name, False)
+        self._add(item)
+        return item.out
+
+    def _add_join(self, item: ImageJoin) -> list[str]:
+        for part in item.parts:
+            self._load(part, False)
+        self._put(item, item.out)
+        return [item.out]
+
+    def _add_cut(self, item: ImageCut) -> list[str]:
+        self._load(item.image, False)
+        needed = tuple(
+            (name, first) for name, first in item.parts if self._uses[name] or name in self._outputs
+        )
+        cut = ImageCut(item.image, needed)
+        made = [name for name, _ in needed]
+        if not self._rename(cut):
+            self._put(cut, *made)
+        return made
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -166,14 +179,13 @@ class Operations:
         self._put(Operation(load, name, name, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Whoever reads groups of channels, or heads, reads the image that they are made of.
-        Squares are read by the norm, as the rows themselves are.
+        """Readers of groups of channels, or of heads, read the image that these are made of. The
+        norm reads the rows instead of their squares.
         """
         name = node.output[0]
-        if name in self.images.heads:
-            self._uses[self.images.heads[name].rows] += self._uses[name] - 1
-        elif name in self.images.grouped:
-            self._uses[self.images.grouped[name].image] += self._uses[name] - 1
+        part = self.images.parts.get(name)
+        if isinstance(part, Heads | GroupedChannels):
+            self._uses[part.image] += self._uses[name] - 1
         elif node.op_type == "Pow":
             self._uses[node.input[0]] -= 1
 

@@ -1,4 +1,4 @@
-"""Rows whose channels have two axes, heads and those of each head, on the way to attention: in
+"""Rows whose channels have two axes on the way to attention: heads, and the channels of each. In
 blocks nothing moves.
 """
 
@@ -24,12 +24,12 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
     name = node.input[0]
     out = node.output[0]
     before = float_shape(images, name)
-    behind = float_shape(images, out)
+    after = float_shape(images, out)
     images.require_known_shape(node)
-    if (len(before), len(behind)) == (ROWS_RANK, _HEADS_RANK):
-        count, size = behind[2:]
+    if (len(before), len(after)) == (ROWS_RANK, _HEADS_RANK):
+        count, size = after[2:]
         channels = images.image(name).channels
-        is_same = before[:2] == behind[:2]
+        is_same = before[:2] == after[:2]
         if not (
             is_same
             and isinstance(count, int)
@@ -37,27 +37,27 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
             and count * size == channels
         ):
             raise UnfitOperator("it moves channels among rows")
-        note_heads(images, out, Heads(name, count))
+        images.note_part(out, Heads(name, count))
         return
-    if (len(before), len(behind)) != (_REPEATED_RANK, _HEADS_RANK):
+    if (len(before), len(after)) != (_REPEATED_RANK, _HEADS_RANK):
         raise UnfitOperator("it makes no heads")
-    found = heads_of(images, name, has_axis=True)
-    if found is not None:
-        if behind != (before[0], found.count * found.times, *before[3:]):
+    heads = heads_of(images, name, has_axis=True)
+    if heads is not None:
+        if after != (before[0], heads.count * heads.times, *before[3:]):
             raise UnfitOperator("it moves heads among rows")
-        note_heads(images, out, replace(found, has_axis=False))
+        images.note_part(out, replace(heads, has_axis=False))
 
 
 def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Transpose that puts heads in front of the rows."""
+    """The Transpose that puts heads before the rows."""
     if (
         tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT
         or len(float_shape(images, node.input[0])) != _HEADS_RANK
     ):
         raise UnfitOperator("it moves other axes than that of heads")
-    found = heads_of(images, node.input[0], is_in_front=False)
-    if found is not None:
-        note_heads(images, node.output[0], replace(found, is_in_front=True))
+    heads = heads_of(images, node.input[0], is_in_front=False)
+    if heads is not None:
+        images.note_part(node.output[0], replace(heads, is_in_front=True))
 
 
 def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
@@ -65,30 +65,30 @@ def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
     axes = [axis % _REPEATED_RANK for axis in images.numbers(node, 1, "axes") or ()]
     if len(float_shape(images, node.input[0])) != _HEADS_RANK or axes != [2]:
         raise UnfitOperator("it gives heads no axis to repeat them")
-    found = heads_of(images, node.input[0])
-    if found is not None:
-        if found.times != 1:
+    heads = heads_of(images, node.input[0])
+    if heads is not None:
+        if heads.times != 1:
             raise UnfitOperator("its heads are repeated already")
-        note_heads(images, node.output[0], replace(found, has_axis=True))
+        images.note_part(node.output[0], replace(heads, has_axis=True))
 
 
 def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Expand that repeats each head."""
     before = float_shape(images, node.input[0])
-    behind = float_shape(images, node.output[0])
-    if len(before) != _REPEATED_RANK or len(behind) != _REPEATED_RANK:
+    after = float_shape(images, node.output[0])
+    if len(before) != _REPEATED_RANK or len(after) != _REPEATED_RANK:
         raise UnfitOperator("it repeats no heads")
     images.require_known_shape(node)
-    times = behind[2]
+    times = after[2]
     if (
         before[2] != 1
         or not isinstance(times, int)
-        or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:])
+        or (*before[:2], *before[3:]) != (*after[:2], *after[3:])
     ):
         raise UnfitOperator("it repeats more than heads")
-    found = heads_of(images, node.input[0], has_axis=True)
-    if found is not None:
-        note_heads(images, node.output[0], replace(found, times=times))
+    heads = heads_of(images, node.input[0], has_axis=True)
+    if heads is not None:
+        images.note_part(node.output[0], replace(heads, times=times))
 
 
 def has_heads(images: ImageArea, name: str) -> bool:
@@ -96,18 +96,18 @@ def has_heads(images: ImageArea, name: str) -> bool:
     return len(images.shape(name)) == _HEADS_RANK
 
 
-def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]:
+def rows_with_heads(images: ImageArea, name: str, count: int) -> tuple[str, int]:
     """The rows that an operand of attention is made of, and how many times each of their heads
-    counts.
+    counts. Raises UnfitOperator unless they have so many heads.
     """
-    found = images.heads.get(name)
-    if found is None:
+    heads = images.parts.get(name)
+    if not isinstance(heads, Heads):
         if not images.is_rows(name) or len(images.shape(name)) != ROWS_RANK:
             raise UnfitOperator("its heads are not side by side")
         return name, 1
-    if not found.is_in_front or found.has_axis or found.count * found.times != heads:
+    if not heads.is_in_front or heads.has_axis or heads.count * heads.times != count:
         raise UnfitOperator("its operands have other heads")
-    return found.rows, found.times
+    return heads.image, heads.times
 
 
 def float_shape(images: ImageArea, name: str) -> _Shape:
@@ -121,19 +121,10 @@ def float_shape(images: ImageArea, name: str) -> _Shape:
 def heads_of(
     images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False
 ) -> Heads | None:
-    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator where
-    they are no such heads.
+    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator for
+    other values, and for heads that lie in another way.
     """
-    found = images.heads.get(name)
-    if found is None and images.is_fragment:
-        return None
-    if found is None or (found.is_in_front, found.has_axis) != (is_in_front, has_axis):
-        raise UnfitOperator("its channels are no heads here")
-    return found
-
-
-def note_heads(images: ImageArea, out: str, found: Heads) -> None:
-    """Note a value that is heads. Raises UnfitOperator if others than the area need it."""
-    if out in images.area.outputs and not images.is_fragment:
-        raise UnfitOperator("heads are needed outside")
-    images.heads[out] = found
+    heads = images.part(name, Heads)
+    if heads is not None and (heads.is_in_front, heads.has_axis) != (is_in_front, has_axis):
+        raise UnfitOperator(Heads.unknown)
+    return heads

@@ -132,38 +132,39 @@ class Places:
 
     def _last_readings(self) -> dict[Value, int]:
         """The last step that reads or writes each memory."""
-        found: dict[Value, int] = {}
+        last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
-            for value in (
-                *self.read(step),
-                *([] if isinstance(step.kind, StoreStep) else [self.made(step)]),
-            ):
-                found[self.of(value).storage] = number
-        return found
+            made = [] if isinstance(step.kind, StoreStep) else [self.made(step)]
+            for value in (*self.read(step), *made):
+                last[self.of(value).storage] = number
+        return last
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write where an operand lies that nobody reads later. What is added behind an
+        """Let a step write where an operand lies that is not read later. What is added after an
         activation is read when pixels are written already.
         """
-        kind = step.kind
-        if step.is_after or not (kind.writes_in_place or kind.is_convolution):
+        if step.is_after:
             return
         out = self.made(step)
-        image = self.read(step)[0]
-        second = [(step.second, False)] if step.second else []
-        if kind.is_convolution:
-            operands = [
-                value for value in second if self.of(value).storage != self.of(image).storage
-            ]
-        else:
-            operands = [image, *second] if kind.takes_either else [image]
-        for value in operands:
+        channels = self.images.image(step.out).channels
+        for value in self._operands_to_overwrite(step):
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
-            fits = place == ImagePlace(value, 0) and whole == self.images.image(out[0]).channels
+            fits = place == ImagePlace(value, 0) and whole == channels
             if fits and self._read_last[value] == number and self.of(out).storage != value:
                 self._inside[value] = ImagePlace(out, 0)
                 return
+
+    def _operands_to_overwrite(self, step: Operation) -> list[Value]:
+        """The operands of which a step reads each pixel before it writes that pixel."""
+        kind = step.kind
+        image = self.read(step)[0] if kind.writes_in_place or kind.is_convolution else None
+        if image is None:
+            return []
+        second: list[Value] = [(step.second, False)] if step.second else []
+        if kind.is_convolution:
+            return [value for value in second if self.of(value).storage != self.of(image).storage]
+        return [image, *second] if kind.takes_either else [image]
 
 
 def chains(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.lower.c_types import F32, literal, table
@@ -36,31 +35,26 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
     return f"static const {ctype} {name}[] = {{{', '.join(items)}}};"
 
 
-_ORDER = """
-LOAD STORE CONV WINOGRAD DEPTHWISE FIRST TRANSPOSED MAX_POOL AVERAGE_POOL GLOBAL_AVERAGE ADD MUL
-SCALE ACT RESIZE COPY PRODUCT GROUPED LAYER_NORM ATTENTION CLEAR PICK RMS_NORM ROTARY FLATTEN
-""".split()  # of the enumeration in c/blocked_program.h
-_FLAGS = ("tile_points", "strassen_from", "is_channels_last", "counts_border", "kept")
-
-
 def _step(step: ProgramStep) -> str:
+    """A gb_step: what all steps have in its order, then the fields of the kind by their names."""
     window = step.window
     activated = step.activated
-    own: dict[str, Any] = vars(step.kind)
-    flags = [int(own[name]) for name in _FLAGS if name in own]
     numbers = [
-        _ORDER.index(step.kind.enumerator()),
+        f"GB_{step.kind.enumerator()}",
         *(step.out, step.image, step.second, step.third, step.tensor, step.weights, step.bias),
         *(int(activated.function), int(step.is_after)),
-        *(literal(F32, activated.alpha), literal(F32, activated.beta), step.chained),
-        own.get("heads") or own.get("groups") or window.group,
-        *map(_pair, (window.kernel, own.get("factors", window.stride))),
-        *map(_pair, (window.dilation, window.pads)),
-        sum(flags) - own.get("skipped", 0),
-        literal(F32, own.get("epsilon", 0.0)),
-        literal(F32, own.get("scale", 0.0)),
+        *(literal(F32, activated.alpha), literal(F32, activated.beta)),
+        *(step.chained, window.group),
+        *map(_pair, (window.kernel, window.stride, window.dilation, window.pads)),
+        *(f".{name} = {_own(value)}" for name, value in vars(step.kind).items()),
     ]
     return f"{{{', '.join(map(str, numbers))}}}"
+
+
+def _own(value: float | tuple[int, ...]) -> str:
+    if isinstance(value, tuple):
+        return _pair(value)
+    return literal(F32, value) if isinstance(value, float) else str(int(value))
 
 
 def _pair(numbers: Sequence[int]) -> str:

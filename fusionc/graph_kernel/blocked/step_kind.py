@@ -95,18 +95,19 @@ class StepFunctions:
     its own for each that is not named.
     """
 
-    # compiled for each width of vectors: GB(task), GB(pack)
+    # compiled for each width of vectors as GB(name): gb_width of c/blocked_program.h
     task: str  # computes some units of the result
     pack: str = ""  # puts weights in the order in which the task reads them
-    # compiled once; c/blocked_kinds.h says what each is given
+    derive_weights: str = ""  # makes of packed weights what runs keep
+    scratch: str = ""  # how many floats of memory a thread needs for itself
+    # compiled once as gb_name: gb_kind of c/blocked_run.h
     packed_floats: str = ""  # how many floats packed weights are
     size: str = ""  # the size of the result, from that of the image
     fault: str = ""  # what is wrong with the sizes of the operands
     divide: str = ""  # cuts a step into units
     nanoseconds: str = ""  # about how long a step takes on one thread
-    most_tasks: str = ""  # into how many tasks units are put at most
-    derive: str = ""  # makes what is derived of the weights once, when a run needs it
-    scratch: str = ""  # how many bytes of memory a thread needs for itself
+    most_tasks: str = ""  # into how many tasks the units are put at most
+    derive: str = ""  # derives weights, when a run needs them for the first time
 
 
 @dataclass(frozen=True)

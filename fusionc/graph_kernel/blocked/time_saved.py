@@ -65,9 +65,12 @@ def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[flo
         out, image = _storages(made, step)
         here += _seconds(of.out) * _passes(step)
         there += _seconds(of.out) * _is_copied_there(step)
-        leaves = isinstance(kind, PickStep | StoreStep) and in_layout.get(image, False)
-        is_outside = not in_layout.get(image, True) and not operation.is_planar
-        if (leaves or (kind.is_convolution and is_outside)) and image not in copied:
+        if isinstance(kind, PickStep | StoreStep):
+            is_moved = in_layout.get(image, False)
+        else:
+            is_read_there = operation.is_planar or in_layout.get(image, True)
+            is_moved = kind.is_convolution and not is_read_there
+        if is_moved and image not in copied:
             copied.add(image)
             there += _seconds(of.image)
         has_blocks = of.out.channels % BLOCK == 0

@@ -1,17 +1,16 @@
-/* Convolutions, products and what stands between them as a program: steps over images in a blocked layout.
+/* Convolutions, products and what stands between them as a program: steps over images in a blocked
+ * layout.
  *
- * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the block], with a border of
- * zeros (halo) around rows and columns. How many channels a block has is that of the processor's vectors; it is known
- * when the session is made, and nothing in the model depends on it. */
+ * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
+ * block], with a border of zeros (halo) around rows and columns. A block has as many channels as the
+ * vectors of the processor, which is known when the session is made. Nothing in the model depends on
+ * it.
+ *
+ * What is generated from blocked/kinds comes before this: the enumeration of kinds, which ends with
+ * GB_KINDS, and GB_FIELDS, the fields that only steps of some kinds have. */
 #ifndef GB_PROGRAM
 #define GB_PROGRAM
 #include <stddef.h>
-enum {
-  GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
-  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK, GB_RMS_NORM,
-  GB_ROTARY, GB_FLATTEN
-};
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
   GB_TANH_GELU, GB_CLIP_SWISH
@@ -30,37 +29,18 @@ typedef struct {
 } gb_buffer;
 
 typedef struct {
-  short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
-                                * tensor. Attention has its queries, keys and values in them; a convolution of single
-                                * pixels multiplies its weights by the pixel in in3, if there is one; rows are turned by
-                                * cosines in in2 and sines in in3 */
-  short tensor;                /* what attention adds to its scores, or which rows are cleared; -1: none */
-  short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
-  short activation, after; /* after: in2 is added behind the activation */
-  float alpha, beta;       /* of the activation */
-  short chained;           /* how many of the steps behind it may be done block by block together with it */
+  short op, out, in, in2, in3; /* buffers, or -1; `in` of a load and `out` of a store are tensors */
+  short tensor;                /* a tensor that is read as it is, or -1 */
+  short weights, bias;         /* tensors, or -1: inputs of the operator, then tables */
+  short activation, after;     /* after: in2 is added after the activation */
+  float alpha, beta;           /* of the activation */
+  short chained; /* how many of the next steps may be done block by block together with it */
   int group, kernel[2], stride[2], dilation[2], pads[4];
-  int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
-                              of Winograd's way: points of a tile in each direction, 4 to 6; of products and convolutions
-                              of single pixels: of how many on Strassen's way is taken, 0: never; of a pick:
-                              from which channel on they are those of the image, or if less than 0, which one of the image
-                              is the first */
-  float epsilon;           /* of a norm: what is added to variances */
-  float scale;             /* of attention: what scores are multiplied by */
+  GB_FIELDS
 } gb_step;
 
 /* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
-/* Of Winograd's way: bytes that a task takes of the second cache of a core, of which the processors that this was measured on
- * have 1 MiB or more: for the points of pixels and of products, and for weights that are read again until all their points are
- * made, and these. */
-enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
-/* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of which stride, and how many
- * points its weights have in all. WINOGRAD_TILES of blocked/convolution_time.py knows the same. */
-#define GB_PIXELS_OF(P) ((P) == 6 ? 4 : 2)
-#define GB_STRIDE_OF(P) ((P) == 5 ? 2 : 1)
-#define GB_KERNEL_OF(P) ((P) == 5 ? 4 : (P)) /* in each direction: two of five are the same */
-#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P))
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -94,6 +74,7 @@ typedef struct gb_call {
   int is_flat;                 /* parts are any pixels, not rows */
   int is_scattered;            /* they are, but rows of what is made have gaps between them */
   int is_strassen;             /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
+  int keeps_chunk;             /* tasks find in scratch memory what the thread has made of a chunk for the task before */
   const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
                                 * what they are at the points of tiles, or NULL, and each task makes it */
   const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
@@ -118,27 +99,23 @@ enum { GB_CHUNK = 16 }; /* floats that it takes */
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
-/* What is compiled once for each width of vectors. */
+typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
+typedef void gb_derive_weights(const float *packed, float *to, const gb_call *);
+typedef ptrdiff_t gb_scratch_floats(const gb_call *);
+
+/* What is compiled once for each width of vectors. The functions of kinds are NULL where they have
+ * none. */
 typedef struct {
-  int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_FLATTEN + 1], *strassen;
-  void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
-  void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int tile_points);
-  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int tile_points);
-  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int tile_points);
+  int vector, tile;                     /* floats in a vector, pixels of a tile */
+  gb_task *tasks[GB_KINDS];             /* compute units of the result */
+  gb_pack_weights *packs[GB_KINDS];     /* put weights in the order in which tasks read them */
+  gb_derive_weights *derives[GB_KINDS]; /* make what is kept of packed weights */
+  gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
+  gb_task *strassen;
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
-  ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);
   int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
-
-/* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
-static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
-  if (s->op == GB_DEPTHWISE || s->op == GB_LAYER_NORM || s->op == GB_RMS_NORM) return 1;
-  return s->op == GB_GROUPED && (in / s->group % vector || out / s->group % vector);
-}
 
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));
 

@@ -1,5 +1,5 @@
 /* Rows that products read from a tensor or write into one, where they lie, instead of copies of them. */
-static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
+static int gb_is_product(const gb_step *s) { return gb_kinds[s->op].is_matrix; }
 
 /* Whether a step multiplies each pixel alone: a window around it would reach zeros, which are cleared in a buffer, not in a
  * tensor. */
@@ -71,7 +71,7 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0) &&
                          (!is_in3 || gb_whole_rows(p, s->in3) >= 0);
     const int is_of_product = gb_is_plain_product(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
-    const int is_of_angles = s->op == GB_ROTARY && !is_in;
+    const int is_of_angles = gb_kinds[s->op].reads_tables && !is_in;
     if (gb_reads(p, s, storage) && !(is_whole && (is_of_product || is_of_angles))) return;
     if (gb_writes(p, s, storage)) break;
   }

@@ -91,17 +91,23 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   }
 }
 
-/* Whether tasks of a step find in scratch memory what the thread has made of a chunk of pixels for the task before. */
-static int gb_keeps_chunks(const gb_call *c) { return c->is_strassen || c->step->op == GB_WINOGRAD; }
-
 /* What one thread does of a run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
-    if (gb_keeps_chunks(&w->plan->calls[k])) ((gb_chunk *)(void *)scratch)->chunk = -1;
+    if (w->plan->calls[k].keeps_chunk) ((gb_chunk *)(void *)scratch)->chunk = -1;
     gb_go_through(w, k, (ptrdiff_t)thread, scratch);
   }
+}
+
+/* A tensor of sizes n that a step reads as it is: [batch, part, …], or the same for all batches, or for all parts. */
+static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *tensor, const int64_t *n) {
+  ptrdiff_t each = 1;
+  for (int axis = 2; axis < kernel->ranks[c->step->tensor]; ++axis) each *= n[axis];
+  c->tensor = (float *)(uintptr_t)tensor;
+  c->tensor_part = n[1] == 1 ? 0 : each;
+  c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
 }
 
 /* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` the sizes of the former. NULL, what
@@ -123,14 +129,8 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     if (c->read3 >= 0) c->in3.data = (float *)(uintptr_t)inputs[c->read3];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
-    else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
-    else if (s->tensor >= 0) {
-      const int64_t *n = input_sizes[s->tensor];
-      c->tensor = (float *)(uintptr_t)inputs[s->tensor];
-      const int64_t each = s->op == GB_ATTENTION ? n[2] * n[3] : 1;
-      c->tensor_part = n[1] == 1 ? 0 : each;
-      c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
-    }
+    else if (gb_kinds[s->op].reads_model_weights) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
+    else if (s->tensor >= 0) gb_point_to(state->kernel, c, inputs[s->tensor], input_sizes[s->tensor]);
   }
   void *error = NULL;
   gb_work work = {state, plan};

@@ -1,7 +1,7 @@
 /* Which products are made by Strassen's way, and what they need for it: made when a run has so many pixels for the first
  * time, since a session that never has should not keep it. */
 
-static int gb_may_be_strassen(const gb_step *s) { return (s->op == GB_CONV || s->op == GB_PRODUCT) && s->flag > 0; }
+static int gb_may_be_strassen(const gb_step *s) { return gb_kinds[s->op].is_matrix && s->strassen_from > 0; }
 
 /* Whether that takes less time on this processor, which follows from how fast it multiplies beside how fast it reads.
  * Measured were AMD's Zen 4, which is its family 25 with AVX-512 (0.90 to 0.97 of the direct way's time), its Zen 3, the
@@ -48,7 +48,7 @@ static void gb_give_sums(gb_state *state, int k, gb_call *c) {
 static int gb_is_strassen(const gb_width *width, const gb_call *c) {
   enum { GB_LEAST_GROUPS = 4 };
   const ptrdiff_t pixels = c->out.height * c->out.width, groups = c->out.channels / (GB_GROUP * width->vector);
-  if (!gb_may_be_strassen(c->step) || pixels < c->step->flag || !gb_pays_strassen()) return 0;
+  if (!gb_may_be_strassen(c->step) || pixels < c->step->strassen_from || !gb_pays_strassen()) return 0;
   return c->out.batch * groups * (pixels / (2 * width->pairs_at_once(c->in.channels)) + 1) >= GB_LEAST_GROUPS * gb_threads();
 }
 
@@ -58,6 +58,7 @@ static void gb_divide_strassen(const gb_width *width, gb_call *c) {
   enum { GB_MANY = 4 }; /* chunks for each thread */
   const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2, most = width->pairs_at_once(c->in.channels);
   c->is_strassen = 1;
+  c->keeps_chunk = 1;
   c->rows = pairs > most ? gb_rounded((pairs + most - 1) / most, 2) : 1;
   const ptrdiff_t chunks = c->out.batch * c->rows, threads = gb_threads();
   c->strip = chunks < GB_MANY * threads && chunks % threads ? (c->out.blocks + GB_GROUP - 1) / GB_GROUP : 1;

@@ -6,59 +6,41 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 
+from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
 from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
+from fusionc.graph_kernel.c.blocked_kinds import (
+    family_of_file,
+    kind_header,
+    kind_table,
+    program_types,
+    width_declarations,
+    width_lists,
+)
 from fusionc.graph_kernel.c.headers import header
 
-_OF_ALL_PROGRAMS = (
-    ("blocked_near_sums.h",),
-    ("blocked_far_sums.h",),
-    (
-        *("blocked_activations.h", "blocked_convolutions.h", "blocked_transposed.h"),
-        *("blocked_row_steps.h", "blocked_images.h"),
-    ),
-)
-_IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h", "vector_instructions.h")
-_SHARED = ("blocked_functions.h", "blocked_tiles.h")
-_BEHIND_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
-_BEHIND = (
-    *("blocked_run.h", "blocked_attention_plan.h", "blocked_strassen_plan.h"),
-    *("blocked_winograd_plan.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
-)
+STRASSEN = "strassen"  # the family of products by this algorithm
+_SHARED = ("blocked_tiles.h",)
+_AFTER_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
+_SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
 
-class StepFamily(Enum):
-    """Steps that take the compiler long, and that only some programs have. The value names their C
-    text, the last one where these are several.
-    """
-
-    LANES = "lanes"
-    WINOGRAD = "winograd"
-    STRASSEN = "strassen"
-    ATTENTION = "attention"
+def families() -> tuple[str, ...]:
+    """The families of steps: C texts that take long to compile, and that only some programs need."""
+    return tuple(sorted({STRASSEN, *(kind.family for kind in step_kinds() if kind.family)}))
 
 
-_TEXTS_IN_FRONT = {StepFamily.WINOGRAD: ("blocked_winograd_points.h",)}
-_FAMILIES = {
-    "by_lane": StepFamily.LANES,
-    "winograd": StepFamily.WINOGRAD,
-    "attention": StepFamily.ATTENTION,
-}
-
-
-def families_of(program: Program) -> frozenset[StepFamily]:
+def families_of(program: Program) -> frozenset[str]:
     """What the steps of a program need."""
     return frozenset(family for step in program.steps if (family := _family_of(step)))
 
 
-def _family_of(step: ProgramStep) -> StepFamily | None:
-    if isinstance(step.kind, MatrixKind) and step.kind.strassen_from:
-        return StepFamily.STRASSEN
-    return _FAMILIES.get(step.kind.family)
+def _family_of(step: ProgramStep) -> str:
+    is_strassen = isinstance(step.kind, MatrixKind) and step.kind.strassen_from
+    return STRASSEN if is_strassen else step.kind.family
 
 
 @dataclass(frozen=True)
@@ -173,40 +155,46 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 """
 
 
-def width_texts(families: Collection[StepFamily]) -> list[str]:
-    """The functions of steps for each width of vectors, which are the same in all libraries:
-    several texts each, those that take longest to compile first.
+def width_texts(needed: Collection[str]) -> list[str]:
+    """The functions of steps for each width of vectors, which are the same in all libraries that
+    need these families: several texts each, those that take longest to compile first.
     """
     bodies = [
-        *_OF_ALL_PROGRAMS,
-        *(_texts_of(family) for family in StepFamily if family in families),
+        *("".join(map(header, names)) for names in _SUMS),
+        header("blocked_activations.h") + _kind_headers(""),
+        *(_family_text(family) for family in families() if family in needed),
     ]
-    return [_width_text(width, names) for width in reversed(_X86) for names in bodies] + [
-        _width_text(_OTHER, names) for names in bodies
-    ]
+    return [_width_text(width, body) for width in (*reversed(_X86), _OTHER) for body in bodies]
 
 
-def _texts_of(family: StepFamily) -> tuple[str, ...]:
-    return (*_TEXTS_IN_FRONT.get(family, ()), f"blocked_{family.value}.h")
+def _kind_headers(family: str) -> str:
+    return "".join(kind_header(name) for name in kind_files() if family_of_file(name) == family)
+
+
+def _family_text(family: str) -> str:
+    return header("blocked_strassen.h") if family == STRASSEN else _kind_headers(family)
 
 
 @cache
-def _width_text(width: _Width, names: tuple[str, ...]) -> str:
-    head = "".join(header(name) for name in _IN_FRONT)
-    return f"{head}\n{_on_its_processors(width, ''.join(map(header, names)))}"
+def _width_text(width: _Width, body: str) -> str:
+    types = [header("compiler.h"), header("mathematics.h"), program_types()]
+    head = "".join([*types, header("vector_instructions.h")])
+    return f"{head}\n{_on_its_processors(width, body)}"
 
 
-def running_text(families: Collection[StepFamily]) -> str:
-    """What runs programs with these functions, behind runtime.h."""
-    has = [f"#define GB_HAS_{family.name} {int(family in families)}\n" for family in StepFamily]
+def running_text(needed: Collection[str]) -> str:
+    """What runs programs with these functions, after runtime.h."""
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
     return "".join(
         [
             "#include <unistd.h>\n",
-            *has,
+            f"#define GB_HAS_STRASSEN {int(STRASSEN in needed)}\n",
+            width_lists(needed),
             header("vector_instructions.h"),
             *widths,
-            *map(header, _BEHIND),
+            *map(header, ("blocked_run.h", "blocked_strassen_plan.h", "blocked_units.h")),
+            kind_table(),
+            *map(header, ("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")),
         ]
     )
 
@@ -240,7 +228,12 @@ def _compiled_for(width: _Width, body: str) -> str:
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
     known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
     assembled = [assembled_sums(width.tile)] if width.assembled else []
-    shared = [*map(header, _SHARED), *assembled, *map(header, _BEHIND_ASSEMBLED)]
+    shared = [
+        width_declarations(),
+        *map(header, _SHARED),
+        *assembled,
+        *map(header, _AFTER_ASSEMBLED),
+    ]
     shared = [f"#ifndef {known}", f"#define {known}", *shared, "#endif"]
     lines = [
         *_target(width.target),

@@ -14,7 +14,8 @@ from itertools import accumulate
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
-from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, running_text, width_texts
+from fusionc.graph_kernel.c.blocked_kinds import program_types
+from fusionc.graph_kernel.c.blocked_text import families_of, running_text, width_texts
 from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
@@ -53,7 +54,7 @@ class Kernel:
     tensors: int
     rank: int
     scalars: tuple[str, ...] = ()
-    families: frozenset[StepFamily] | None = None
+    families: frozenset[str] | None = None
 
     @property
     def is_program(self) -> bool:
@@ -215,7 +216,7 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     head = _head(known_kernels, bodies)
     loops = _packed(items, most)
     programs = [kernel for kernel in known_kernels if kernel.is_program]
-    families = frozenset[StepFamily]().union(*(kernel.families or () for kernel in programs))
+    families = frozenset[str]().union(*(kernel.families or () for kernel in programs))
     widths = width_texts(families) if programs else []
     ends = [
         header(f"{name}.h")
@@ -259,11 +260,7 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
             header("compiler.h"),
             header("mathematics.h"),
             header("kernel.h"),
-            *(
-                [header("blocked_program.h")]
-                if any(kernel.is_program for kernel in kernels)
-                else ()
-            ),
+            *([program_types()] if any(kernel.is_program for kernel in kernels) else ()),
             *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
             *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter import STORE, WINOGRAD
 from networks import (
     MICROSOFT,
     REPEATED,
@@ -154,7 +153,9 @@ def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
 def test_small_images_have_small_tiles(size: int, points: int) -> None:
     n = Network()
     program = check_alone(n, n.op("Relu", n.conv(n.input(1, 96, size, size), 96, 96)))
-    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [points]
+    assert [step.own["tile_points"] for step in program.steps if step.kind == "WINOGRAD"] == [
+        points
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_winograd_with_a_stride_of_two(size: int, pads: list[int]) -> None:
     n = Network()
     y = n.conv(n.input(2, 144, size, size), 144, 130, strides=[2, 2], pads=pads)
     program = check_alone(n, n.op("Relu", y))
-    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [5]
+    assert [step.own["tile_points"] for step in program.steps if step.kind == "WINOGRAD"] == [5]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_an_activation_behind_a_norm(epsilon: float) -> None:
     )
     program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
     (norm,) = (step for step in program.steps if step.kind == "LAYER_NORM")
-    assert norm.activation == 3 and (norm.alpha, norm.epsilon) == pytest.approx((0.2, epsilon))
+    assert norm.activation == 3 and (norm.alpha, norm.own["epsilon"]) == pytest.approx((0.2, epsilon))
 
 
 POOLS: dict[str, tuple[Form, str]] = {
@@ -641,7 +642,7 @@ def test_results_in_the_middle_are_stored_before_they_are_overwritten() -> None:
     y = n.op("Relu", x)
     z = n.op("Add", y, n.conv(x, 32, 32, 1))
     program = check_alone(n, x, y, z)
-    assert sum(step.op == STORE for step in program.steps) == 3
+    assert sum(step.kind == "STORE" for step in program.steps) == 3
 
 
 def test_an_image_is_loaded_once_for_each_layout() -> None:

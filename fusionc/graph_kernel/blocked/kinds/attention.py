@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.blocked.heads import has_heads, rows_with_heads
-from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
 from fusionc.graph_kernel.blocked.step_kind import (
     BLOCK,
@@ -40,7 +40,14 @@ class AttentionStep(StepKind):
 
     heads: int  # of the queries
     scale: float  # scores are multiplied by it
-    functions = StepFunctions(task="attend")
+    functions = StepFunctions(
+        task="attend",
+        scratch="attention_floats",
+        fault="attention_fault",
+        divide="divide_attention",
+        nanoseconds="attention_ns",
+        most_tasks="attention_tasks",
+    )
     family = "attention"
     keeps_pixels = True
 
@@ -59,7 +66,7 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     """MultiHeadAttention without a past. Raises UnfitOperator."""
     query, key, value, scores_bias = _operands(node)
     heads = int(attribute(node, "num_heads"))
-    if query in images.heads:
+    if isinstance(images.parts.get(query), Heads):
         raise UnfitOperator("its queries have an axis of heads")
     if images.is_fragment and any(has_heads(images, name) for name in (key, value)):
         images.note(node.output[0], None)

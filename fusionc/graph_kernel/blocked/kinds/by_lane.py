@@ -17,7 +17,13 @@ _OTHER_COLUMNS = 1.12
 class DepthwiseStep(ConvolutionKind):
     """A convolution of each channel by itself."""
 
-    functions = StepFunctions(task="by_lane", pack="pack_by_lane")
+    functions = StepFunctions(
+        task="by_lane",
+        pack="pack_by_lane",
+        packed_floats="lane_floats",
+        size="windowed",
+        nanoseconds="depthwise_ns",
+    )
     family = "by_lane"
     keeps_channels = True
 
@@ -30,6 +36,13 @@ class DepthwiseStep(ConvolutionKind):
 class GroupedStep(ConvolutionKind):
     """A convolution whose groups are not whole blocks of channels."""
 
-    functions = StepFunctions(task="by_lane", pack="pack_by_lane")
+    functions = StepFunctions(
+        task="by_lane",
+        pack="pack_grouped",
+        packed_floats="lane_floats",
+        size="windowed",
+        divide="divide_grouped",
+        nanoseconds="grouped_ns",
+    )
     family = "by_lane"
     keeps_pixels = True

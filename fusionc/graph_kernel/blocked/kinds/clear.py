@@ -18,7 +18,7 @@ _WITH_BATCH = 3  # axes of rows
 class ClearStep(StepKind):
     """Rows become zero where `tensor`, a byte for each row of a batch, says so."""
 
-    functions = StepFunctions(task="clear")
+    functions = StepFunctions(task="clear", fault="clear_fault")
     writes_in_place = True
     keeps_pixels = True
 

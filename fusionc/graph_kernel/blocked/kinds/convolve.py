@@ -68,11 +68,22 @@ class MatrixKind(ConvolutionKind):
         return strassen_share(of.out.pixels, of.image.channels, of.out.channels)
 
 
+def _functions(pack: str) -> StepFunctions:
+    return StepFunctions(
+        task="convolve",
+        pack=pack,
+        scratch="multiplied_floats",
+        size="windowed",
+        divide="divide_convolution",
+        nanoseconds="convolution_ns",
+    )
+
+
 @dataclass(frozen=True)
 class ConvStep(MatrixKind):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
-    functions = StepFunctions(task="convolve", pack="pack")
+    functions = _functions("pack")
     reads_all_channels = True
     keeps_pixels = True
     scatters = True
@@ -82,7 +93,7 @@ class ConvStep(MatrixKind):
 class ProductStep(MatrixKind):
     """Weights are [in, out]."""
 
-    functions = StepFunctions(task="convolve", pack="pack_transposed")
+    functions = _functions("pack_transposed")
     keeps_pixels = True
 
 
@@ -90,5 +101,12 @@ class ProductStep(MatrixKind):
 class FirstStep(ConvolutionKind):
     """A convolution of few channels, which it reads as they lie in their tensor."""
 
-    functions = StepFunctions(task="convolve", pack="pack_by_channel")
+    functions = StepFunctions(
+        task="convolve",
+        pack="pack_by_channel",
+        packed_floats="first_floats",
+        size="windowed",
+        divide="divide_convolution",
+        nanoseconds="convolution_ns",
+    )
     reads_all_channels = True

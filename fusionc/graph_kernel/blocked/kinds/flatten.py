@@ -11,4 +11,4 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 class FlattenStep(StepKind):
     """One row for each image, or one image for each row."""
 
-    functions = StepFunctions(task="flatten")
+    functions = StepFunctions(task="flatten", size="flattened", divide="divide_blocks")

@@ -21,7 +21,7 @@ _IMAGE_RANK = 4
 class GlobalAverageStep(StepKind):
     """One pixel for each image."""
 
-    functions = StepFunctions(task="global_average")
+    functions = StepFunctions(task="global_average", size="averaged", nanoseconds="average_ns")
     keeps_channels = True
 
 

@@ -9,7 +9,6 @@ import onnx
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
 from fusionc.graph_kernel.blocked.step_kind import (
-    KernelWindow,
     StepEstimate,
     StepFunctions,
     StepKind,
@@ -26,6 +25,9 @@ _NUMBER_THERE = 0.55e-9
 @dataclass(frozen=True)
 class _Norm(StepKind):
     epsilon: float  # is added to variances
+    functions = StepFunctions(
+        task="normalize", pack="pack_vector", packed_floats="vector_floats", divide="divide_norm"
+    )
     writes_in_place = True
     keeps_pixels = True
 
@@ -38,14 +40,10 @@ class _Norm(StepKind):
 class LayerNormStep(_Norm):
     """(x - mean) / √(variance + epsilon), times `weights`, plus `bias`."""
 
-    functions = StepFunctions(task="normalize", pack="pack_by_lane")
-
 
 @dataclass(frozen=True)
 class RmsNormStep(_Norm):
     """x / √(mean of x² + epsilon), times `weights`, plus `bias`."""
-
-    functions = StepFunctions(task="normalize", pack="pack_by_lane")
 
 
 def normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -65,7 +63,6 @@ def normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
         name,
         weights=scale,
         bias=bias,
-        window=KernelWindow(group=image.channels),
     )
 
 

@@ -12,12 +12,14 @@ from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 from fusionc.graph_kernel.blocked.windows import pooled, reaching_ends, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
+_FUNCTIONS = StepFunctions(task="pool", size="windowed", nanoseconds="pool_ns")
+
 
 @dataclass(frozen=True)
 class MaxPoolStep(StepKind):
     """The largest element of each window; of windows of one element, the pixels that lie apart."""
 
-    functions = StepFunctions(task="pool")
+    functions = _FUNCTIONS
     keeps_channels = True
 
 
@@ -26,7 +28,7 @@ class AveragePoolStep(StepKind):
     """The mean of each window."""
 
     counts_border: bool  # zeros of the border count as elements
-    functions = StepFunctions(task="pool")
+    functions = _FUNCTIONS
     keeps_channels = True
 
 

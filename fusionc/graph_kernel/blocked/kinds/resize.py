@@ -32,7 +32,7 @@ class ResizeStep(StepKind):
     """Rows and columns are repeated."""
 
     factors: tuple[int, int]  # of rows and columns
-    functions = StepFunctions(task="resize")
+    functions = StepFunctions(task="resize", size="resized")
 
 
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:

@@ -10,7 +10,6 @@ from fusionc.graph_kernel.blocked.heads import (
     ROWS_RANK,
     float_shape,
     heads_of,
-    note_heads,
 )
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
@@ -38,7 +37,7 @@ class RotaryStep(StepKind):
     """
 
     heads: int
-    functions = StepFunctions(task="rotate")
+    functions = StepFunctions(task="rotate", fault="rotary_fault")
     keeps_pixels = True
     reads_tables = True
 
@@ -55,27 +54,32 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
     if images.number(positions) != 0:
         raise UnfitOperator("its positions are not known to begin with 0")
     half = _half_of_head(images, (cosines, sines))
-    is_of_rows = len(float_shape(images, name)) == ROWS_RANK
-    heads = None if is_of_rows else heads_of(images, name)
-    if not is_of_rows and heads is None:
-        return None
-    rows = name if heads is None else heads.rows
-    image = images.image(rows)
-    count = image.channels // (2 * half)
-    declared = {
-        int(attribute(node, "num_heads", 0)) or count,
-        count if heads is None else heads.count,
-    }
-    if count * 2 * half != image.channels or declared != {count}:
-        raise UnfitOperator("its cosines and sines do not fit its heads")
-    out = node.output[0]
+    if len(float_shape(images, name)) == ROWS_RANK:
+        kind = _kind(images, node, name, half, None)
+        images.note(node.output[0], images.image(name))
+        return Operation(kind, node.output[0], name, cosines, sines)
+    heads = heads_of(images, name)
     if heads is None:
-        images.note(out, image)
-    else:
-        out = f"{node.output[0]}/rows"
-        images.note_alike(out, rows)
-        note_heads(images, node.output[0], replace(heads, rows=out))
-    return Operation(RotaryStep(count), out, rows, cosines, sines)
+        return None
+    kind = _kind(images, node, heads.image, half, heads.count)
+    out = f"{node.output[0]}/rows"
+    images.note_alike(out, heads.image)
+    images.note_part(node.output[0], replace(heads, image=out))
+    return Operation(kind, out, heads.image, cosines, sines)
+
+
+def _kind(
+    images: ImageArea, node: onnx.NodeProto, rows: str, half: int, known: int | None
+) -> RotaryStep:
+    """The step for rows whose heads are twice `half` channels. Raises UnfitOperator for another
+    number of heads than is known, or than the operator says.
+    """
+    channels = images.image(rows).channels
+    heads = channels // (2 * half)
+    declared = {int(attribute(node, "num_heads", 0)) or heads, known or heads}
+    if heads * 2 * half != channels or declared != {heads}:
+        raise UnfitOperator("its cosines and sines do not fit its heads")
+    return RotaryStep(heads)
 
 
 def _half_of_head(images: ImageArea, tables: tuple[str, str]) -> int:

@@ -30,7 +30,13 @@ class TransposedStep(ConvolutionKind):
     each of so many rows and columns.
     """
 
-    functions = StepFunctions(task="transposed", pack="pack_transposed")
+    functions = StepFunctions(
+        task="transposed",
+        pack="pack_transposed",
+        size="transposed_size",
+        divide="divide_transposed",
+        nanoseconds="transposed_ns",
+    )
 
     def halo(self, window: KernelWindow) -> int:
         sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)

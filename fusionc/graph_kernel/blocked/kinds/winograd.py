@@ -16,7 +16,16 @@ class WinogradStep(ConvolutionKind):
     """
 
     tile_points: int  # of a tile, in each direction
-    functions = StepFunctions(task="winograd", pack="pack_by_channel")
+    functions = StepFunctions(
+        task="winograd",
+        pack="pack_by_channel",
+        derive_weights="transform_weights",
+        scratch="winograd_floats",
+        size="windowed",
+        divide="divide_winograd",
+        nanoseconds="winograd_ns",
+        derive="give_transformed",
+    )
     family = "winograd"
     reads_model_weights = True
 

@@ -1,6 +1,14 @@
-/* Convolutions of which each lane of a vector reads its own channels: depthwise ones, and those of groups that are no whole
- * vectors. */
+/* Convolutions in which each lane of a vector reads channels of its own: depthwise ones, and those whose groups are not
+ * whole vectors. */
+#ifndef GB_BY_LANE
+#define GB_BY_LANE
+/* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
+static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
+  return s->op == GB_DEPTHWISE || in / s->group % vector || out / s->group % vector;
+}
+#endif
 
+#ifdef GB_V
 /* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are how far those lie
  * apart. */
 GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column, const int R, const ptrdiff_t K) {
@@ -122,3 +130,38 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
     }
   }
 }
+
+/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a group those
+ * of all lanes. */
+void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
+  for (ptrdiff_t b = 0; b < out; b += GB_V)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      for (ptrdiff_t i = 0; i < own; ++i)
+        for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < out ? w[((b + v) * own + i) * taps + k] : 0.0f;
+}
+
+void GB(pack_grouped)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  (gb_is_by_lane(s, in, out, GB_V) ? GB(pack_by_lane) : GB(pack))(w, to, s, in, out);
+}
+
+#else
+static ptrdiff_t gb_lane_floats(const gb_width *width, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  if (!gb_is_by_lane(s, in, out, width->vector)) return gb_packed_floats(width, s, in, out);
+  return in / s->group * gb_rounded(out, width->vector) * s->kernel[0] * s->kernel[1];
+}
+
+static void gb_divide_grouped(const gb_width *width, gb_call *c) {
+  const int is_by_lane = gb_is_by_lane(c->step, c->in.channels, c->out.channels, width->vector);
+  gb_divide_into(width, c, is_by_lane ? c->out.blocks : gb_pairs(c), !is_by_lane);
+}
+
+static double gb_grouped_ns(const gb_width *width, const gb_call *c) {
+  return gb_made(c) * gb_taps(c->step) * c->in.channels / c->step->group / (gb_speed(width) / 2);
+}
+
+static double gb_depthwise_ns(const gb_width *width, const gb_call *c) {
+  enum { GB_WRITTEN = 8 }; /* floats in a nanosecond */
+  return gb_made(c) * gb_taps(c->step) / (gb_speed(width) / 2) + gb_made(c) / GB_WRITTEN;
+}
+#endif

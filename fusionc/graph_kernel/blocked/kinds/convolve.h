@@ -1,4 +1,15 @@
-/* Convolutions and products, but by Winograd's or Strassen's way, by lane or transposed: each task does some rows of some blocks of channels. */
+/* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each task does some rows
+ * of some blocks of channels. */
+#ifdef GB_V
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. Four times as
+ * many of larger kernels, which find them in the second one: with few channels at once, sums were written and read again
+ * too often. */
+GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
+  const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
+  return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
+}
 
 /* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or come from there. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made, int blocks, const int is_back) {
@@ -110,7 +121,7 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
 
 /* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element of a kernel, those that
  * there are not being zero; or C = 1, and the whole kernel for each channel in, as winograd does. */
-void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
+GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, groups_out = out / s->group;
   const ptrdiff_t full = s->op == GB_FIRST ? 1 : GB_V, blocks = (groups_out + GB_V - 1) / GB_V;
   const ptrdiff_t all = (own + full - 1) / full * full * taps;
@@ -122,12 +133,26 @@ void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff
               w[((g * groups_out + o) * own + i) * taps + k];
 }
 
-/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a group those
- * of all lanes. */
-void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
-  for (ptrdiff_t b = 0; b < out; b += GB_V)
-    for (ptrdiff_t k = 0; k < taps; ++k)
-      for (ptrdiff_t i = 0; i < own; ++i)
-        for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < out ? w[((b + v) * own + i) * taps + k] : 0.0f;
+void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) { GB(pack_by)(w, to, s, in, out, GB_V); }
+
+void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_by)(w, to, s, in, out, 1);
 }
+
+/* Of weights that are multiplied by a pixel. */
+ptrdiff_t GB(multiplied_floats)(const gb_call *c) { return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0; }
+
+#else
+static ptrdiff_t gb_first_floats(const gb_width *width, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  return in * gb_rounded(out, width->vector) * s->kernel[0] * s->kernel[1];
+}
+
+static void gb_divide_convolution(const gb_width *width, gb_call *c) { gb_divide_into(width, c, gb_pairs(c), 1); }
+
+/* Weights that are read for few pixels come from memory. */
+static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
+  enum { GB_READ = 5 }; /* floats in a nanosecond */
+  const double taps = gb_taps(c->step), in = (double)c->in.channels / c->step->group;
+  return gb_made(c) * taps * in / gb_speed(width) + taps * in * (double)c->out.channels / GB_READ;
+}
+#endif

@@ -1,5 +1,5 @@
 /* Transposed convolutions, as several convolutions. */
-
+#ifdef GB_V
 /* How many elements of a kernel, in one direction, reach the pixels of a phase: those with which one ends there. */
 GK_INLINE int GB(elements_of)(int kernel, int stride, int phase) {
   return kernel > phase ? (kernel - phase - 1) / stride + 1 : 0;
@@ -72,3 +72,17 @@ void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t 
             }
     }
 }
+
+#else
+static gb_size gb_transposed_size(const gb_program *p, const gb_step *s, gb_size in) {
+  (void)p;
+  return (gb_size){in.batch, gb_enlarged(s, 0, in.height), gb_enlarged(s, 1, in.width)};
+}
+
+static void gb_divide_transposed(const gb_width *width, gb_call *c) { gb_divide_into(width, c, gb_pairs(c), 0); }
+
+static double gb_transposed_ns(const gb_width *width, const gb_call *c) {
+  const gb_step *s = c->step;
+  return gb_made(c) * gb_taps(s) / (s->stride[0] * s->stride[1]) * c->in.channels / s->group / gb_speed(width);
+}
+#endif

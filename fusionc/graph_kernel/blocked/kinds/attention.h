@@ -1,7 +1,7 @@
 /* Attention of rows: softmax(q · k · scale + bias) · v for each head. Keys and values of a head become the weights of
  * products, whose pixels are queries, and then what these make of keys. Rows lie as steps make them, never as in a tensor:
  * GB_V floats apart. */
-
+#ifdef GB_V
 enum { GB(LONGEST_SUM) = 512 / GB_V }; /* blocks of keys that are added up one after the other: errors grow with them */
 
 /* What a task works on: keys and values as weights, the scores of some queries, one row of these, and what some of the keys
@@ -13,8 +13,9 @@ typedef struct {
 
 GK_INLINE ptrdiff_t GB(blocks_of)(ptrdiff_t count) { return (count + GB_V - 1) / GB_V; }
 
-ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries) {
-  return GB(blocks_of)(keys) * GB_V * (channels + queries + 1) + channels * queries;
+ptrdiff_t GB(attention_floats)(const gb_call *c) {
+  const ptrdiff_t channels = (c->in.channels + c->out.channels) / c->step->heads;
+  return GB(blocks_of)(c->keys) * GB_V * (channels + c->part + 1) + channels * c->part;
 }
 
 /* Keys [key, channel] as [channel][key]: those that there are not are zero. */
@@ -104,7 +105,7 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
 /* Some queries of one head of one batch. */
 static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t first, ptrdiff_t count) {
   const gb_step *s = c->step;
-  const ptrdiff_t taken = c->in.blocks / s->group, made = c->out.blocks / s->group, step = c->part * GB_V;
+  const ptrdiff_t taken = c->in.blocks / s->heads, made = c->out.blocks / s->heads, step = c->part * GB_V;
   const ptrdiff_t at = batch * c->queries + first;
   float *y = c->out.data + head * made * c->out.plane + at * GB_V;
   const float *x = c->in.data + head * taken * c->in.plane + at * GB_V;
@@ -118,7 +119,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
 
 /* Units are parts of the queries of a head, c->rows of each. */
 void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t heads = c->step->group, taken = c->in.channels / heads, made = c->out.channels / heads;
+  const ptrdiff_t heads = c->step->heads, taken = c->in.channels / heads, made = c->out.channels / heads;
   const ptrdiff_t times = c->in.channels / c->in2.channels; /* heads of queries for each of keys */
   GB(head) h = {.blocks = GB(blocks_of)(c->keys), .keys = scratch};
   h.values = h.keys + h.blocks * GB_V * taken;
@@ -138,3 +139,53 @@ void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch)
     GB(attend_some)(c, &h, batch, head, first, left < c->part ? left : c->part);
   }
 }
+
+#else
+/* What is added to scores has a batch and a head for all, or for each. */
+static const char *gb_attention_fault(const gk_kernel *kernel, const gb_step *s, const gb_size *sizes, gb_size out,
+                                      const int64_t *const *input_sizes) {
+  const gb_program *p = kernel->program;
+  const ptrdiff_t batch = out.batch, keys = gb_rows_of(p, s->in2, sizes);
+  if (sizes[p->buffers[s->in2].storage].batch != batch || sizes[p->buffers[s->in3].storage].batch != batch)
+    return "queries, keys and values have different batches";
+  if (gb_rows_of(p, s->in3, sizes) != keys) return "there are not as many values as keys";
+  if (s->tensor < 0) return NULL;
+  const int64_t *n = input_sizes[s->tensor];
+  const int is_of_all = (n[0] == 1 || n[0] == batch) && (n[1] == 1 || n[1] == s->heads);
+  const int is_of_each = n[2] == gb_rows_of(p, s->in, sizes) && n[3] == keys;
+  return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
+}
+
+/* Queries of one head at once: so many that their scores stay in the cache of a core, and that all threads have some. */
+static void gb_divide_attention(const gb_width *width, gb_call *c) {
+  enum { GB_SCORES = 64 << 10 }; /* floats */
+  const ptrdiff_t heads = c->queries ? c->out.width / c->queries * c->step->heads : 0; /* of all batches */
+  const ptrdiff_t fit = GB_SCORES / gb_rounded(c->keys + 1, width->vector), most = 8 * width->tile;
+  c->part = fit > most ? most : fit < width->tile ? width->tile : fit;
+  c->rows = (c->queries + c->part - 1) / c->part;
+  if (heads && heads * c->rows < gb_threads()) c->rows = (gb_threads() + heads - 1) / heads;
+  if (c->rows > c->queries) c->rows = c->queries;
+  if (c->rows) {
+    c->part = (c->queries + c->rows - 1) / c->rows;
+    c->rows = (c->queries + c->part - 1) / c->part;
+  }
+  c->units = heads * c->rows;
+}
+
+/* Tasks of whole heads, at most so many: each task packs keys and values of its heads. Where threads would have unlike
+ * numbers of heads, they share some. */
+static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
+  ptrdiff_t tasks = most < heads ? most : heads;
+  while (tasks > 0 && heads % tasks) --tasks;
+  return tasks >= gb_threads() && tasks % gb_threads() == 0 ? tasks : most;
+}
+
+static ptrdiff_t gb_attention_tasks(const gb_call *c, ptrdiff_t most) {
+  /* heads of keys: those of queries may be more */
+  return c->rows ? gb_tasks_of_heads(c->units / c->rows * c->in2.channels / c->in.channels, most) : most;
+}
+
+static double gb_attention_ns(const gb_width *width, const gb_call *c) {
+  return gb_made(c) * (double)c->keys * (1.0 + (double)c->in.channels / (double)c->out.channels) / gb_speed(width);
+}
+#endif
