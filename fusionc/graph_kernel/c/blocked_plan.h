@@ -8,7 +8,8 @@ static void gb_divide(const gb_width *width, gb_call *c) {
 
 static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   const gb_kind *kind = &gb_kinds[c->step->op];
-  return kind->nanoseconds ? kind->nanoseconds(width, c) : (double)c->out.image * (double)c->out.batch / 4.0;
+  return kind->nanoseconds ? kind->nanoseconds(width, c)
+                           : (double)c->out.image * (double)c->out.batch / 4.0;
 }
 
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
@@ -19,30 +20,37 @@ static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
 
 /* Whether a thread may need memory for itself: most products do not. */
 static int gb_may_need_scratch(const gb_width *width, const gb_step *s) {
-  return width->scratches[s->op] && (!gb_kinds[s->op].is_matrix || s->in3 >= 0 || gb_may_be_strassen(s));
+  return width->scratches[s->op] &&
+         (!gb_kinds[s->op].is_matrix || s->in3 >= 0 || gb_may_be_strassen(s));
 }
 
 /* Bytes of that memory. */
 static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
-  const ptrdiff_t floats = c->is_strassen ? width->strassen_floats(c->in.blocks * width->vector) : width->scratches[c->step->op](c);
+  const ptrdiff_t floats = c->is_strassen ? width->strassen_floats(c->in.blocks * width->vector)
+                                          : width->scratches[c->step->op](c);
   return floats * (ptrdiff_t)sizeof(float);
 }
 
-/* Whether a step and those behind it that may go with it do so: where all that they make of a pair of blocks stays in the
- * cache of a core, and so does what they read of all blocks, while there are pairs enough for all threads. */
+/* Whether a step and those behind it that may go with it do so: where all that they make of a pair
+ * of blocks stays in the cache of a core, and so does what they read of all blocks, while there are
+ * pairs enough for all threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
-  enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 }; /* bytes; bytes; pairs for each thread */
+  /* bytes; bytes; pairs for each thread */
+  enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 };
   if (!c->step->chained || c->is_strassen) return 0;
   const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
   ptrdiff_t made = 0;
   for (const gb_call *d = c; d <= c + c->step->chained; ++d) {
     const gb_buffer *out = &p->buffers[d->step->out];
-    if (!d->units || (p->storages[out->storage].halo && p->storages[out->storage].channels != out->channels)) return 0;
+    if (!d->units ||
+        (p->storages[out->storage].halo && p->storages[out->storage].channels != out->channels))
+      return 0;
     made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
   }
   const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
   /* many pairs, or as many for each thread */
-  const int is_even = pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
+  const int is_even =
+      pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
   return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
 }
 
@@ -66,7 +74,12 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
 /* Fills in what a step works on. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
-  gb_call c = {.step = s, .read = -1, .read2 = -1, .read3 = -1, .weights = state->weights[k], .bias = state->bias[k]};
+  gb_call c = {.step = s,
+               .read = -1,
+               .read2 = -1,
+               .read3 = -1,
+               .weights = state->weights[k],
+               .bias = state->bias[k]};
   if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;
@@ -95,11 +108,13 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
     is_made[number] = 1;
     c->halo = p->storages[number].halo;
     if (c->halo && !c->tasks) c->tasks = 1;
-    c->whole = c->out.data - p->buffers[s->out].first / (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
+    c->whole = c->out.data - p->buffers[s->out].first /
+                                 (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
   }
 }
 
-/* The plan for images of these sizes, that of the last run if it was of the same; NULL where there is no memory. */
+/* The plan for images of these sizes, that of the last run if it was of the same; NULL where there
+ * is no memory. */
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
@@ -119,12 +134,14 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   memset(at, 0, sizeof at);
   for (int b = 0; b < p->buffers_count; ++b) {
     const gb_image image = gb_image_of(state, b, sizes, NULL);
-    const size_t size = (size_t)gb_rounded(image.batch * image.image * (ptrdiff_t)sizeof(float), GB_ALIGN);
+    const size_t size =
+        (size_t)gb_rounded(image.batch * image.image * (ptrdiff_t)sizeof(float), GB_ALIGN);
     const int slot = p->storages[p->buffers[b].storage].slot;
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    if (!gb_may_need_scratch(state->width, &p->steps[k])) continue; /* dividing all steps twice takes as long as a short run */
+    /* dividing all steps twice takes as long as a short run */
+    if (!gb_may_need_scratch(state->width, &p->steps[k])) continue;
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);
     if (needed > scratch) scratch = needed;

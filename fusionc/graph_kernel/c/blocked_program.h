@@ -2,9 +2,9 @@
  * layout.
  *
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
- * block], with a border of zeros (halo) around rows and columns. A block has as many channels as the
- * vectors of the processor, which is known when the session is made. Nothing in the model depends on
- * it.
+ * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
+ * the vectors of the processor, which is known when the session is made. Nothing in the model
+ * depends on it.
  *
  * What is generated from blocked/kinds comes before this: the enumeration of kinds, which ends with
  * GB_KINDS, and GB_FIELDS, the fields that only steps of some kinds have. */
@@ -12,8 +12,18 @@
 #define GB_PROGRAM
 #include <stddef.h>
 enum {
-  GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
-  GB_TANH_GELU, GB_CLIP_SWISH
+  GB_NONE,
+  GB_RELU,
+  GB_CLIP,
+  GB_LEAKY,
+  GB_SIGMOID,
+  GB_HARD_SIGMOID,
+  GB_HARD_SWISH,
+  GB_SWISH,
+  GB_GELU,
+  GB_TANH,
+  GB_TANH_GELU,
+  GB_CLIP_SWISH
 };
 
 typedef struct {
@@ -39,7 +49,8 @@ typedef struct {
   GB_FIELDS
 } gb_step;
 
-/* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
+/* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out
+ * that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 typedef struct gb_program {
@@ -50,11 +61,13 @@ typedef struct gb_program {
   short storages_count, slots, buffers_count, steps_count;
 } gb_program;
 
-/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor. Distances are in floats. */
+/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor.
+ * Distances are in floats. */
 typedef struct {
   float *data;
-  ptrdiff_t batch, channels, blocks, height, width; /* planar ones have as many blocks as channels */
-  ptrdiff_t pixel, row, plane, image;               /* between pixels, rows, blocks, images */
+  /* planar ones have as many blocks as channels */
+  ptrdiff_t batch, channels, blocks, height, width;
+  ptrdiff_t pixel, row, plane, image; /* between pixels, rows, blocks, images */
   int is_planar;
 } gb_image;
 
@@ -66,31 +79,42 @@ typedef struct gb_call {
   int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  float *tensor; /* of a load or a store the images as onnxruntime has them, of attention what is added to scores, of
-                  * cleared rows which those are (a byte each), of others the weights as they are */
+  /* of a load or a store the images as onnxruntime has them, of attention what is added to scores,
+   * of cleared rows which those are (a byte each), of others the weights as they are */
+  float *tensor;
   const float *weights, *bias;
-  ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
-  ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
-  int is_flat;                 /* parts are any pixels, not rows */
-  int is_scattered;            /* they are, but rows of what is made have gaps between them */
-  int is_strassen;             /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
-  int keeps_chunk;             /* tasks find in scratch memory what the thread has made of a chunk for the task before */
-  const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
-                                * what they are at the points of tiles, or NULL, and each task makes it */
-  const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
-  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention
-                                * are parts of the queries of a head, `rows` of them, each of `part` queries */
-  ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
-                                        * row; 0: it is the same */
-  ptrdiff_t tasks;             /* how many do the units, or what a chain does; 0: others do them */
-  int chained;                 /* how many steps behind it the tasks do, too: of an image, a pair of blocks at a time */
-  ptrdiff_t halo;              /* what is cleared around the images at `whole`, or in a chain around its own; 0: nothing */
+  ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
+  /* parts of a block, pixels of a part; parts that each block has before any has the next */
+  ptrdiff_t rows, part, strip;
+  int is_flat;      /* parts are any pixels, not rows */
+  int is_scattered; /* they are, but rows of what is made have gaps between them */
+  /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
+  int is_strassen;
+  /* tasks find in scratch memory what the thread has made of a chunk for the task before */
+  int keeps_chunk;
+  /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's what
+   * they are at the points of tiles, or NULL, and each task makes it */
+  const float *derived;
+  /* of Strassen's way, for each group of columns whether they are of about one size */
+  const float *even;
+  /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention are
+   * parts of the queries of a head, `rows` of them, each of `part` queries */
+  ptrdiff_t queries, keys;
+  /* how far apart in `tensor` is what is for the next batch, and for the next head or row; 0: it is
+   * the same */
+  ptrdiff_t tensor_batch, tensor_part;
+  ptrdiff_t tasks; /* how many do the units, or what a chain does; 0: others do them */
+  /* how many steps behind it the tasks do, too: of an image, a pair of blocks at a time */
+  int chained;
+  /* what is cleared around the images at `whole`, or in a chain around its own; 0: nothing */
+  ptrdiff_t halo;
   float *whole;
-  int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
+  /* all bits for each channel that there is of the last block */
+  int32_t lanes[16];
 } gb_call;
 
-/* Of which chunk of pixels a thread keeps what it made of them, factors or points of tiles, from one task to the next one of a
- * step, in front of its scratch memory. */
+/* Of which chunk of pixels a thread keeps what it made of them, factors or points of tiles, from
+ * one task to the next one of a step, in front of its scratch memory. */
 typedef struct {
   ptrdiff_t chunk; /* -1: of none */
   int is_finite;   /* factors are */
@@ -99,17 +123,18 @@ enum { GB_CHUNK = 16 }; /* floats that it takes */
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
-typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
+typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff_t in,
+                             ptrdiff_t out);
 typedef void gb_derive_weights(const float *packed, float *to, const gb_call *);
 typedef ptrdiff_t gb_scratch_floats(const gb_call *);
 
 /* What is compiled once for each width of vectors. The functions of kinds are NULL where they have
  * none. */
 typedef struct {
-  int vector, tile;                     /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_KINDS];             /* compute units of the result */
-  gb_pack_weights *packs[GB_KINDS];     /* put weights in the order in which tasks read them */
-  gb_derive_weights *derives[GB_KINDS]; /* make what is kept of packed weights */
+  int vector, tile;                       /* floats in a vector, pixels of a tile */
+  gb_task *tasks[GB_KINDS];               /* compute units of the result */
+  gb_pack_weights *packs[GB_KINDS];       /* put weights in the order in which tasks read them */
+  gb_derive_weights *derives[GB_KINDS];   /* make what is kept of packed weights */
   gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
   gb_task *strassen;
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
@@ -127,7 +152,8 @@ typedef int32_t gb_four_places __attribute__((vector_size(16)));
 #endif
 
 /* Transposes 4 rows of 4 floats. Distances between rows are in floats. */
-static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from, ptrdiff_t step, float *to,
+static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from,
+                                                                       ptrdiff_t step, float *to,
                                                                        ptrdiff_t to_step) {
   const gb_four a = *(const gb_four *)from, b = *(const gb_four *)(from + step);
   const gb_four c = *(const gb_four *)(from + 2 * step), d = *(const gb_four *)(from + 3 * step);

@@ -1,34 +1,39 @@
-/* Convolutions in which each lane of a vector reads channels of its own: depthwise ones, and those whose groups are not
- * whole vectors. */
+/* Convolutions in which each lane of a vector reads channels of its own: depthwise ones, and those
+ * whose groups are not whole vectors. */
 #ifndef GB_BY_LANE
 #define GB_BY_LANE
-/* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
-static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
+/* Whether channels are worked on lane by lane, each by itself or with those of its group: other
+ * groups are whole vectors. */
+static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s,
+                                                                       ptrdiff_t in, ptrdiff_t out,
+                                                                       int vector) {
   return s->op == GB_DEPTHWISE || in / s->group % vector || out / s->group % vector;
 }
 #endif
 
 #ifdef GB_V
-/* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are how far those lie
- * apart. */
-GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column, const int R, const ptrdiff_t K) {
+/* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are
+ * how far those lie apart. */
+GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column,
+                            const int R, const ptrdiff_t K) {
   GB(vec) sums[GB_LONGEST];
-  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  GB_FOR_PIXELS (r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
     const float *x = row;
 #pragma GCC unroll 8
     for (ptrdiff_t j = 0; j < K; ++j, x += column, w += GB_V) {
-      GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB(load)(x + r * pixel), GB(load)(w), sums[r]);
+      GB_FOR_PIXELS (r) sums[r] = GB_MADD(GB(load)(x + r * pixel), GB(load)(w), sums[r]);
     }
   }
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
-/* R pixels of one block, each lane a sum over the channels of its group: in turn, all lanes take the next one of theirs. */
+/* R pixels of one block, each lane a sum over the channels of its group: in turn, all lanes take
+ * the next one of theirs. */
 GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB(vec) sums[GB_LONGEST];
-  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  GB_FOR_PIXELS (r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
     const float *x = row;
@@ -36,20 +41,21 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
       GB(bits) from = *(const GB(bits) *)t->sources;
       for (ptrdiff_t c = 0; c < t->last; ++c, w += GB_V, from += 1) {
         const GB(vec) factor = GB(load)(w);
-        GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB_PERMUTE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
+        GB_FOR_PIXELS (r)
+          sums[r] = GB_MADD(GB_PERMUTE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
       }
     }
   }
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
-#define GB_LANE_TILE_OF(r)                                                                \
-  GB_FUNCTION(each_##r, GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns), r)       \
-  GB_FUNCTION(each_3_##r, GB(each_sum)(t, GB_V, GB_V, r, 3), r)                           \
-  GB_FUNCTION(each_5_##r, GB(each_sum)(t, GB_V, GB_V, r, 5), r)                           \
-  GB_FUNCTION(each_3_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 3), r)                     \
-  GB_FUNCTION(each_5_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 5), r)                     \
-  GB_FUNCTION(each_7_##r, GB(each_sum)(t, GB_V, GB_V, r, 7), r)                           \
+#define GB_LANE_TILE_OF(r)                                                          \
+  GB_FUNCTION(each_##r, GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns), r) \
+  GB_FUNCTION(each_3_##r, GB(each_sum)(t, GB_V, GB_V, r, 3), r)                     \
+  GB_FUNCTION(each_5_##r, GB(each_sum)(t, GB_V, GB_V, r, 5), r)                     \
+  GB_FUNCTION(each_3_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 3), r)               \
+  GB_FUNCTION(each_5_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 5), r)               \
+  GB_FUNCTION(each_7_##r, GB(each_sum)(t, GB_V, GB_V, r, 7), r)                     \
   GB_FUNCTION(grouped_##r, GB(grouped_sum)(t, r), r)
 GB_LANE_TILES(GB_LANE_TILE_OF)
 #undef GB_LANE_TILE_OF
@@ -61,15 +67,11 @@ GB_LANE_TILES(GB_LANE_TILE_OF)
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
 #define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
-/* The functions by pixels: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of groups. NULL for pixels of
- * which there is none. */
+/* The functions by pixels: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of
+ * groups. NULL for pixels of which there is none. */
 static GB(tile_function) *const GB(lane_tiles)[][GB_LONGEST + 1] = {
-    {GB_LANE_TILES(GB_EACH_TILE)},
-    {GB_LANE_TILES(GB_EACH_3)},
-    {GB_LANE_TILES(GB_EACH_5)},
-    {GB_LANE_TILES(GB_EACH_7)},
-    {GB_LANE_TILES(GB_EACH_3_2)},
-    {GB_LANE_TILES(GB_EACH_5_2)},
+    {GB_LANE_TILES(GB_EACH_TILE)},    {GB_LANE_TILES(GB_EACH_3)},   {GB_LANE_TILES(GB_EACH_5)},
+    {GB_LANE_TILES(GB_EACH_7)},       {GB_LANE_TILES(GB_EACH_3_2)}, {GB_LANE_TILES(GB_EACH_5_2)},
     {GB_LANE_TILES(GB_GROUPED_TILE)},
 };
 enum { GB(each) = 0, GB(each_of_3), GB(each_second_of_3) = 4, GB(grouped_tiles) = 6 };
@@ -84,15 +86,20 @@ enum { GB(each) = 0, GB(each_of_3), GB(each_second_of_3) = 4, GB(grouped_tiles) 
 GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
   const int columns = s->kernel[1], stride = s->stride[1], size = columns / 2;
   if (s->op == GB_GROUPED) return GB(lane_tiles)[GB(grouped_tiles)];
-  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 && size <= (stride == 1 ? 3 : stride == 2 ? 2 : 0);
-  return GB(lane_tiles)[!is_known ? GB(each) : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3)) + size - 1];
+  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 &&
+                       size <= (stride == 1   ? 3
+                                : stride == 2 ? 2
+                                              : 0);
+  return GB(lane_tiles)[!is_known ? GB(each)
+                                  : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3))+size - 1];
 }
 
-/* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole vectors in one with shorter
- * ones. */
+/* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole
+ * vectors in one with shorter ones. */
 void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group, taps = s->kernel[0] * s->kernel[1];
+  const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group,
+                  taps = s->kernel[0] * s->kernel[1];
   if (!gb_is_by_lane(s, c->in.channels, c->out.channels, GB_V)) {
     GB(convolve)(c, unit, end, scratch);
     return;
@@ -100,8 +107,9 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
   GB(tile_function) *const *tiles = GB(tiles_by_lane)(s);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;) {
     const ptrdiff_t image = at.image, block = at.block;
-    const float *x = c->in.data + image * c->in.image + block * GB_V / out * in / GB_V * c->in.plane -
-                     s->pads[0] * c->in.row - s->pads[1] * GB_V;
+    const float *x = c->in.data + image * c->in.image +
+                     block * GB_V / out * in / GB_V * c->in.plane - s->pads[0] * c->in.row -
+                     s->pads[1] * GB_V;
     int32_t sources[GB_V];
     if (s->op == GB_GROUPED)
       for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((block * GB_V + v) / out * in % GB_V);
@@ -121,7 +129,8 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
         .step = s,
         .lanes = GB(lanes_of)(c, block),
     };
-    for (; unit < end && at.block == block && at.image == image; ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    for (; unit < end && at.block == block && at.image == image;
+         ++unit, GB(advance)(c, &at, c->out.blocks)) {
       float *y = t.y = GB(at)(&c->out, &at);
       const float *residual = t.residual = c->in2.data ? GB(at)(&c->in2, &at) : NULL;
       t.x = x + at.row * s->stride[0] * c->in.row + at.first * t.x_pixel;
@@ -131,14 +140,15 @@ void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch
   }
 }
 
-/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a group those
- * of all lanes. */
+/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a
+ * group those of all lanes. */
 void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   for (ptrdiff_t b = 0; b < out; b += GB_V)
     for (ptrdiff_t k = 0; k < taps; ++k)
       for (ptrdiff_t i = 0; i < own; ++i)
-        for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < out ? w[((b + v) * own + i) * taps + k] : 0.0f;
+        for (ptrdiff_t v = 0; v < GB_V; ++v)
+          *to++ = b + v < out ? w[((b + v) * own + i) * taps + k] : 0.0f;
 }
 
 void GB(pack_grouped)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
@@ -146,7 +156,8 @@ void GB(pack_grouped)(const float *w, float *to, const gb_step *s, ptrdiff_t in,
 }
 
 #else
-static ptrdiff_t gb_lane_floats(const gb_width *width, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+static ptrdiff_t gb_lane_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                ptrdiff_t out) {
   if (!gb_is_by_lane(s, in, out, width->vector)) return gb_packed_floats(width, s, in, out);
   return in / s->group * gb_rounded(out, width->vector) * s->kernel[0] * s->kernel[1];
 }

@@ -1,18 +1,21 @@
-/* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each task does some rows
- * of some blocks of channels. */
+/* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each
+ * task does some rows of some blocks of channels. */
 #ifdef GB_V
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. Four times as
- * many of larger kernels, which find them in the second one: with few channels at once, sums were written and read again
- * too often. */
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are
+ * worked on. Four times as many of larger kernels, which find them in the second one: with few
+ * channels at once, sums were written and read again too often. */
 GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
+                  size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
   const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
   const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
   return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
 }
 
-/* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or come from there. */
-GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made, int blocks, const int is_back) {
+/* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or
+ * come from there. */
+GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
+                           const int is_back) {
   const ptrdiff_t width = c->out.width;
   GB(place) to = *part;
   to.row = part->first / width;
@@ -26,40 +29,51 @@ GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made
   }
 }
 
-/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be. */
-static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair, float *to) {
+/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be.
+ */
+static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair,
+                                         float *to) {
   const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
   const float *w = c->weights + 2 * pair * all * GB_V;
   for (ptrdiff_t i = 0; i < all; ++i, w += made) {
-    const GB(vec) factor = GB(all)(c->in3.data[image * c->in3.image + i / GB_V * c->in3.plane + i % GB_V]);
-    for (ptrdiff_t v = 0; v < made; v += GB_V) *(GB(vec) *)(to + i * made + v) = GB(load)(w + v) * factor;
+    const GB(vec) factor =
+        GB(all)(c->in3.data[image * c->in3.image + i / GB_V * c->in3.plane + i % GB_V]);
+    for (ptrdiff_t v = 0; v < made; v += GB_V)
+      *(GB(vec) *)(to + i * made + v) = GB(load)(w + v) * factor;
   }
   return to;
 }
 
-/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on. `multiplied` are the weights of
- * the pair of blocks, where they are not those of the step; or NULL. */
-GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff_t first, ptrdiff_t blocks,
-                                 const float *multiplied) {
+/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on.
+ * `multiplied` are the weights of the pair of blocks, where they are not those of the step; or
+ * NULL. */
+GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_t first,
+                                 ptrdiff_t blocks, const float *multiplied) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
   const int is_one = s->group == 1; /* most are: dividing takes as long as some pixels */
   const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
-  const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group, pairs = (out_blocks + 1) / 2;
-  const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs, pair = at->block - group * pairs;
-  const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V; /* weights of a block in and one out */
+  const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group,
+                  pairs = (out_blocks + 1) / 2;
+  const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs,
+                  pair = at->block - group * pairs;
+  /* weights of a block in and one out */
+  const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V;
   const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
-  const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE), weights = blocks * size * (1 + is_two);
+  const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE),
+                  weights = blocks * size * (1 + is_two);
   GB(place) to = *at;
   to.block = group * out_blocks + 2 * pair;
   GB(tile) t = {
       .x = c->in.data + at->image * c->in.image + (group * in_blocks + first) * c->in.plane +
-           (at->row * s->stride[0] - s->pads[0]) * c->in.row + (at->first * s->stride[1] - s->pads[1]) * pixel,
+           (at->row * s->stride[0] - s->pads[0]) * c->in.row +
+           (at->first * s->stride[1] - s->pads[1]) * pixel,
       .x_pixel = s->stride[1] * pixel,
       .x_block = c->in.plane,
       .x_row = s->dilation[0] * c->in.row,
       .x_column = s->dilation[1] * pixel,
-      .w = (multiplied ? multiplied : c->weights + to.block * in_blocks * size) + first * (1 + is_two) * size,
+      .w = (multiplied ? multiplied : c->weights + to.block * in_blocks * size) +
+           first * (1 + is_two) * size,
       .blocks = blocks,
       .last = is_last ? GB(last_of)(c->in.channels / s->group) : GB_V,
       .rows = s->kernel[0],
@@ -87,20 +101,28 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
     t.y_pixel = store->in.channels;
     t.y_block = GB_V;
   }
-  if (c->in2.data && (s->after ? is_last : first == 0)) { /* before what it lies in is written, if it shares memory */
+  /* before what it lies in is written, if it shares memory */
+  if (c->in2.data && (s->after ? is_last : first == 0)) {
     t.residual = GB(at)(&c->in2, &to);
     t.residual_pixel = c->in2.pixel;
     t.residual_block = c->in2.plane;
   }
-  GB(pixels)(&t, at->count, (is_first ? GB(first_tiles) : is_near ? GB(near_tiles) : GB(far_tiles))[is_two], 1 + is_two);
+  GB(pixels)(&t, at->count,
+             (is_first  ? GB(first_tiles)
+              : is_near ? GB(near_tiles)
+                        : GB(far_tiles))[is_two],
+             1 + is_two);
   if (c->is_scattered) GB(scatter)(c, &to, made, 1 + is_two, 0);
 }
 
-void GB(convolve_directly)(const gb_call *c, const GB(place) * at) { GB(convolve_part)(c, at, 0, c->in.blocks, NULL); }
+void GB(convolve_directly)(const gb_call *c, const GB(place) *at) {
+  GB(convolve_part)(c, at, 0, c->in.blocks, NULL);
+}
 
 void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const ptrdiff_t in_blocks = c->in.blocks / s->group, blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
+  const ptrdiff_t in_blocks = c->in.blocks / s->group,
+                  blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   const ptrdiff_t at_once = GB(blocks_at_once)(s, in_blocks);
   const float *multiplied = NULL;
   ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
@@ -108,46 +130,59 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
     if (c->in3.data && (at.image != image || at.block != block))
       multiplied = GB(multiply_weights)(c, image = at.image, block = at.block, scratch);
     const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
-    const ptrdiff_t run = bottom - at.part < end - unit ? bottom - at.part : end - unit, part = at.part;
+    const ptrdiff_t run = bottom - at.part < end - unit ? bottom - at.part : end - unit,
+                    part = at.part;
     for (ptrdiff_t first = 0; first < in_blocks; first += at_once)
       for (at.part = part; at.part < part + run; ++at.part) {
         GB(find_pixels)(c, &at);
-        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once, multiplied);
+        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once,
+                          multiplied);
       }
     --at.part;
     unit += run;
   }
 }
 
-/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element of a kernel, those that
- * there are not being zero; or C = 1, and the whole kernel for each channel in, as winograd does. */
-GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, groups_out = out / s->group;
+/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element
+ * of a kernel, those that there are not being zero; or C = 1, and the whole kernel for each channel
+ * in, as winograd does. */
+GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out,
+                           ptrdiff_t C) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group,
+                  groups_out = out / s->group;
   const ptrdiff_t full = s->op == GB_FIRST ? 1 : GB_V, blocks = (groups_out + GB_V - 1) / GB_V;
   const ptrdiff_t all = (own + full - 1) / full * full * taps;
   for (ptrdiff_t g = 0; g < s->group; ++g)
     for (ptrdiff_t o = 0; o < groups_out; ++o)
       for (ptrdiff_t i = 0; i < own; ++i)
         for (ptrdiff_t k = 0; k < taps; ++k)
-          GB(packed)(to + g * blocks * all * GB_V, o / GB_V, blocks, all, (i / C * taps + k) * C + i % C)[o % GB_V] =
+          GB(packed)(to + g * blocks * all * GB_V, o / GB_V, blocks, all,
+                     (i / C * taps + k) * C + i % C)[o % GB_V] =
               w[((g * groups_out + o) * own + i) * taps + k];
 }
 
-void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) { GB(pack_by)(w, to, s, in, out, GB_V); }
+void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_by)(w, to, s, in, out, GB_V);
+}
 
 void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   GB(pack_by)(w, to, s, in, out, 1);
 }
 
 /* Of weights that are multiplied by a pixel. */
-ptrdiff_t GB(multiplied_floats)(const gb_call *c) { return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0; }
+ptrdiff_t GB(multiplied_floats)(const gb_call *c) {
+  return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0;
+}
 
 #else
-static ptrdiff_t gb_first_floats(const gb_width *width, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+static ptrdiff_t gb_first_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                 ptrdiff_t out) {
   return in * gb_rounded(out, width->vector) * s->kernel[0] * s->kernel[1];
 }
 
-static void gb_divide_convolution(const gb_width *width, gb_call *c) { gb_divide_into(width, c, gb_pairs(c), 1); }
+static void gb_divide_convolution(const gb_width *width, gb_call *c) {
+  gb_divide_into(width, c, gb_pairs(c), 1);
+}
 
 /* Weights that are read for few pixels come from memory. */
 static double gb_convolution_ns(const gb_width *width, const gb_call *c) {

@@ -2,20 +2,22 @@
 #ifdef GB_V
 /* Where the channels of a block come from. */
 typedef struct {
-  ptrdiff_t blocks[GB_V];            /* of the image, that some of them are in; `count` */
-  GB(bits) lanes[GB_V], places[GB_V]; /* for each of these: in which lane a channel is, and whether this one takes it */
-  GB(bits) kept;                     /* whether it stays what it is */
+  ptrdiff_t blocks[GB_V]; /* of the image, that some of them are in; `count` */
+  /* for each of these: in which lane a channel is, and whether this one takes it */
+  GB(bits) lanes[GB_V], places[GB_V];
+  GB(bits) kept; /* whether it stays what it is */
   int count;
 } GB(picked);
 
-static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) * from) {
+static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) *from) {
   const gb_step *s = c->step;
   from->count = 0;
   for (int v = 0; v < GB_V; ++v) {
     const ptrdiff_t made = block * GB_V + v, turn = made - s->kept + s->skipped;
     from->kept[v] = turn < 0 ? -1 : 0;
     if (turn < 0 || made >= c->out.channels) continue;
-    const ptrdiff_t channel = s->groups == 1 ? turn : turn % s->groups * (c->in.channels / s->groups) + turn / s->groups;
+    const ptrdiff_t channel =
+        s->groups == 1 ? turn : turn % s->groups * (c->in.channels / s->groups) + turn / s->groups;
     int k = 0;
     while (k < from->count && from->blocks[k] != channel / GB_V) ++k;
     if (k == from->count) {
@@ -27,13 +29,14 @@ static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) * from
   }
 }
 
-/* Each channel is one of the image's, those of each group in turn. Channels in front of them stay what they are; lanes behind
- * the last one are zero, or what an activation makes of it. */
+/* Each channel is one of the image's, those of each group in turn. Channels in front of them stay
+ * what they are; lanes behind the last one are zero, or what an activation makes of it. */
 void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   GB(picked) from;
   ptrdiff_t former = -1;
-  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &p, c->out.blocks)) {
     if (p.block != former) GB(find_picked)(c, former = p.block, &from);
     GB(place) first = p;
     first.block = 0;
@@ -43,7 +46,8 @@ void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
     for (int k = 0; k < from.count; ++k) {
       const float *x = image + from.blocks[k] * c->in.plane;
       const GB(bits) lanes = from.lanes[k], places = from.places[k];
-      const GB(bits) left = k ? ~(GB(bits)){0} : from.kept; /* what the first one leaves, the others keep */
+      /* what the first one leaves, the others keep */
+      const GB(bits) left = k ? ~(GB(bits)){0} : from.kept;
       for (ptrdiff_t i = 0; i < n; i += GB_V) {
         const GB(bits) taken = (GB(bits))GB_PERMUTE(GB(load)(x + i), lanes) & places;
         *(GB(vec) *)(y + i) = (GB(vec))(taken | ((GB(bits))GB(load)(y + i) & left));

@@ -3,7 +3,8 @@
 /* Each pixel is that of the smaller image where it comes from. */
 void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
-  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end;
+       ++unit, GB(advance)(c, &p, c->out.blocks)) {
     GB(place) source = p;
     source.row = p.row / c->step->factors[0];
     const float *x = GB(at)(&c->in, &source);
