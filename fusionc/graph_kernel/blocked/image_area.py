@@ -83,6 +83,13 @@ class Image:
     height: ImageSize
     width: ImageSize
 
+    def or_sizes_of(self, other: Image) -> Image:
+        """The image with the sizes of another one where its own are not known."""
+        own = (self.batch, self.height, self.width)
+        others = (other.batch, other.height, other.width)
+        sizes = (a if a.known is not None else b for a, b in zip(own, others, strict=True))
+        return Image(self.channels, *sizes)
+
     @property
     def is_pixel(self) -> bool:
         """Whether each image has one row and one column."""
@@ -173,16 +180,12 @@ class ImageArea:
         expected = channels if computed is None else computed.channels
         if not isinstance(channels, int) or channels < 1 or channels != expected:
             raise UnfitOperator("its channels are not known before the model runs")
-        sizes = [size_of(dim) for dim in (batch, height, width)]
+        image = Image(channels, *map(size_of, (batch, height, width)))
         if computed is not None:
-            known = (computed.batch, computed.height, computed.width)
-            sizes = [
-                size if size.known is not None else other
-                for size, other in zip(sizes, known, strict=True)
-            ]
-        if any(size.known == 0 for size in sizes):
+            image = image.or_sizes_of(computed)
+        if 0 in (image.batch.known, image.height.known, image.width.known):
             raise UnfitOperator("its images have no elements")
-        self.images[name] = Image(channels, *sizes)
+        self.images[name] = image
 
     def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
         """What is known of a part; None in a fragment that it comes into. Raises UnfitOperator for

@@ -224,12 +224,13 @@ OPERATORS: Mapping[tuple[str, str], OperatorReading] = {
     ),
     **dict.fromkeys(
         ((MICROSOFT, "BiasGelu"), (MICROSOFT, "FastGelu")),
-        OperatorReading(biased_activation, of_rows=True),
+        OperatorReading(biased_activation, of_rows=True, takes_vectors=True),
     ),
     **dict.fromkeys(
-        (("", "Add"), ("", "Sub"), ("", "Sum"), ("", "Mul")),
-        OperatorReading(_sum_or_product, of_rows=True),
+        (("", "Add"), ("", "Sum"), ("", "Mul")),
+        OperatorReading(_sum_or_product, of_rows=True, takes_vectors=True),
     ),
+    ("", "Sub"): OperatorReading(_sum_or_product, of_rows=True),
     ("", "ReduceMean"): OperatorReading(_mean, of_rows=True),
     ("", "BatchNormalization"): OperatorReading(_normalized),
     ("", "Concat"): OperatorReading(_joined, of_rows=True),

@@ -8,12 +8,11 @@ from math import prod
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, MatrixKind
 from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
-from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep
+from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep, tile_points
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
@@ -25,8 +24,6 @@ from fusionc.graph_kernel.blocked.program import (
     Storage,
 )
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
-
-_WORTH = 0.9  # Winograd's algorithm is taken below this share of the time of the direct way
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
@@ -140,26 +137,17 @@ class _Maker:
 
     def _winograd_points(self, operation: Operation) -> int:
         """Points of a tile of Winograd's algorithm in each direction; 0 for the direct way."""
-        window = operation.window
         is_conv = isinstance(operation.kind, ConvStep)
         if KernelKind.WINOGRAD not in self._area.kind or not is_conv:
             return 0
-        stride, other = window.stride
-        if (
-            (window.kernel, window.dilation, window.group) != ((3, 3), (1, 1), 1)
-            or stride != other
-            or stride > 2
-        ):
-            return 0
-        image = self._images.images[operation.image]
         out = self._images.images[operation.out]
-        if min(image.channels, out.channels) < BLOCK:
-            return 0
-        height = out.height.about(self._unknown)
-        width = out.width.about(self._unknown)
-        direct = direct_seconds(height * width, 9, image.channels, out.channels)
-        seconds, points = winograd_seconds(height, width, image.channels, out.channels, stride)
-        return points if seconds < _WORTH * direct else 0
+        return tile_points(
+            operation.window,
+            out.height.about(self._unknown),
+            out.width.about(self._unknown),
+            self._images.images[operation.image].channels,
+            out.channels,
+        )
 
     def _strassen_from(self, operation: Operation) -> int:
         """From how many pixels on a product is made by Strassen's algorithm; 0: never."""

@@ -29,3 +29,4 @@ class OperatorReading:
     is_product: bool = False  # a product of rows with a matrix
     weights: tuple[int, ...] = ()  # the operands that have to be constants
     tables: tuple[int, ...] = ()  # the operands that are rows, even if they are constants
+    takes_vectors: bool = False  # an operand may have a constant number for each channel of rows

@@ -31,9 +31,9 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   return floats * (ptrdiff_t)sizeof(float);
 }
 
-/* Whether a step and those behind it that may go with it do so: where all that they make of a pair
- * of blocks stays in the cache of a core, and so does what they read of all blocks, while there are
- * pairs enough for all threads. */
+/* Whether a step and the steps of its chain run together: if all that they make of a pair of blocks
+ * stays in the cache of a core, and so does all that they read, and there are enough pairs for all
+ * threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
   /* bytes; bytes; pairs for each thread */
   enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 };
@@ -54,7 +54,7 @@ static int gb_is_chained(const gb_program *p, const gb_call *c) {
   return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
 }
 
-/* Makes chains of steps where that can be. */
+/* Makes chains of steps. */
 static void gb_chain(const gb_state *state, gb_plan *plan) {
   const gb_program *p = state->kernel->program;
   for (int k = 0; k < p->steps_count; k += 1 + plan->calls[k].chained) {
@@ -71,7 +71,7 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
   }
 }
 
-/* Fills in what a step works on. */
+/* A step with what it works on. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
   gb_call c = {.step = s,
@@ -113,8 +113,8 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   }
 }
 
-/* The plan for images of these sizes, that of the last run if it was of the same; NULL where there
- * is no memory. */
+/* The plan for images of these sizes: that of the last run if sizes are the same. NULL if there is
+ * no memory. */
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
@@ -140,7 +140,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    /* dividing all steps twice takes as long as a short run */
+    /* to divide all steps twice would take as long as a short run */
     if (!gb_may_need_scratch(state->width, &p->steps[k])) continue;
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);

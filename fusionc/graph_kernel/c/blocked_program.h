@@ -27,9 +27,9 @@ enum {
 };
 
 typedef struct {
-  short slot; /* memory, which others have at other times */
-  short halo;
-  short rows; /* of all batches are pixels of one image */
+  short slot; /* memory that storages share at different times */
+  short halo; /* rows and columns of zeros around each image */
+  short rows; /* the rows of all batches are pixels of one image */
   int channels;
 } gb_storage;
 
@@ -49,7 +49,7 @@ typedef struct {
   GB_FIELDS
 } gb_step;
 
-/* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out
+/* Strassen's algorithm: products instead of 8, sums of quarters of a matrix, blocks of channels out
  * that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
@@ -76,45 +76,44 @@ typedef struct gb_call {
   const gb_step *step;
   gb_image in, in2, in3, out;
   int read, read2, read3; /* the tensors that in, in2 and in3 are, or -1 */
-  int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
+  int is_stored;          /* it writes into the tensors of the later stores whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  /* of a load or a store the images as onnxruntime has them, of attention what is added to scores,
-   * of cleared rows which those are (a byte each), of others the weights as they are */
+  /* what a load reads or a store writes, or a tensor that is read as it is, or the weights in the
+   * order of the model */
   float *tensor;
   const float *weights, *bias;
   ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
   /* parts of a block, pixels of a part; parts that each block has before any has the next */
   ptrdiff_t rows, part, strip;
   int is_flat;      /* parts are any pixels, not rows */
-  int is_scattered; /* they are, but rows of what is made have gaps between them */
-  /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
+  int is_scattered; /* they are, and rows of the result have gaps between them */
+  /* by Strassen's algorithm: rows are chunks of an image then, strip is parts of the groups */
   int is_strassen;
   /* tasks find in scratch memory what the thread has made of a chunk for the task before */
   int keeps_chunk;
-  /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's what
-   * they are at the points of tiles, or NULL, and each task makes it */
+  /* made of the weights once and kept: sums of their quarters for Strassen's algorithm; for
+   * Winograd's the weights at the points of tiles, or NULL if each task makes these */
   const float *derived;
-  /* of Strassen's way, for each group of columns whether they are of about one size */
+  /* for Strassen's algorithm: whether the columns of each group are of about one size */
   const float *even;
-  /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention are
-   * parts of the queries of a head, `rows` of them, each of `part` queries */
+  /* rows of a batch of the image, and of in2 */
   ptrdiff_t queries, keys;
-  /* how far apart in `tensor` is what is for the next batch, and for the next head or row; 0: it is
-   * the same */
+  /* the distances in `tensor` from one batch to the next, and from one head or row to the next; 0
+   * if all have the same elements */
   ptrdiff_t tensor_batch, tensor_part;
-  ptrdiff_t tasks; /* how many do the units, or what a chain does; 0: others do them */
-  /* how many steps behind it the tasks do, too: of an image, a pair of blocks at a time */
+  ptrdiff_t tasks; /* that do the units, or a chain; 0: another step does them */
+  /* how many of the next steps its tasks do, too, a pair of blocks of an image at a time */
   int chained;
-  /* what is cleared around the images at `whole`, or in a chain around its own; 0: nothing */
+  /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
   ptrdiff_t halo;
   float *whole;
-  /* all bits for each channel that there is of the last block */
+  /* all bits of a lane are set if the last block has a channel there */
   int32_t lanes[16];
 } gb_call;
 
-/* Of which chunk of pixels a thread keeps what it made of them, factors or points of tiles, from
- * one task to the next one of a step, in front of its scratch memory. */
+/* The chunk of pixels whose factors, or points of tiles, a thread keeps from one task of a step to
+ * the next. It lies at the beginning of the thread's scratch memory. */
 typedef struct {
   ptrdiff_t chunk; /* -1: of none */
   int is_finite;   /* factors are */

@@ -113,7 +113,7 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
-/* What is kept of step k, of which two runs may have begun to make it: one of them is freed. */
+/* Keeps what is derived for step k. Two runs may have made it: one of the results is freed. */
 static float *gb_keep_derived(gb_state *state, int k, float *made) {
   void *known = NULL;
   if (__atomic_compare_exchange_n((void **)&state->derived[k], &known, made, 0, __ATOMIC_SEQ_CST,

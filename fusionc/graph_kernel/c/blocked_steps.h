@@ -35,8 +35,8 @@ static const float *gb_weights(const gk_kernel *kernel, const gb_step *s,
                                      : kernel->program->tables[s->weights - kernel->inputs];
 }
 
-/* Zeros around some blocks of an image of the storage that a step makes. What is behind one row and
- * in front of the next one is one piece. */
+/* Zeros around some blocks of an image of the storage that a step makes. The zeros after one
+ * row and before the next are one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * (image->is_planar ? 1 : state->width->vector),

@@ -30,7 +30,7 @@ static int gb_pays_strassen(void) {
   return pays;
 }
 
-/* Gives step k the sums of quarters of its weights, in front of which lies what says of each group
+/* Gives step k the sums of quarters of its weights, after a number for each group that says
  * whether its columns are even. Where there is no memory for them, all is computed the direct way.
  */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {

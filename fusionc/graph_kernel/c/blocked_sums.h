@@ -22,7 +22,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
-  if (C == 1) /* results go to slower memory, behind few products */
+  if (C == 1) /* results go to slower memory, after few products */
     GB_FOR_PIXELS (r) {
       __builtin_prefetch(t->y + r * t->y_pixel, 1);
       if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);

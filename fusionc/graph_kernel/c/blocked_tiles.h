@@ -50,7 +50,7 @@ GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) {
 /* For each pixel of a tile, one after the other: in a loop their sums would be in memory. */
 #define GB_FOR_PIXELS(r) _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r)
 
-/* Whether nothing is left to do behind `finish`: activations of a few instructions are applied
+/* Whether nothing is left to do after `finish`: activations of a few instructions are applied
  * there, in registers. */
 GK_INLINE int GB(is_finished)(const gb_step *s) {
   return !s || ((s->activation <= GB_CLIP || s->activation == GB_HARD_SWISH ||
@@ -80,12 +80,12 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   GB_FOR_PIXELS (r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
-/* Channels of the last block that sums have to be made of; those behind are zero. */
+/* Channels of the last block that sums have to be made of; later ones are zero. */
 GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) {
   return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP;
 }
 
-/* tiles side by side; leaves the pointers behind them */
+/* tiles side by side; the pointers then are after the last one */
 typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
 
 /* A function of tiles of r pixels. */
@@ -101,7 +101,7 @@ typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
   }
 
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of
- * others, of planar images. NULL for pixels of which there is none. */
+ * others, of planar images. NULL for numbers of pixels that have no function. */
 extern GB(tile_function) *const GB(near_tiles)[][GB_TILE + 1], *const GB(far_tiles)[][GB_TILE + 1];
 extern GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1];
 

@@ -20,9 +20,6 @@ from fusionc.model.graph import Edge, Graph, Node
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-# may have a number for each channel of rows
-_BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")
-_NORMS = ("LayerNormalization", "RMSNormalization")
 _MATRIX = 1  # the operand of a product that is one
 _FEW_ROWS = 128  # for which a matrix takes about as long to read as to multiply
 _MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given up
@@ -137,15 +134,15 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
-    if _convolves(node) or node.op in _NORMS:
-        return place in (1, 2)
+    reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
-    return node.op in _BY_CHANNEL and value.rank == 1 and not is_number
+    is_vector = reading.takes_vectors and value.rank == 1 and not is_number
+    return place in reading.weights or is_vector
 
 
 def _is_table(node: Node, place: int) -> bool:
-    """Whether an operand is rows, even where it is a constant."""
-    return node.op == "RotaryEmbedding" and place in (2, 3)
+    """Whether an operand is rows, even if it is a constant."""
+    return place in OPERATORS[node.operator].tables
 
 
 def _is_tensor(constant: Edge) -> bool:

@@ -68,7 +68,7 @@ GB_LANE_TILES(GB_LANE_TILE_OF)
 #define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
 /* The functions by pixels: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of
- * groups. NULL for pixels of which there is none. */
+ * groups. NULL for numbers of pixels that have no function. */
 static GB(tile_function) *const GB(lane_tiles)[][GB_LONGEST + 1] = {
     {GB_LANE_TILES(GB_EACH_TILE)},    {GB_LANE_TILES(GB_EACH_3)},   {GB_LANE_TILES(GB_EACH_5)},
     {GB_LANE_TILES(GB_EACH_7)},       {GB_LANE_TILES(GB_EACH_3_2)}, {GB_LANE_TILES(GB_EACH_5_2)},

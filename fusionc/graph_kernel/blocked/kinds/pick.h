@@ -29,8 +29,8 @@ static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) *from)
   }
 }
 
-/* Each channel is one of the image's, those of each group in turn. Channels in front of them stay
- * what they are; lanes behind the last one are zero, or what an activation makes of it. */
+/* Each channel is one of the image's, those of each group in turn. Channels before them stay what
+ * they are; lanes after the last one are zero, or what an activation makes of zero. */
 void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   GB(picked) from;

@@ -11,9 +11,9 @@
  * reach all pixels of a tile, so these are computed again the direct way. */
 #ifndef GB_WINOGRAD_TILES
 #define GB_WINOGRAD_TILES
-/* Of Winograd's way: bytes that a task takes of the second cache of a core, of which the processors
- * that this was measured on have 1 MiB or more: for the points of pixels and of products, and for
- * weights that are read again until all their points are made, and these. */
+/* Bytes that a task takes of the second cache of a core, which had 1 MiB or more on the processors
+ * where this was measured: for the points of pixels and of products; and for weights, which are
+ * read again until all their points are made, with these points. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
 /* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of
  * which stride, and how many points its weights have in all. WINOGRAD_TILES of
