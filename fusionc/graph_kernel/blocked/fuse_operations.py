@@ -5,7 +5,7 @@ step before.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import onnx
@@ -35,6 +35,7 @@ from fusionc.graph_kernel.blocked.step_kind import (
     PLAIN_WINDOW,
     Activated,
     Activation,
+    StepKind,
 )
 
 _Item = Operation | ImageJoin | ImageCut
@@ -77,8 +78,8 @@ class Operations:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """Why operators do not fit whose parts are not completed, by their places: no norm follows,
-        or others read its parts as well, or heads come to no attention.
+        """Why operators do not fit whose parts are not completed, by their places. No norm follows,
+        or others read its parts as well, or no attention reads the heads.
         """
         unfinished = dict[int, str]()
         if self.images.is_fragment or not self.images.parts:
@@ -108,7 +109,7 @@ class Operations:
 
     @property
     def unknown(self) -> int:
-        """About how many pixels a side has of an input of which nothing is known."""
+        """About how many pixels a side of an input has, if nothing is known of it."""
         known = self.images.images
         inputs = [known[name].channels for name in self.images.area.inputs if name in known]
         return _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
@@ -193,39 +194,41 @@ class Operations:
         """Whether one operator alone needs a value."""
         return self._uses[name] == 1 and name not in self._outputs
 
-    def _add(self, found: Operation) -> None:
-        """An operation, as part of the one before where that can be."""
-        if isinstance(found.kind, MulStep) and (gate := self._gate(found)):
-            found = gate
-        if isinstance(found.kind, ActStep) and self._activate(found):
-            return
-        if found.line is not None and (self._extend(found) or self._give_bias(found)):
-            return
-        if isinstance(found.kind, DepthwiseStep) and self._give_factors(found):
-            return
-        if isinstance(found.kind, AddStep) and self._add_to_convolution(found):
-            return
-        self._put(found, found.out)
+    def _add(self, operation: Operation) -> None:
+        """Put an operation into the order, or make it a part of the one before."""
+        if isinstance(operation.kind, MulStep):
+            operation = self._gated(operation) or operation
+        if not any(fuse(operation) for fuse in self._ways_to_fuse(operation.kind)):
+            self._put(operation, operation.out)
+
+    def _ways_to_fuse(self, kind: StepKind) -> list[Callable[[Operation], bool]]:
+        if isinstance(kind, ActStep):
+            return [self._activate]
+        if isinstance(kind, DepthwiseStep):
+            return [self._extend, self._give_bias, self._give_factors]
+        return [self._add_to_convolution] if isinstance(kind, AddStep) else []
+
+    def _end_with(self, maker: Operation, out: str) -> None:
+        """Let an operation make what a later one would have made of its result."""
+        maker.out = out
+        self._made[out] = maker
 
     def _rename(self, cut: ImageCut) -> bool:
-        """Whether all of an image, with its channels elsewhere, became what the operation before
-        makes.
-        """
+        """Whether the cut is a whole image, which the operation before can make by that name."""
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
             return False
         ((name, _),) = cut.parts
         if self.images.image(name) != self.images.image(cut.image):
             return False
-        before.out = name
-        self._made[name] = before
+        self._end_with(before, name)
         return True
 
-    def _scaled(self, found: Operation) -> Operation:
+    def _scaled(self, product: Operation) -> Operation:
         """A product with an enlarged pixel as one with the pixel itself."""
-        if not isinstance(found.kind, MulStep) or found.image == found.second:
-            return found
-        for image, large in ((found.image, found.second), (found.second, found.image)):
+        if not isinstance(product.kind, MulStep) or product.image == product.second:
+            return product
+        for image, large in ((product.image, product.second), (product.second, product.image)):
             resize = self._made.get(large)
             if not isinstance(resize, Operation) or not isinstance(resize.kind, ResizeStep):
                 continue
@@ -236,50 +239,35 @@ class Operations:
                 self._uses[resize.image] -= 1
             self._uses[large] -= 1
             self._uses[resize.image] += 1
-            return Operation(ScaleStep(), found.out, image, resize.image)
-        return found
+            return Operation(ScaleStep(), product.out, image, resize.image)
+        return product
 
-    def _take_factor(self, found: Operation) -> None:
-        """A convolution of single pixels multiplies its weights by the factors of its image, where
-        that takes less. They are at most 1: a larger one could make a weight infinite, though no
-        pixel becomes so.
+    def _take_factor(self, conv: Operation) -> None:
+        """Let a convolution of single pixels multiply its weights by the factors of its image, if
+        that takes less time. The factors are at most 1: a larger one could make a weight infinite,
+        though no pixel becomes infinite.
         """
-        if (
-            not isinstance(found.kind, ConvStep)
-            or found.window != PLAIN_WINDOW
-            or found.second == found.image
-        ):
-            return
-        before = self._maker(found.image)
+        is_point = isinstance(conv.kind, ConvStep) and conv.window == PLAIN_WINDOW
+        before = self._before(conv) if is_point and conv.second != conv.image else None
         if before is None or not isinstance(before.kind, ScaleStep):
             return
-        if before.activated != NO_ACTIVATION:
-            return
         gate = self._made.get(before.second)
-        out = self.images.image(found.out)
-        is_gate = (
-            isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
-        )
-        if (
-            is_gate
-            and out.height.about(self.unknown) * out.width.about(self.unknown)
-            >= _PIXELS * out.channels
-        ):
+        if not isinstance(gate, Operation) or gate.is_after:
+            return
+        out = self.images.image(conv.out)
+        pixels = out.height.about(self.unknown) * out.width.about(self.unknown)
+        if gate.activated.function in _GATES and pixels >= _PIXELS * out.channels:
             del self._order[id(before)]
-            found.image = before.image
-            found.third = before.second
+            conv.image = before.image
+            conv.third = before.second
 
-    def _gate(self, product: Operation) -> Operation | None:
+    def _gated(self, product: Operation) -> Operation | None:
         """x · sigmoid(x) as one activation of x."""
         for image, gate in ((product.image, product.second), (product.second, product.image)):
             maker = self._made.get(gate)
-            if (
-                not isinstance(maker, Operation)
-                or not isinstance(maker.kind, ActStep)
-                or maker.image != image
-            ):
+            if not isinstance(maker, Operation) or not isinstance(maker.kind, ActStep):
                 continue
-            if not self._is_private(gate):
+            if maker.image != image or not self._is_private(gate):
                 continue
             of_gate = maker.activated
             if of_gate.function is Activation.SIGMOID:
@@ -293,95 +281,72 @@ class Operations:
             return Operation(ActStep(), product.out, image, activated=activated)
         return None
 
-    def _activate(self, found: Operation) -> bool:
-        """Whether an activation became one of the operation that makes its image."""
-        before = self._before(found)
+    def _activate(self, activation: Operation) -> bool:
+        """Whether the operation before can apply an activation."""
+        before = self._before(activation)
         if before is None:
             return False
-        before.activated = found.activated
-        before.out = found.out
-        self._made[found.out] = before
+        before.activated = activation.activated
+        self._end_with(before, activation.out)
         return True
 
-    def _extend(self, found: Operation) -> bool:
-        """Whether a factor or a number to add became one of such a step before."""
-        before = self._before(found)
-        if (
-            before is None
-            or before.line is None
-            or found.line is None
-            or before.second
-            or before.bias
-            or found.bias
-        ):
+    def _extend(self, line: Operation) -> bool:
+        """Whether the operation before has a factor and an addend, and can take another pair."""
+        before = self._before(line)
+        if before is None or before.second or before.bias or line.bias:
             return False
-        line = joined_line(before.line, found.line)
-        if line is None:
+        if before.line is None or line.line is None:
             return False
-        before.line = line
-        before.out = found.out
-        self._made[found.out] = before
+        joined = joined_line(before.line, line.line)
+        if joined is None:
+            return False
+        before.line = joined
+        self._end_with(before, line.out)
         return True
 
-    def _give_bias(self, found: Operation) -> bool:
-        """Whether what is added to each channel became the bias of a convolution before."""
-        before = self._before(found)
-        if (
-            before is None
-            or not found.bias
-            or not before.kind.is_convolution
-            or before.bias
-            or before.second
-        ):
+    def _give_bias(self, line: Operation) -> bool:
+        """Whether the operation before is a convolution that can take the addends as its bias."""
+        before = self._before(line)
+        if line.line is None or not line.bias:
             return False
-        if before.line is not None:
+        if before is None or not before.kind.is_convolution:
             return False
-        before.bias = found.bias
-        before.activated = found.activated
-        before.out = found.out
-        self._made[found.out] = before
+        if before.bias or before.second or before.line is not None:
+            return False
+        before.bias = line.bias
+        before.activated = line.activated
+        self._end_with(before, line.out)
         return True
 
-    def _give_factors(self, found: Operation) -> bool:
-        """Whether the factors of channels became those of a root mean square norm before."""
-        before = self._before(found)
-        if (
-            before is None
-            or not isinstance(before.kind, RmsNormStep)
-            or before.weights
-            or not found.weights
-            or found.bias
-        ):
+    def _give_factors(self, factors: Operation) -> bool:
+        """Whether the operation before is a norm that can take the factors of channels."""
+        before = self._before(factors)
+        if before is None or not isinstance(before.kind, RmsNormStep) or before.weights:
             return False
-        before.weights = found.weights
-        before.out = found.out
-        self._made[found.out] = before
+        if not factors.weights or factors.bias:
+            return False
+        before.weights = factors.weights
+        self._end_with(before, factors.out)
         return True
 
-    def _before(self, found: Operation) -> Operation | None:
-        """The operation that makes an image for this one alone, and does nothing to its elements
-        yet.
-        """
-        before = self._maker(found.image)
+    def _before(self, operation: Operation) -> Operation | None:
+        """The operation that makes an image for this one alone, and has no activation yet."""
+        before = self._maker(operation.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
-        """The operation of this area that makes an image for a single other one."""
+        """The operation of this area that makes an image for one other operation alone."""
         maker = self._made.get(name)
-        if (
-            not isinstance(maker, Operation)
-            or isinstance(maker.kind, LoadStep)
-            or not self._is_private(name)
-        ):
+        if not isinstance(maker, Operation) or isinstance(maker.kind, LoadStep):
             return None
-        return maker
+        return maker if self._is_private(name) else None
 
-    def _add_to_convolution(self, found: Operation) -> bool:
-        """Whether a sum became part of the later one of the convolutions that make its operands."""
+    def _add_to_convolution(self, total: Operation) -> bool:
+        """Whether convolutions make the operands of a sum; the later one adds the other operand."""
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
             (self._made.get(a), b)
-            for a, b in ((found.image, found.second), (found.second, found.image))
+            for a, b in ((total.image, total.second), (total.second, total.image))
         ]
         fitting = [
             (places[id(maker)], maker, other)
@@ -398,6 +363,6 @@ class Operations:
         del self._order[id(maker)]
         maker.is_after = maker.activated != NO_ACTIVATION
         maker.second = other
-        maker.out = found.out
+        maker.out = total.out
         self._put(maker, maker.out)
         return True

@@ -30,8 +30,8 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """Raises UnfitOperator where the activation of 0, which channels that there are not have, may
-    be no number.
+    """Raises UnfitOperator if the activation of 0 may be NaN: the lanes after the last channel are
+    zero.
     """
     is_open = (
         function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
@@ -88,8 +88,8 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator where no
-    step has it.
+    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator if no step
+    has it.
     """
     name = attribute(node, "activation", "")
     if not name:

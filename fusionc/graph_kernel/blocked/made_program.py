@@ -1,4 +1,4 @@
-"""A program with what is known of its images."""
+"""A program and its images."""
 
 from __future__ import annotations
 

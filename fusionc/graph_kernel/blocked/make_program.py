@@ -181,7 +181,7 @@ class _Maker:
         return self._table(name, self._area.constants[name])
 
     def _filled(self, operation: Operation, place: int) -> int:
-        """The table with the factor of each channel, or with what is added to it."""
+        """The table of the factors of channels, or of their addends."""
         assert operation.line is not None
         number = operation.line[place]
         channels = operation.window.group

@@ -1,5 +1,5 @@
-"""Where images lie: which are parts of others, which share memory, which take that of others when
-these are read.
+"""Where images lie: as parts of others, in memory that others use at other times, or in the memory
+of an operand that is read for the last time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 @dataclass(frozen=True)
 class ImagePlace:
-    """Where a value lies: from which channel on in the memory that is named after another value."""
+    """Where a value lies: in the memory named after a value, from which channel on."""
 
     storage: Value
     first: int
 
 
 class Places:
-    """The places of all values of operations, which are in order now: `steps`."""
+    """The places of all values, and the operations as steps in order: `steps`."""
 
     def __init__(self, operations: Operations) -> None:
         self.images = operations.images
@@ -71,7 +71,7 @@ class Places:
         return [value for value in self.operands(step) if value is not None]
 
     def _apart(self, step: Operation) -> list[Operation]:
-        """An operation as the steps that do it."""
+        """The steps that do an operation."""
         is_mean = isinstance(step.kind, GlobalAverageStep)
         return self._flattened(step) if is_mean else self._sampled(step)
 
@@ -87,8 +87,8 @@ class Places:
         return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A convolution of single pixels that lie apart as one of pixels side by side, which a pool
-        has picked: these fill tiles however long a row is.
+        """A convolution of single pixels that lie apart: a pool picks them, and a convolution reads
+        them side by side, where they fill tiles however long a row is.
         """
         window = step.window
         is_point = window.kernel == (1, 1) and not any(window.pads)
@@ -156,7 +156,7 @@ class Places:
                 return
 
     def _operands_to_overwrite(self, step: Operation) -> list[Value]:
-        """The operands of which a step reads each pixel before it writes that pixel."""
+        """The operands whose pixels a step reads before it writes the same pixels."""
         kind = step.kind
         image = self.read(step)[0] if kind.writes_in_place or kind.is_convolution else None
         if image is None:
@@ -170,13 +170,13 @@ class Places:
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """For each step the first and the last one of its chain: a convolution of all channels, and
-    steps behind it that read of it, or of one another, just the channels that they make. They may
-    be done block by block of channels.
+    """The first and the last step of the chain of each step. A chain is a convolution of all
+    channels and the next steps that read from it, or from one another, only the channels that they
+    make. It may be done block by block of channels.
     """
-    found = list[tuple[int, int]]()
-    while len(found) < len(steps):
-        head = end = len(found)
+    ends = list[tuple[int, int]]()
+    while len(ends) < len(steps):
+        head = end = len(ends)
         if (
             steps[head].kind.reads_all_channels
             and steps[head].window.group == 1
@@ -186,8 +186,8 @@ def chains(
             while end + 1 < len(steps) and _is_by_channel(steps[end + 1], made):
                 end += 1
                 made.add(steps[end].out)
-        found += [(head, end)] * (end + 1 - head)
-    return found
+        ends += [(head, end)] * (end + 1 - head)
+    return ends
 
 
 def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
@@ -197,21 +197,21 @@ def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
 def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that has to do with each memory, in the order of the first ones.
-    Those of a chain may run at the same time.
+    """The first and the last step that use each memory, in the order of the first ones. The steps
+    of a chain may run at the same time.
     """
-    found: dict[Value, tuple[int, int]] = {}
+    lives: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
         made = [] if isinstance(step.kind, StoreStep) else [places.made(step)]
         for value in (*made, *places.read(step)):
             storage = places.of(value).storage
-            found[storage] = (found.get(storage, (begin, end))[0], end)
-    return found
+            lives[storage] = (lives.get(storage, (begin, end))[0], end)
+    return lives
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory. One takes the slot of about its size that is free, so that slots are
-    few and small.
+    """A slot for each memory: the free slot that is closest in size, so that slots are few and
+    small.
     """
     ends = list[int]()
     largest = list[int]()

@@ -16,7 +16,9 @@ from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows times a constant matrix, a bias, and the activation of a FusedGemm."""
+    """Rows times a constant matrix, a bias, and the activation of a FusedGemm. Raises
+    UnfitOperator.
+    """
     x, w, bias = [*node.input, ""][:3]
     image = images.image(x)
     shape = images.weights(w)
@@ -40,7 +42,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
-    """A number for each channel is added to rows."""
+    """Rows plus a number for each channel. Raises UnfitOperator."""
     image = images.image(name)
     if not images.is_channels_last(name) or images.weights(bias) != (image.channels,):
         raise UnfitOperator("its bias does not fit its rows")
@@ -56,7 +58,7 @@ def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
 
 
 def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operation:
-    """Each channel of rows is multiplied by a number."""
+    """Rows times a number for each channel. Raises UnfitOperator."""
     image = images.image(name)
     if not images.is_channels_last(name) or images.weights(factor) != (image.channels,):
         raise UnfitOperator("its factor does not fit its rows")
@@ -67,7 +69,7 @@ def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operatio
 
 
 def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """GELU of rows, to which a number for each channel may be added before."""
+    """GELU of rows, or of rows plus a number for each channel. Raises UnfitOperator."""
     function = Activation.TANH_GELU if node.op_type == "FastGelu" else Activation.GELU
     if len(node.input) < 2 or not node.input[1]:
         images.note(node.output[0], images.image(node.input[0]))

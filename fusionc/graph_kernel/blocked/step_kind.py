@@ -1,6 +1,4 @@
-"""Steps of blocked programs: their windows, their activations, and what each kind has to say of
-itself.
-"""
+"""The steps of blocked programs: their windows, their activations, and the traits of each kind."""
 
 from __future__ import annotations
 

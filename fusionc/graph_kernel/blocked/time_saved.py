@@ -1,9 +1,9 @@
-"""What a blocked program saves: its time against that of onnxruntime, which has a blocked layout
-for images as well.
+"""What a blocked program saves: the time of onnxruntime, which has a blocked layout for images as
+well, less its own.
 
-Convolutions, products, attention, norms and copies count, and how many steps there are. What stands
-between convolutions onnxruntime fuses into them, too, or it takes as long there as here; behind
-products onnxruntime has a pass of its own for it.
+Convolutions, products, attention, norms and copies count, and the number of steps. Between
+convolutions, other operators do not: onnxruntime fuses them as well, or they take as long there.
+After products they count, as onnxruntime makes a pass of its own for them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
-_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
-_OF_PASS = 0.25  # of a copy: what it takes to pick channels of one more block of the image
-_LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses …
-# … of products, which take no more time here by themselves, less is enough …
+_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator, in addition to computing
+_OF_PASS = 0.25  # the time to pick channels of one more block, as a share of that of a copy
+# A program has to save this share of onnxruntime's time: below that, estimates are guesses. Less is
+# enough for products, which never take more time here. More is needed for copies, whose time
+# depends on the cache that an image is in. And it has to save the time in which an operator of a
+# library begins.
+_LEAST = 0.04
 _LEAST_OF_ROWS = 0.015
-# … and of the time of copies more: they depend on which cache an image happens to be in …
 _LEAST_OF_COPIES = 0.3
-_LEAST_SECONDS = 3e-6  # … and below that, beside what it takes to begin an operator of a library
+_LEAST_SECONDS = 3e-6
 
 
 def saved_by_program(area: Area) -> float:
@@ -50,10 +52,11 @@ def saved_by_program(area: Area) -> float:
 
 
 def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for images to be copied. Here they come into the layout and
-    out of it, and channels are picked; onnxruntime picks channels and transposes outside of its
-    layout, into which convolutions take what they read, and has each value in it and outside
-    once.
+    """Seconds in which images are copied, here and in onnxruntime.
+
+    Here they come into the layout and leave it, and channels are picked. onnxruntime picks channels
+    and transposes outside of its layout; its convolutions take what they read into the layout. It
+    makes each copy once.
     """
     here = there = 0.0
     in_layout = dict[int, bool]()  # by storage: there
