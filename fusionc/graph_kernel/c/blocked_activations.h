@@ -44,7 +44,7 @@ void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
   switch (s->activation) {
     GB_ACTIVATION(GB_RELU, x < 0.0f ? 0.0f : x)
     GB_ACTIVATION(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
-    GB_ACTIVATION(GB_LEAKY, x < 0.0f ? a * x : x)
+    GB_ACTIVATION(GB_LEAKY_RELU, x < 0.0f ? a * x : x)
     /* as onnxruntime has it: below 2e-8 nothing is left */
     GB_ACTIVATION(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m))
     GB_ACTIVATION(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 
 from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
-from fusionc.graph_kernel.blocked.step_kind import StepKind
+from fusionc.graph_kernel.blocked.step_kind import Activation, StepKind
 from fusionc.graph_kernel.c.headers import header
 
 _C_TYPES = {
@@ -45,11 +45,21 @@ _OF_WIDTHS = {
 
 
 def program_types() -> str:
-    """The types of programs: the enumeration of kinds, gb_step with all their fields, and more."""
+    """The types of programs: enumerations of kinds and activations, gb_step with the fields of all
+    kinds, and more.
+    """
     kinds = ", ".join(f"GB_{kind.enumerator()}" for kind in step_kinds())
-    members = "; ".join(_members().values())
-    known = "#ifndef GB_PROGRAM", f"enum {{ {kinds}, GB_KINDS }};", f"#define GB_FIELDS {members};"
-    return "\n".join([*known, "#endif", header("blocked_program.h")])
+    activations = ", ".join(f"GB_{activation.name}" for activation in Activation)
+    return "\n".join(
+        [
+            "#ifndef GB_PROGRAM",
+            f"enum {{ {kinds}, GB_KINDS }};",
+            f"enum {{ {activations} }};",
+            f"#define GB_FIELDS {'; '.join(_members().values())};",
+            "#endif",
+            header("blocked_program.h"),
+        ]
+    )
 
 
 @cache

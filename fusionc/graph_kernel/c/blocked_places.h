@@ -68,5 +68,16 @@ GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdif
   return to + (pair * all + number * side_by_side + block - pair) * GB_V;
 }
 
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are
+ * worked on. Four times as many of larger kernels, which find them in the second one: with few
+ * channels at once, sums were written and read again too often. */
+GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
+                  size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
+  const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
+  return (blocks + times - 1) / times;
+}
+
 /* Sums of a part over all channels in. */
 void GB(convolve_directly)(const gb_call *c, const GB(place) *at);

@@ -6,26 +6,11 @@
  * the vectors of the processor, which is known when the session is made. Nothing in the model
  * depends on it.
  *
- * What is generated from blocked/kinds comes before this: the enumeration of kinds, which ends with
- * GB_KINDS, and GB_FIELDS, the fields that only steps of some kinds have. */
+ * What is generated from blocked/ comes before this: the enumerations of kinds, which ends with
+ * GB_KINDS, and of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
 #ifndef GB_PROGRAM
 #define GB_PROGRAM
 #include <stddef.h>
-enum {
-  GB_NONE,
-  GB_RELU,
-  GB_CLIP,
-  GB_LEAKY,
-  GB_SIGMOID,
-  GB_HARD_SIGMOID,
-  GB_HARD_SWISH,
-  GB_SWISH,
-  GB_GELU,
-  GB_TANH,
-  GB_TANH_GELU,
-  GB_CLIP_SWISH
-};
-
 typedef struct {
   short slot; /* memory that storages share at different times */
   short halo; /* rows and columns of zeros around each image */

@@ -217,25 +217,26 @@ class Interpreter:
         )
         target[:, first : first + channels] = image
 
+    def _load(self, step: CStep) -> None:
+        tensor = self.tensors[step.source].astype(np.float64)
+        is_last = step.own["is_channels_last"]
+        is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
+        assert is_rows <= is_last and (tensor.ndim == 4 or is_rows)
+        self._write(step.out, _image_of_rows(tensor) if is_last else tensor)
+
+    def _store(self, step: CStep) -> None:
+        made = self._read(step.source)
+        outer = made.shape[:2]
+        if step.own["is_channels_last"]:
+            made = made.transpose(0, 2, 3, 1)
+            outer = made.shape[: self.program.ranks[step.out] - 2]
+        self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
+
     def _do(self, step: CStep) -> None:
-        if step.kind == "LOAD":
-            tensor = self.tensors[step.source].astype(np.float64)
-            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
-            assert is_rows <= step.own["is_channels_last"] and (tensor.ndim == 4 or is_rows)
-            self._write(
-                step.out, _image_of_rows(tensor) if step.own["is_channels_last"] else tensor
-            )
+        if step.kind in ("LOAD", "STORE"):
+            (self._load if step.kind == "LOAD" else self._store)(step)
             return
         source = self._read(step.source)
-        if step.kind == "STORE":
-            made = source.transpose(0, 2, 3, 1) if step.own["is_channels_last"] else source
-            outer = (
-                made.shape[: self.program.ranks[step.out] - 2]
-                if step.own["is_channels_last"]
-                else made.shape[:2]
-            )
-            self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
-            return
         other = None if step.other < 0 else self._read(step.other)
         made = self._made(step, source, other)
         is_residual = step.kind in CONVOLUTIONS and other is not None

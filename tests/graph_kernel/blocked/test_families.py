@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable, Collection
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from networks import MICROSOFT, Found, Network, difference, only_area, wanted
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.c.blocked_kinds import width_lists
 from fusionc.graph_kernel.c.blocked_text import families, families_of, width_texts
-from fusionc.graph_kernel.c.compile import Contents
+from fusionc.graph_kernel.c.compile import Contents, compiler
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.source import units
 from fusionc.graph_kernel.library.build_library import build
@@ -95,6 +97,19 @@ def test_what_is_named_is_defined(needed: Collection[str]) -> None:
     )
     assert named <= defined
     assert len(named) > 12
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_texts_call_what_they_declare(tmp_path: Path) -> None:
+    """Else it would be looked for when the library is loaded."""
+    texts = width_texts(families())
+    file = tmp_path / "text.c"
+    for text in texts[: len(texts) // 4]:  # of the widest vectors
+        file.write_text(text)
+        refused = "-Werror=implicit-function-declaration"
+        command = [*compiler(), "-std=c11", "-fsyntax-only", "-fopenmp-simd", refused, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -143,8 +143,12 @@ def test_it_is_another_algorithm(
                 made = programs.run(one.area, one.tensors(feeds), width)[-1]
                 plain = direct.run(other.area, other.tensors(feeds), width)[-1]
                 assert np.array_equal(made, plain, equal_nan=True) != is_finite
-            feeds = {key: np.where(np.arange(value.size).reshape(value.shape) == 70, np.inf, value).astype(np.float32)
-                     for key, value in feeds.items()}  # fmt: skip
+            feeds = {key: with_infinity(value) for key, value in feeds.items()}
+
+
+def with_infinity(array: Array) -> Array:
+    is_one = np.arange(array.size).reshape(array.shape) == 70
+    return np.where(is_one, np.inf, array).astype(np.float32)
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -1,17 +1,6 @@
 /* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each
  * task does some rows of some blocks of channels. */
 #ifdef GB_V
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are
- * worked on. Four times as many of larger kernels, which find them in the second one: with few
- * channels at once, sums were written and read again too often. */
-GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
-                  size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
-  const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
-  const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
-  return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
-}
-
 /* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or
  * come from there. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
@@ -123,7 +112,7 @@ void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
   const gb_step *s = c->step;
   const ptrdiff_t in_blocks = c->in.blocks / s->group,
                   blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
-  const ptrdiff_t at_once = GB(blocks_at_once)(s, in_blocks);
+  const ptrdiff_t at_once = s->op == GB_FIRST ? in_blocks : GB(blocks_at_once)(s, in_blocks);
   const float *multiplied = NULL;
   ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
