@@ -112,11 +112,7 @@ def _linear(
         raise UnfitOperator("it adds axes")
     images.note(node.output[0], image)
     return Operation(
-        DepthwiseStep(),
-        node.output[0],
-        name,
-        window=KernelWindow(group=image.channels),
-        line=line,
+        DepthwiseStep(), node.output[0], name, window=KernelWindow(group=image.channels), line=line
     )
 
 

@@ -16,13 +16,7 @@ from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep, tile_point
 from fusionc.graph_kernel.blocked.made_program import MadeProgram
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
-from fusionc.graph_kernel.blocked.program import (
-    NOTHING,
-    Buffer,
-    Program,
-    ProgramStep,
-    Storage,
-)
+from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
 from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
 
 

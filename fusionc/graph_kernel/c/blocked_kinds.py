@@ -11,12 +11,7 @@ from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
 from fusionc.graph_kernel.blocked.step_kind import Activation, StepKind
 from fusionc.graph_kernel.c.headers import header
 
-_C_TYPES = {
-    "bool": "int {}",
-    "int": "int {}",
-    "float": "float {}",
-    "tuple[int, int]": "int {}[2]",
-}
+_C_TYPES = {"bool": "int {}", "int": "int {}", "float": "float {}", "tuple[int, int]": "int {}[2]"}
 # members of gb_kind in c/blocked_run.h
 _TRAITS = (
     "keeps_pixels",
@@ -26,15 +21,7 @@ _TRAITS = (
     "reads_model_weights",
     "is_matrix",
 )
-_FUNCTIONS = (
-    "packed_floats",
-    "size",
-    "fault",
-    "divide",
-    "nanoseconds",
-    "most_tasks",
-    "derive",
-)
+_FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
 # functions for each width of vectors: the type, and the list of them by kind
 _OF_WIDTHS = {
     "task": ("gb_task", "GB_TASKS_BY_KIND"),

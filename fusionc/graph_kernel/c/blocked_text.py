@@ -4,7 +4,7 @@ kind have.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,7 +29,7 @@ _SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
 
 def families() -> tuple[str, ...]:
-    """The families of steps: C texts that take long to compile, and that only some programs need."""
+    """Families of steps: C texts that take long to compile, and that only some programs need."""
     return tuple(sorted({STRASSEN, *(kind.family for kind in step_kinds() if kind.family)}))
 
 
@@ -45,92 +45,69 @@ def _family_of(step: ProgramStep) -> str:
 
 @dataclass(frozen=True)
 class _Width:
-    """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how
-    many pixels by two blocks of channels fit into their registers, `fused` whether they multiply
-    and add in one instruction. Of `tiles` pixels there are functions for planar images, of
-    `by_lane` pixels for each channel by itself: not of all numbers, since each takes the compiler a
-    while; networks often have rows of a multiple of 7. `step` and `near` are GB_STEP and GB_NEAR of
-    c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of sums is in
-    assembly.
-    """
+    """Vectors of some processors."""
 
     floats: int
-    target: str
-    tile: int
+    target: str  # names their instructions to the compiler
+    tile: int  # pixels by two blocks of channels that fit into registers
+    # numbers of pixels that have functions, for planar images and for each channel by itself: not
+    # all, as each function takes the compiler a while; rows are often a multiple of 7
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
-    step: int
-    near: int
-    fused: bool
-    madd: str
-    largest: str
-    least: str
-    permute: str
-    assembled: bool = False
+    step: int  # GB_STEP of blocked_tiles.h
+    near: int  # GB_NEAR of blocked_tiles.h
+    is_assembled: bool = False  # the innermost loop of sums is in assembly
+    is_x86: bool = True
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether one instruction multiplies and adds."""
+        return self.floats > 4
+
+    def macros(self) -> dict[str, object]:
+        """The C macros that tell the widths from one another."""
+        n = self.floats
+        has_own = self.is_fused  # instructions for this width alone
+        return {
+            "GB(name)": f"GB_##name##_{n}",
+            "GB_V": n,
+            "GB_TILE": self.tile,
+            "GB_TILES(f)": _each(range(1, self.tile + 1)),
+            "GB_SOME_TILES(f)": _each(self.tiles),
+            "GB_LANE_TILES(f)": _each(self.by_lane),
+            "GB_LONGEST": max(self.tile, *self.by_lane),
+            "GB_STEP": self.step,
+            "GB_NEAR": self.near,
+            "GB_FUSED": int(self.is_fused),
+            "GB_MADD(a, b, c)": f"((GB(vec))gb_madd_{n}(a, b, c))"
+            if has_own
+            else "((a) * (b) + (c))",
+            "GB_IS_ASSEMBLED": int(self.is_assembled),
+            "GB_MAX(a, b)": f"((GB(vec))gb_max_{n}(a, b))" if self.is_x86 else "gb_larger_4(a, b)",
+            "GB_MIN(a, b)": f"((GB(vec))gb_min_{n}(a, b))" if self.is_x86 else "gb_smaller_4(a, b)",
+            "GB_PERMUTE(x, k)": f"((GB(vec))gb_permute_{n}(x, k))"
+            if has_own
+            else "gb_permuted_4(x, k)",
+        }
 
 
-_OF_FIRST_CACHE = 16 << 10  # bytes that weights take of the first cache; the rest is for images
-# with AVX-512: what has to come from the second one costs Intel's 10 % of the time
+def _each(numbers: Iterable[int]) -> str:
+    return " ".join(f"f({n})" for n in numbers)
+
+
+# bytes that weights take of the first cache; the rest is for images. With AVX-512, what has to come
+# from the second cache costs 10 % of the time on Intel's processors.
+_OF_FIRST_CACHE = 16 << 10
 _OF_LARGER_FIRST_CACHE = 24 << 10
+_BY_LANE = (1, 2, 4, 7, 8)
+_WIDEST = (1, 2, 4, 7, 8, 14)
+_AVX512 = "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"
 _X86 = (
-    _Width(
-        4,
-        "",
-        6,
-        (1, 2, 4, 6),
-        (1, 2, 4, 7, 8),
-        4,
-        _OF_FIRST_CACHE,
-        False,
-        "((a) * (b) + (c))",
-        "((GB(vec))gb_max_4(a, b))",
-        "((GB(vec))gb_min_4(a, b))",
-        "gb_permuted_4(x, k)",
-    ),
-    _Width(
-        8,
-        "avx2,fma",
-        6,
-        (1, 2, 4, 6),
-        (1, 2, 4, 7, 8),
-        8,
-        _OF_FIRST_CACHE,
-        True,
-        "((GB(vec))gb_madd_8(a, b, c))",
-        "((GB(vec))gb_max_8(a, b))",
-        "((GB(vec))gb_min_8(a, b))",
-        "((GB(vec))gb_permute_8(x, k))",
-        assembled=True,
-    ),
-    _Width(
-        16,
-        "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
-        14,
-        (1, 2, 4, 7, 8, 14),
-        (1, 2, 4, 7, 8, 14),
-        4,
-        _OF_LARGER_FIRST_CACHE,
-        True,
-        "((GB(vec))gb_madd_16(a, b, c))",
-        "((GB(vec))gb_max_16(a, b))",
-        "((GB(vec))gb_min_16(a, b))",
-        "((GB(vec))gb_permute_16(x, k))",
-    ),
+    _Width(4, "", 6, (1, 2, 4, 6), _BY_LANE, 4, _OF_FIRST_CACHE),
+    _Width(8, "avx2,fma", 6, (1, 2, 4, 6), _BY_LANE, 8, _OF_FIRST_CACHE, is_assembled=True),
+    _Width(16, _AVX512, 14, _WIDEST, _WIDEST, 4, _OF_LARGER_FIRST_CACHE),
 )
-_OTHER = _Width(
-    4,
-    "",
-    8,
-    (1, 2, 4, 8),
-    (1, 2, 4, 7, 8),
-    4,
-    _OF_FIRST_CACHE,
-    False,
-    "((a) * (b) + (c))",
-    "gb_larger_4(a, b)",
-    "gb_smaller_4(a, b)",
-    "gb_permuted_4(x, k)",
-)
+_OTHER = _Width(4, "", 8, (1, 2, 4, 8), _BY_LANE, 4, _OF_FIRST_CACHE, is_x86=False)
 _OF_FOUR = """
 #ifndef GB_OF_FOUR
 #define GB_OF_FOUR
@@ -205,29 +182,11 @@ def _on_its_processors(width: _Width, body: str) -> str:
 
 
 def _compiled_for(width: _Width, body: str) -> str:
-    sizes = (range(1, width.tile + 1), width.tiles, width.by_lane)
-    tiles, some, by_lane = (" ".join(f"f({n})" for n in numbers) for numbers in sizes)
-    macros = {
-        "GB(name)": f"GB_##name##_{width.floats}",
-        "GB_V": width.floats,
-        "GB_TILE": width.tile,
-        "GB_TILES(f)": tiles,
-        "GB_SOME_TILES(f)": some,
-        "GB_LANE_TILES(f)": by_lane,
-        "GB_LONGEST": max(width.tile, *width.by_lane),
-        "GB_STEP": width.step,
-        "GB_NEAR": width.near,
-        "GB_FUSED": int(width.fused),
-        "GB_MADD(a, b, c)": width.madd,
-        "GB_IS_ASSEMBLED": int(width.assembled),
-        "GB_MAX(a, b)": width.largest,
-        "GB_MIN(a, b)": width.least,
-        "GB_PERMUTE(x, k)": width.permute,
-    }
+    macros = width.macros()
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
     known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
-    assembled = [assembled_sums(width.tile)] if width.assembled else []
+    assembled = [assembled_sums(width.tile)] if width.is_assembled else []
     shared = [
         width_declarations(),
         *map(header, _SHARED),

@@ -13,12 +13,7 @@ from onnx import TensorProto
 from fusionc.graph_kernel.blocked.heads import has_heads, rows_with_heads
 from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
-from fusionc.graph_kernel.blocked.step_kind import (
-    BLOCK,
-    StepEstimate,
-    StepFunctions,
-    StepKind,
-)
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, StepEstimate, StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds
-from fusionc.graph_kernel.blocked.product_time import (
-    pass_seconds,
-    product_seconds,
-    strassen_share,
-)
+from fusionc.graph_kernel.blocked.product_time import pass_seconds, product_seconds, strassen_share
 from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     Activation,

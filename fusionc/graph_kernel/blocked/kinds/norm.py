@@ -8,11 +8,7 @@ import onnx
 
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
-from fusionc.graph_kernel.blocked.step_kind import (
-    StepEstimate,
-    StepFunctions,
-    StepKind,
-)
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _EPSILON = 1e-5

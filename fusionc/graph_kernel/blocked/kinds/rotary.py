@@ -6,19 +6,10 @@ from dataclasses import dataclass, replace
 
 import onnx
 
-from fusionc.graph_kernel.blocked.heads import (
-    ROWS_RANK,
-    float_shape,
-    heads_of,
-)
+from fusionc.graph_kernel.blocked.heads import ROWS_RANK, float_shape, heads_of
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
-from fusionc.graph_kernel.blocked.step_kind import (
-    BLOCK,
-    StepEstimate,
-    StepFunctions,
-    StepKind,
-)
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, StepEstimate, StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 

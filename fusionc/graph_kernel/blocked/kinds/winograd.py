@@ -6,12 +6,7 @@ from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS, direct_seconds
 from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind
-from fusionc.graph_kernel.blocked.step_kind import (
-    BLOCK,
-    KernelWindow,
-    StepEstimate,
-    StepFunctions,
-)
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepEstimate, StepFunctions
 
 # bytes of weights that come from memory in a second: no cache holds those of all convolutions
 _STREAMED = 24e9
