@@ -21,7 +21,7 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(x)
     shape = images.weights(w)
     if len(shape) != 4:
-        raise UnfitOperator("its weights have not four axes")
+        raise UnfitOperator("its weights do not have four axes")
     out, taken, *kernel = shape
     window = window_of(node, (kernel[0], kernel[1]), image)
     if taken * window.group != image.channels or out % window.group:
@@ -29,7 +29,7 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if bias and images.weights(bias) != (out,):
         raise UnfitOperator("its bias does not fit its weights")
     kind = _kind(images, x, image.channels, out, window)
-    found = Operation(
+    operation = Operation(
         kind,
         node.output[0],
         x,
@@ -39,12 +39,12 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
         activated=fused_activation(node),
         is_planar=isinstance(kind, FirstStep),
     )
-    images.note(found.out, pooled(image, window, out))
+    images.note(operation.out, pooled(image, window, out))
     if second:
         images.image(second)
-        images.require_same(second, found.out)
-        found.second = second
-    return found
+        images.require_same(second, operation.out)
+        operation.second = second
+    return operation
 
 
 def _kind(
@@ -55,21 +55,20 @@ def _kind(
         return FirstStep() if is_read_as_it_is else ConvStep()
     if window.group == channels == out:
         return DepthwiseStep()
-    taken = channels // window.group
-    made = out // window.group
-    if are_vectors(taken, made, BLOCK):
+    group_in = channels // window.group
+    group_out = out // window.group
+    if are_vectors(group_in, group_out, BLOCK):
         return ConvStep()
     if not all(
-        are_vectors(taken, made, floats) or _fit_lanes(taken, made, out, floats)
+        are_vectors(group_in, group_out, floats) or _fit_lanes(group_in, group_out, out, floats)
         for floats in _VECTORS
     ):
         raise UnfitOperator("its groups are parts of blocks of channels that lie apart")
     return GroupedStep()
 
 
-def _fit_lanes(taken: int, made: int, out: int, floats: int) -> bool:
-    """Whether all channels of a vector out are made of channels that lie in one vector: for each
-    the group, and there the vector with the first channel of the group, which has all others.
-    """
-    vectors = [channel // made * taken // floats for channel in range(out)]
-    return floats % taken == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))
+def _fit_lanes(group_in: int, group_out: int, out: int, floats: int) -> bool:
+    """Whether the channels in that make a vector of channels out lie in one vector."""
+    # for each channel out, the vector with the first channel in of its group, which has all others
+    vectors = [channel // group_out * group_in // floats for channel in range(out)]
+    return floats % group_in == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))

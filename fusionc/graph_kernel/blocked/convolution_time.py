@@ -11,11 +11,11 @@ _BEGIN = 2e-6  # seconds that a copy takes, however small the image is
 COPIED = 25e9  # bytes in a second that are read and written on the way into the layout or out of it
 
 
-def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
-    """Each of the pixels of `made` channels is a sum over the elements of a kernel and the channels
-    of a group.
+def direct_seconds(pixels: int, taps: int, channels_in: int, channels_out: int) -> float:
+    """Seconds in which so many pixels are made. Each channel is a sum over the elements of a kernel
+    and the `channels_in` of a group.
     """
-    return pixels * taps * channels * made / PRODUCTS
+    return pixels * taps * channels_in * channels_out / PRODUCTS
 
 
 def image_copy_seconds(pixels: int, channels: int) -> float:

@@ -40,7 +40,7 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
         images.note_part(out, Heads(name, count))
         return
     if (len(before), len(after)) != (_REPEATED_RANK, _HEADS_RANK):
-        raise UnfitOperator("it makes no heads")
+        raise UnfitOperator("it does not make heads")
     heads = heads_of(images, name, has_axis=True)
     if heads is not None:
         if after != (before[0], heads.count * heads.times, *before[3:]):
@@ -64,7 +64,7 @@ def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Unsqueeze that gives each head an axis to repeat it."""
     axes = [axis % _REPEATED_RANK for axis in images.numbers(node, 1, "axes") or ()]
     if len(float_shape(images, node.input[0])) != _HEADS_RANK or axes != [2]:
-        raise UnfitOperator("it gives heads no axis to repeat them")
+        raise UnfitOperator("it does not give heads an axis to repeat them")
     heads = heads_of(images, node.input[0])
     if heads is not None:
         if heads.times != 1:
@@ -77,7 +77,7 @@ def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
     before = float_shape(images, node.input[0])
     after = float_shape(images, node.output[0])
     if len(before) != _REPEATED_RANK or len(after) != _REPEATED_RANK:
-        raise UnfitOperator("it repeats no heads")
+        raise UnfitOperator("it does not repeat heads")
     images.require_known_shape(node)
     times = after[2]
     if (
@@ -114,7 +114,7 @@ def float_shape(images: ImageArea, name: str) -> _Shape:
     """The shape of a float32 value. Raises UnfitOperator for others."""
     shape = images.shape(name)
     if images.area.values[name].dtype != TensorProto.FLOAT:
-        raise UnfitOperator("it moves what is no float32 number")
+        raise UnfitOperator("it moves a value that is not float32")
     return shape
 
 

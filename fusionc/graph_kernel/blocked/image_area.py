@@ -128,7 +128,7 @@ class Heads(Part):
     is_in_front: bool = False
     has_axis: bool = False
     times: int = 1
-    unknown = "its channels are no heads here"
+    unknown = "its channels are not heads here"
     outside = "heads are needed outside"
 
 
@@ -140,7 +140,7 @@ class NormPart(Part):
 
     op: str  # the operator that has made it
     epsilon: float = 0.0
-    unknown = "it is no part of a norm here"
+    unknown = "it is not part of a norm here"
     outside = "a part of a norm is needed outside"
 
 
@@ -167,7 +167,7 @@ class ImageArea:
         """What is known of an image. Raises UnfitOperator for other values."""
         if name not in self.images:
             if name in self.area.constants or name not in self.area.inputs:
-                raise UnfitOperator("it reads what is no image")
+                raise UnfitOperator("it reads a value that is not an image")
             self.note(name, None)
         return self.images[name]
 
@@ -175,7 +175,7 @@ class ImageArea:
         """An image: what the area declares of it, and what its operators make it."""
         value = self.area.values[name]
         if value.dtype != TensorProto.FLOAT or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
-            raise UnfitOperator("it computes what is no float32 image")
+            raise UnfitOperator("it computes a value that is not a float32 image")
         batch, channels, height, width = self._declared(name)
         expected = channels if computed is None else computed.channels
         if not isinstance(channels, int) or channels < 1 or channels != expected:
@@ -216,7 +216,7 @@ class ImageArea:
     def shape(self, name: str) -> tuple[int | str, ...]:
         """The declared sizes of a value. Raises UnfitOperator for a constant."""
         if not self.is_value(name):
-            raise UnfitOperator("it reads what is no image")
+            raise UnfitOperator("it reads a value that is not an image")
         return self.area.values[self.alike.get(name, name)].shape
 
     def require_known_shape(self, node: onnx.NodeProto) -> None:
@@ -306,8 +306,8 @@ class ImageArea:
         """
         operand = node.input[k] if k < len(node.input) else ""
         if not operand:
-            found = attribute(node, name) if name else None
-            return None if found is None else [float(v) for v in np.ravel(found)]
+            value = attribute(node, name) if name else None
+            return None if value is None else [float(v) for v in np.ravel(value)]
         if operand not in self.area.constants:
             raise UnfitOperator("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]
@@ -318,10 +318,12 @@ class ImageArea:
         """
         value = self.area.values.get(name)
         if value is None or name not in self.area.inputs or name in self.images:
-            raise UnfitOperator("a tensor that it reads beside its rows is not from outside")
+            raise UnfitOperator(
+                "a tensor that it reads in addition to its rows is not from outside"
+            )
         if value.dtype != dtype or len(value.shape) != rank:
             raise UnfitOperator(
-                "a tensor that it reads beside its rows has another type, or other axes"
+                "a tensor that it reads in addition to its rows has another type, or other axes"
             )
         return value
 
@@ -335,7 +337,7 @@ class ImageArea:
         if name in self.area.constants:
             array = self.area.constants[name]
             if array.dtype.kind != "f" or array.itemsize != 4:
-                raise UnfitOperator("its weights are no float32 numbers")
+                raise UnfitOperator("its weights are not float32")
             return array.shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))

@@ -58,12 +58,12 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation | None
         with_epsilon(images, node)
         return None
     if len(node.input) != 2:
-        raise UnfitOperator("it has not two operands")
+        raise UnfitOperator("it does not have two operands")
     a, b = node.input
     for name, constant in ((a, b), (b, a)):
-        found = _with_constant(images, node, name, constant)
-        if found is not None:
-            return found
+        operation = _with_constant(images, node, name, constant)
+        if operation is not None:
+            return operation
     return _of_images(images, node, a, b)
 
 
@@ -134,21 +134,21 @@ def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
         line = tuple(factor.tolist()), tuple((offset - mean * factor).tolist())
         is_finite = np.isfinite(np.array(line, np.float32)).all()
     if not is_finite:
-        raise UnfitOperator("its statistics are no finite numbers")
+        raise UnfitOperator("its statistics are not finite")
     images.note(node.output[0], image)
     window = KernelWindow(group=image.channels)
     return Operation(DepthwiseStep(), node.output[0], node.input[0], window=window, line=line)
 
 
 def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    found = ACTIVATIONS[node.domain, node.op_type](images, node)
+    activated = ACTIVATIONS[node.domain, node.op_type](images, node)
     images.note(node.output[0], images.image(node.input[0]))
-    return Operation(ActStep(), node.output[0], node.input[0], activated=found)
+    return Operation(ActStep(), node.output[0], node.input[0], activated=activated)
 
 
 def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     if not images.is_of_channels(node.output[0], attribute(node, "axis", 1)):
-        raise UnfitOperator("it joins no channels")
+        raise UnfitOperator("it does not join channels")
     parts = tuple(node.input)
     first = images.image(parts[0])
     channels = [images.image(part).channels for part in parts]
@@ -164,7 +164,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
 
 def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     if not images.is_of_channels(node.input[0], attribute(node, "axis", 0)) or not all(node.output):
-        raise UnfitOperator("it splits no channels")
+        raise UnfitOperator("it does not split channels")
     sizes = [
         images.area.values[name].shape[-1 if images.is_channels_last(name) else 1]
         for name in node.output
@@ -185,9 +185,9 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     )
     image = images.image(node.input[0])
     if starts is None or ends is None or (strides or [1.0]) != [1.0]:
-        raise UnfitOperator("it takes no channels that lie together")
+        raise UnfitOperator("it does not take channels that lie together")
     if len(starts) != 1 or axes is None or not images.is_of_channels(node.input[0], axes[0]):
-        raise UnfitOperator("it takes no channels")
+        raise UnfitOperator("it does not take channels")
     first, end, _ = slice(int(starts[0]), int(ends[0])).indices(image.channels)
     return _cut(images, node.input[0], [(node.output[0], first, end - first)])
 

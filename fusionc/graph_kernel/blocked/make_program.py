@@ -32,7 +32,7 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
 
 def program_of(area: Area) -> MadeProgram:
     """The program of an area. Raises UnfitOperator for operators that no step computes."""
-    return _Maker(area).made()
+    return _Maker(area).program()
 
 
 class _Maker:
@@ -46,7 +46,7 @@ class _Maker:
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
-    def made(self) -> MadeProgram:
+    def program(self) -> MadeProgram:
         steps_of_chains = chains(self._places.steps, lambda step: not self._winograd_points(step))
         lives = lifetimes(self._places, steps_of_chains)
         self._storages = {value: number for number, value in enumerate(lives)}
@@ -100,7 +100,7 @@ class _Maker:
         out = (
             self._area.outputs.index(operation.out)
             if isinstance(operation.kind, StoreStep)
-            else self._buffer(self._places.made(operation))
+            else self._buffer(self._places.written(operation))
         )
         return ProgramStep(
             self._kind(operation),

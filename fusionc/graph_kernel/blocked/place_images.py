@@ -55,7 +55,7 @@ class Places:
             value = self._inside[value].storage
         return ImagePlace(value, first)
 
-    def made(self, step: Operation) -> Value:
+    def written(self, step: Operation) -> Value:
         """The value that a step writes."""
         return step.out, isinstance(step.kind, LoadStep) and step.is_planar
 
@@ -78,11 +78,11 @@ class Places:
     def _flattened(self, step: Operation) -> list[Operation]:
         """A mean whose pixels become rows."""
         image = self.images.image(step.image)
-        made = self.images.image(step.out)
-        if not self.images.is_rows(step.out) or image.batch == made.batch:
+        rows = self.images.image(step.out)
+        if not self.images.is_rows(step.out) or image.batch == rows.batch:
             return [step]
         pixels = f"{step.out}/pixels"
-        self.images.images[pixels] = Image(image.channels, image.batch, made.height, made.height)
+        self.images.images[pixels] = Image(image.channels, image.batch, rows.height, rows.height)
         mean = Operation(GlobalAverageStep(), pixels, step.image)
         return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
@@ -110,7 +110,7 @@ class Places:
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % BLOCK  # channels of the first block that other parts have made
+            before = first % BLOCK  # channels of the first block that other parts write
             is_picked = not are_blocks(first, channels, whole)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
@@ -134,8 +134,8 @@ class Places:
         """The last step that reads or writes each memory."""
         last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
-            made = [] if isinstance(step.kind, StoreStep) else [self.made(step)]
-            for value in (*self.read(step), *made):
+            written = [] if isinstance(step.kind, StoreStep) else [self.written(step)]
+            for value in (*self.read(step), *written):
                 last[self.of(value).storage] = number
         return last
 
@@ -145,7 +145,7 @@ class Places:
         """
         if step.is_after:
             return
-        out = self.made(step)
+        out = self.written(step)
         channels = self.images.image(step.out).channels
         for value in self._operands_to_overwrite(step):
             place = self.of(value)
@@ -182,16 +182,16 @@ def chains(
             and steps[head].window.group == 1
             and may_begin(steps[head])
         ):
-            made = {steps[head].out}
-            while end + 1 < len(steps) and _is_by_channel(steps[end + 1], made):
+            written = {steps[head].out}
+            while end + 1 < len(steps) and _is_by_channel(steps[end + 1], written):
                 end += 1
-                made.add(steps[end].out)
+                written.add(steps[end].out)
         ends += [(head, end)] * (end + 1 - head)
     return ends
 
 
-def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
-    return step.kind.keeps_channels and step.image in made and not step.second
+def _is_by_channel(step: Operation, written: Collection[str]) -> bool:
+    return step.kind.keeps_channels and step.image in written and not step.second
 
 
 def lifetimes(
@@ -202,8 +202,8 @@ def lifetimes(
     """
     lives: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
-        made = [] if isinstance(step.kind, StoreStep) else [places.made(step)]
-        for value in (*made, *places.read(step)):
+        written = [] if isinstance(step.kind, StoreStep) else [places.written(step)]
+        for value in (*written, *places.read(step)):
             storage = places.of(value).storage
             lives[storage] = (lives.get(storage, (begin, end))[0], end)
     return lives

@@ -38,7 +38,7 @@ _SMALL = 1 << 20  # bytes
 # many instructions, which is also faster here
 _PASS = 0.15e-9
 _LONG_PASS = 0.5e-9
-# Strassen's algorithm: the share of products, and the share of time below which it is taken
+# Strassen's algorithm: the share of products, and the share of time below which it is used
 _SEVEN_OF_EIGHT = 7 / 8
 _WORTH = 0.97
 # the time of its sums as a share of that of products: for one channel in, or out, or one row,
@@ -52,13 +52,13 @@ _MOST = 1 << 20  # more rows than any model has
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
-def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for [rows, taken] times [taken, made] with a bias."""
-    products = rows * taken * made
-    weights = 4 * taken * made
+def product_seconds(rows: int, channels_in: int, channels_out: int) -> tuple[float, float]:
+    """Seconds here and in onnxruntime for rows times [channels_in, channels_out], with a bias."""
+    products = rows * channels_in * channels_out
+    weights = 4 * channels_in * channels_out
     read = _STREAMED if weights > _SMALL else _CACHED
     read_there = _STREAMED_THERE if weights > _SMALL and rows > _ALONE else read
-    share = _PAGES_APART if taken % _PAGE == 0 else 1.0
+    share = _PAGES_APART if channels_in % _PAGE == 0 else 1.0
     if rows <= _FEW:
         share = _FEW_SHARE * rows / (rows + _EMPTY_ROWS)
     return max(weights / read, products / _PRODUCTS), max(
@@ -66,19 +66,20 @@ def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
     )
 
 
-def strassen_share(rows: int, taken: int, made: int) -> float:
+def strassen_share(rows: int, channels_in: int, channels_out: int) -> float:
     """The time of the same product by Strassen's algorithm, as a share of the direct way's."""
-    products = taken * made
-    of_channels = _SUMS_OF_RESULTS / taken + _SUMS_OF_ROWS / made
+    products = channels_in * channels_out
+    of_channels = _SUMS_OF_RESULTS / channels_in + _SUMS_OF_ROWS / channels_out
     sums = of_channels + (_READING + _BEGINNING / products) / rows
     return _SEVEN_OF_EIGHT * (1 + sums)
 
 
-def strassen_from(taken: int, made: int) -> int:
+def strassen_from(channels_in: int, channels_out: int) -> int:
     """From how many rows on that is surely less; 0 if it never is."""
-    for_each_row = strassen_share(1, taken, made) - strassen_share(_MANY, taken, made)
-    left = _WORTH - strassen_share(_MANY, taken, made)
-    least = math.ceil(for_each_row / left) if left > 0 else 0
+    of_channels = strassen_share(_MANY, channels_in, channels_out)
+    for_each_row = strassen_share(1, channels_in, channels_out) - of_channels
+    spare = _WORTH - of_channels
+    least = math.ceil(for_each_row / spare) if spare > 0 else 0
     return least if least < _MOST else 0
 
 

@@ -25,7 +25,7 @@ def squared(images: ImageArea, node: onnx.NodeProto) -> None:
 def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
     """Their mean over the channels."""
     if not images.is_rows(node.input[0]):
-        raise UnfitOperator("it is no mean of rows")
+        raise UnfitOperator("it is not a mean of rows")
     rank = len(images.shape(node.input[0]))
     axes = images.numbers(node, 1, "axes")
     if (
@@ -33,7 +33,7 @@ def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
         or [int(axis) % rank for axis in axes] != [rank - 1]
         or not attribute(node, "keepdims", 1)
     ):
-        raise UnfitOperator("it is no mean over the channels")
+        raise UnfitOperator("it is not a mean over the channels")
     _follow(images, node, node.input[0], "Pow")
 
 

@@ -24,7 +24,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     shape = images.weights(w)
     is_transposed = bool(attribute(node, "transB", 0))
     if len(shape) != 2:
-        raise UnfitOperator("its weights are no matrix")
+        raise UnfitOperator("its weights are not a matrix")
     taken, out = reversed(shape) if is_transposed else shape
     if taken != image.channels or (bias and images.weights(bias) not in ((out,), (1, out))):
         raise UnfitOperator("its weights do not fit its rows")
@@ -74,6 +74,6 @@ def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if len(node.input) < 2 or not node.input[1]:
         images.note(node.output[0], images.image(node.input[0]))
         return Operation(ActStep(), node.output[0], node.input[0], activated=Activated(function))
-    found = with_bias(images, node.input[0], node.input[1], node.output[0])
-    found.activated = Activated(function)
-    return found
+    operation = with_bias(images, node.input[0], node.input[1], node.output[0])
+    operation.activated = Activated(function)
+    return operation

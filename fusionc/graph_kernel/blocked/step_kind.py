@@ -54,9 +54,9 @@ def are_blocks(first: int, channels: int, whole: int) -> bool:
     return first % BLOCK == 0 and (channels % BLOCK == 0 or first + channels == whole)
 
 
-def are_vectors(taken: int, made: int, floats: int) -> bool:
+def are_vectors(channels_in: int, channels_out: int, floats: int) -> bool:
     """Whether the channels of a group, in and out, are whole vectors of so many floats."""
-    return taken % floats == 0 and made % floats == 0
+    return channels_in % floats == 0 and channels_out % floats == 0
 
 
 NO_ACTIVATION = Activated()

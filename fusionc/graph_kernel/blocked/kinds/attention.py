@@ -73,8 +73,8 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     if scores_bias:
         images.tensor(scores_bias, TensorProto.FLOAT, _BIAS_RANK)
     q = images.image(query)
-    made = images.image(value).channels * times
-    images.note(node.output[0], replace(q, channels=made))
+    channels_out = images.image(value).channels * times
+    images.note(node.output[0], replace(q, channels=channels_out))
     scale = float(attribute(node, "scale", 0.0)) or 1 / math.sqrt(q.channels // heads)
     kind = AttentionStep(heads, scale)
     return Operation(kind, node.output[0], query, key, value, tensor=scores_bias)
@@ -107,7 +107,7 @@ def _require_same_heads(
     if times[0] != times[1] or q.channels != k.channels * times[0]:
         raise UnfitOperator("its keys have other channels than its queries")
     if any(channels % (heads * BLOCK) for channels in (q.channels, v.channels * times[0])):
-        raise UnfitOperator("its heads are no whole blocks of channels")
+        raise UnfitOperator("its heads are not whole blocks of channels")
     same = (
         images.are_same(query, key, 0),
         images.are_same(key, value, 0),

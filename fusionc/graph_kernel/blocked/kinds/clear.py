@@ -31,10 +31,10 @@ def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(name)
     if images.number(zero) != 0 or not images.is_rows(name):
         raise UnfitOperator("it chooses between rows")
-    chosen = images.tensor(condition, TensorProto.BOOL, _WITH_BATCH).shape
+    mask = images.tensor(condition, TensorProto.BOOL, _WITH_BATCH).shape
     declared = images.area.values[name].shape
-    made = images.area.values[node.output[0]].shape
-    if chosen[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
+    result = images.area.values[node.output[0]].shape
+    if mask[-1] != 1 or len(declared) != _WITH_BATCH or result != declared:
         raise UnfitOperator("its condition is not known to be one for each row")
     images.note(node.output[0], image)
     return Operation(ClearStep(), node.output[0], name, tensor=condition)

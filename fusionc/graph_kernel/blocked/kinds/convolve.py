@@ -30,8 +30,8 @@ class ConvolutionKind(StepKind):
     def seconds_there(self, of: StepEstimate) -> float:
         """Seconds that onnxruntime takes."""
         rows, columns = of.window.kernel
-        taken = of.image.channels // of.window.group
-        return direct_seconds(of.out.pixels, rows * columns, taken, of.out.channels)
+        channels_in = of.image.channels // of.window.group
+        return direct_seconds(of.out.pixels, rows * columns, channels_in, of.out.channels)
 
     def share(self, of: StepEstimate) -> float:
         """The time of the step, as a share of onnxruntime's."""
@@ -42,7 +42,7 @@ class ConvolutionKind(StepKind):
 class MatrixKind(ConvolutionKind):
     """What may be a product of pixels with a matrix, by Strassen's algorithm if there are many."""
 
-    strassen_from: int = 0  # from how many pixels on that is taken; 0: never
+    strassen_from: int = 0  # it is made so from so many pixels on; 0: never
     is_matrix = True
 
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
@@ -50,12 +50,12 @@ class MatrixKind(ConvolutionKind):
             there = self.seconds_there(of)
             return there * _DIRECT * self._strassen_share(of), there
         pixels = of.out.pixels
-        made = of.out.channels
-        here, there = product_seconds(pixels, of.image.channels, made)
+        channels = of.out.channels
+        here, there = product_seconds(pixels, of.image.channels, channels)
         if of.second is not None:
-            there += pass_seconds(pixels, made, Activation.NONE)
+            there += pass_seconds(pixels, channels, Activation.NONE)
         if of.activated != NO_ACTIVATION:
-            there += pass_seconds(pixels, made, of.activated.function)
+            there += pass_seconds(pixels, channels, of.activated.function)
         return here * self._strassen_share(of), there
 
     def _strassen_share(self, of: StepEstimate) -> float:

@@ -31,7 +31,7 @@ def global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if node.op_type == "ReduceMean":
         axes = images.numbers(node, 1, "axes")
         if axes is None or sorted(int(axis) % _IMAGE_RANK for axis in axes) != [2, 3]:
-            raise UnfitOperator("it is no mean over rows and columns")
+            raise UnfitOperator("it is not a mean over rows and columns")
     pixel = replace(image, height=_ONE, width=_ONE)
     images.note(node.output[0], pixel if attribute(node, "keepdims", 1) else as_rows(pixel))
     return Operation(GlobalAverageStep(), node.output[0], node.input[0])

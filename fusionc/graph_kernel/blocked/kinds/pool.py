@@ -40,13 +40,13 @@ def pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
     is_largest = node.op_type == "MaxPool"
     if attribute(node, "ceil_mode", 0):
         if not is_largest or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", ""):
-            raise UnfitOperator("how windows beyond the end count is not the same everywhere")
+            raise UnfitOperator("windows beyond the end do not count in the same way everywhere")
         window = reaching_ends(window, image)
     if window.dilation != (1, 1) or len(node.output) > 1:
         raise UnfitOperator("no step pools like that")
     top, left, bottom, right = window.pads
     if max(top, bottom) >= kernel[0] or max(left, right) >= kernel[1]:
-        raise UnfitOperator("a window lies beside the image")
+        raise UnfitOperator("a window lies outside the image")
     images.note(node.output[0], pooled(image, window, image.channels))
     counts_border = bool(attribute(node, "count_include_pad", 0))
     kind = MaxPoolStep() if is_largest else AveragePoolStep(counts_border)

@@ -45,7 +45,7 @@ def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
     factors = _factors(images, node, image)
     most = _most(images, node)
     if any(factor != int(factor) or not 1 <= factor <= most for factor in factors):
-        raise UnfitOperator("it does not repeat all pixels as often")
+        raise UnfitOperator("it does not repeat all pixels equally often")
     rows, columns = map(int, factors)
     images.note(
         node.output[0],

@@ -76,11 +76,11 @@ def _kind(
 def _half_of_head(images: ImageArea, tables: tuple[str, str]) -> int:
     """How many columns cosines and sines have. Raises UnfitOperator."""
     if any(len(float_shape(images, table)) != _TABLE_RANK for table in tables):
-        raise UnfitOperator("its cosines and sines are no table")
+        raise UnfitOperator("its cosines and sines are not a table")
     columns = {images.image(table).channels for table in tables}
     (half,) = columns if len(columns) == 1 else (0,)
     if half == 0 or half % BLOCK:
-        raise UnfitOperator("half of a head is no whole blocks of channels")
+        raise UnfitOperator("half of a head is not whole blocks of channels")
     return half
 
 

@@ -45,10 +45,10 @@ class TransposedStep(ConvolutionKind):
     def seconds_there(self, of: StepEstimate) -> float:
         rows, columns = of.window.kernel
         down, across = of.window.stride
-        taken = of.image.channels // of.window.group
+        channels_in = of.image.channels // of.window.group
         taps = rows * columns
         phases = down * across
-        seconds = direct_seconds(of.out.pixels // phases, taps, taken, of.out.channels)
+        seconds = direct_seconds(of.out.pixels // phases, taps, channels_in, of.out.channels)
         return seconds * (_OVERLAPPING if taps > phases else 1.0)
 
 
@@ -58,15 +58,15 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
     image = images.image(x)
     shape = images.weights(w)
     if len(shape) != 4:
-        raise UnfitOperator("its weights have not four axes")
-    taken, made, *kernel = shape
+        raise UnfitOperator("its weights do not have four axes")
+    channels_in, of_group, *kernel = shape
     window = _window(node, (kernel[0], kernel[1]), image)
-    out = made * window.group
+    out = of_group * window.group
     if window.dilation != (1, 1):
         raise UnfitOperator("its kernel has gaps")
-    if window.group > 1 and not are_vectors(taken // window.group, made, BLOCK):
-        raise UnfitOperator("its groups are no whole blocks of channels")
-    if taken != image.channels or (bias and images.weights(bias) != (out,)):
+    if window.group > 1 and not are_vectors(channels_in // window.group, of_group, BLOCK):
+        raise UnfitOperator("its groups are not whole blocks of channels")
+    if channels_in != image.channels or (bias and images.weights(bias) != (out,)):
         raise UnfitOperator("its weights do not fit its image")
     kind = TransposedStep()
     if kind.halo(window) > WIDEST_HALO:

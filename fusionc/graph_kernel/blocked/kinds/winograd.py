@@ -58,37 +58,39 @@ class WinogradStep(ConvolutionKind):
         return here, self.seconds_there(of)
 
 
-def tile_points(window: KernelWindow, height: int, width: int, channels: int, made: int) -> int:
-    """The points of the fastest tiles in each direction, for an image that is made; 0 if the direct
-    way takes less time, or the window does not fit.
+def tile_points(
+    window: KernelWindow, height: int, width: int, channels_in: int, channels_out: int
+) -> int:
+    """The points of the fastest tiles in each direction, for a result of this height and width; 0
+    if the direct way takes less time, or the window does not fit.
     """
     stride, other = window.stride
     is_plain = (window.kernel, window.dilation, window.group) == ((3, 3), (1, 1), 1)
-    if not is_plain or stride != other or stride > 2 or min(channels, made) < BLOCK:
+    if not is_plain or stride != other or stride > 2 or min(channels_in, channels_out) < BLOCK:
         return 0
-    direct = direct_seconds(height * width, 9, channels, made)
-    seconds, points = winograd_seconds(height, width, channels, made, stride)
+    direct = direct_seconds(height * width, 9, channels_in, channels_out)
+    seconds, points = winograd_seconds(height, width, channels_in, channels_out, stride)
     return points if seconds < _WORTH * direct else 0
 
 
 def winograd_seconds(
-    height: int, width: int, channels: int, made: int, stride: int
+    height: int, width: int, channels_in: int, channels_out: int, stride: int
 ) -> tuple[float, int]:
     """Seconds in which an image of these sizes is made, and the points of its fastest tiles in each
     direction.
     """
     return min(
-        (_by_tiles(height, width, channels, made, stride, tile), tile.points)
+        (_by_tiles(height, width, channels_in, channels_out, stride, tile), tile.points)
         for tile in WINOGRAD_TILES[stride]
     )
 
 
 def _by_tiles(
-    height: int, width: int, channels: int, made: int, stride: int, tile: WinogradTile
+    height: int, width: int, channels_in: int, channels_out: int, stride: int, tile: WinogradTile
 ) -> float:
     tiles = -(-height // tile.pixels) * -(-width // tile.pixels)
-    products, weights = (n**2 * channels * made for n in (tile.points, tile.of_kernel))
-    transformed = height * width * (stride**2 * channels + made)
+    products, weights = (n**2 * channels_in * channels_out for n in (tile.points, tile.of_kernel))
+    transformed = height * width * (stride**2 * channels_in + channels_out)
     return (
         _BEGIN
         + max(tile.loss * tiles * products / PRODUCTS, 4 * weights / _STREAMED)
