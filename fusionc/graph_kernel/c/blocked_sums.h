@@ -18,12 +18,12 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     b0 = GB(load)(t->start);
     if (O > 1) b1 = GB(load)(t->start + GB_V);
   }
-  GB_FOR_PIXELS (r) {
+  GB_FOR_PIXELS(r) {
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
   if (C == 1) /* results go to slower memory, after few products */
-    GB_FOR_PIXELS (r) {
+    GB_FOR_PIXELS(r) {
       __builtin_prefetch(t->y + r * t->y_pixel, 1);
       if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);
     }
@@ -62,7 +62,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
                           w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;
             ptrdiff_t apart = pixel;
             if (is_far) GB_FORGET(apart);
-            GB_FOR_PIXELS (r) {
+            GB_FOR_PIXELS(r) {
               const GB(vec) v =
                   GB(all)(r < GB_HALF ? x[r * apart + c] : lower[(r - GB_HALF) * apart + c]);
               s0[r] = GB_MADD(v, w0, s0[r]);

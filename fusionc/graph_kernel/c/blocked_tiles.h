@@ -65,19 +65,19 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   /* an infinite number times a weight of zero is none, and would reach all channels from where none
    * is */
   if (lanes)
-    GB_FOR_PIXELS (r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
+    GB_FOR_PIXELS(r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
   if (residual && !(s && s->after))
-    GB_FOR_PIXELS (r) sums[r] += GB(load_loose)(residual + r * t->residual_pixel);
+    GB_FOR_PIXELS(r) sums[r] += GB(load_loose)(residual + r * t->residual_pixel);
   if (s && GB(is_finished)(s) && s->activation <= GB_CLIP && s->activation != GB_NONE) {
     const float least = s->activation == GB_RELU ? 0.0f : s->alpha,
                 most = s->activation == GB_RELU ? INFINITY : s->beta;
-    GB_FOR_PIXELS (r) sums[r] = GB(within)(sums[r], least, most);
+    GB_FOR_PIXELS(r) sums[r] = GB(within)(sums[r], least, most);
   } else if (s && GB(is_finished)(s) && s->activation != GB_NONE) {
     const float a = s->activation == GB_HARD_SWISH ? 1.0f / 6.0f : s->alpha,
                 b = s->activation == GB_HARD_SWISH ? 0.5f : s->beta;
-    GB_FOR_PIXELS (r) sums[r] *= GB(within)(GB_MADD(sums[r], GB(all)(a), GB(all)(b)), 0.0f, 1.0f);
+    GB_FOR_PIXELS(r) sums[r] *= GB(within)(GB_MADD(sums[r], GB(all)(a), GB(all)(b)), 0.0f, 1.0f);
   }
-  GB_FOR_PIXELS (r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
+  GB_FOR_PIXELS(r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
 /* Channels of the last block that sums have to be made of; later ones are zero. */

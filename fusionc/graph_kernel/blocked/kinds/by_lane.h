@@ -17,13 +17,13 @@ static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_
 GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column,
                             const int R, const ptrdiff_t K) {
   GB(vec) sums[GB_LONGEST];
-  GB_FOR_PIXELS (r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
     const float *x = row;
 #pragma GCC unroll 8
     for (ptrdiff_t j = 0; j < K; ++j, x += column, w += GB_V) {
-      GB_FOR_PIXELS (r) sums[r] = GB_MADD(GB(load)(x + r * pixel), GB(load)(w), sums[r]);
+      GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB(load)(x + r * pixel), GB(load)(w), sums[r]);
     }
   }
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
@@ -33,7 +33,7 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
  * the next one of theirs. */
 GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB(vec) sums[GB_LONGEST];
-  GB_FOR_PIXELS (r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
     const float *x = row;
@@ -41,7 +41,7 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
       GB(bits) from = *(const GB(bits) *)t->sources;
       for (ptrdiff_t c = 0; c < t->last; ++c, w += GB_V, from += 1) {
         const GB(vec) factor = GB(load)(w);
-        GB_FOR_PIXELS (r)
+        GB_FOR_PIXELS(r)
           sums[r] = GB_MADD(GB_PERMUTE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
       }
     }
@@ -86,12 +86,10 @@ enum { GB(each) = 0, GB(each_of_3), GB(each_second_of_3) = 4, GB(grouped_tiles) 
 GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
   const int columns = s->kernel[1], stride = s->stride[1], size = columns / 2;
   if (s->op == GB_GROUPED) return GB(lane_tiles)[GB(grouped_tiles)];
-  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 &&
-                       size <= (stride == 1   ? 3
-                                : stride == 2 ? 2
-                                              : 0);
-  return GB(lane_tiles)[!is_known ? GB(each)
-                                  : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3))+size - 1];
+  const int first = stride == 1 ? GB(each_of_3) : GB(each_second_of_3);
+  const int most = stride == 1 ? 3 : stride == 2 ? 2 : 0;
+  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 && size <= most;
+  return GB(lane_tiles)[is_known ? first + size - 1 : GB(each)];
 }
 
 /* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole

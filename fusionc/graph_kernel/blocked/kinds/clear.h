@@ -9,8 +9,8 @@ void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) 
     const float *x = GB(at)(&c->in, &p);
     float *y = GB(at)(&c->out, &p);
     for (ptrdiff_t k = 0; k < p.count; ++k) {
-      const ptrdiff_t row = p.first + k, number = row / c->queries * c->tensor_batch +
-                                                  row % c->queries * c->tensor_part;
+      const ptrdiff_t row = p.first + k, batch = row / c->queries;
+      const ptrdiff_t number = batch * c->tensor_batch + row % c->queries * c->tensor_part;
       *(GB(vec) *)(y + k * GB_V) = is_cleared[number] ? (GB(vec)){0} : GB(load)(x + k * GB_V);
     }
     GB(activate)(y, p.count * GB_V, c->step);

@@ -16,17 +16,17 @@ GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, 
   GB(vec) sums[8] = {0}, squares[8] = {0};
   if (c->step->op == GB_LAYER_NORM) {
     for (ptrdiff_t b = 0; b < last; ++b)
-      GB_FOR_PIXELS (r) sums[r] += GB(load)(x + b * c->in.plane + r * GB_V);
-    GB_FOR_PIXELS (r)
+      GB_FOR_PIXELS(r) sums[r] += GB(load)(x + b * c->in.plane + r * GB_V);
+    GB_FOR_PIXELS(r)
       sums[r] += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane + r * GB_V) & lanes);
-    GB_FOR_PIXELS (r) sums[r] = GB(all)(GB(total)(sums[r]) / count); /* the means */
+    GB_FOR_PIXELS(r) sums[r] = GB(all)(GB(total)(sums[r]) / count); /* the means */
   }
   for (ptrdiff_t b = 0; b < last; ++b)
-    GB_FOR_PIXELS (r) {
+    GB_FOR_PIXELS(r) {
       const GB(vec) d = GB(load)(x + b * c->in.plane + r * GB_V) - sums[r];
       squares[r] = GB_MADD(d, d, squares[r]);
     }
-  GB_FOR_PIXELS (r) {
+  GB_FOR_PIXELS(r) {
     const GB(vec) d =
         (GB(vec))((GB(bits))(GB(load)(x + last * c->in.plane + r * GB_V) - sums[r]) & lanes);
     squares[r] =
@@ -35,7 +35,7 @@ GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, 
   for (ptrdiff_t b = 0; b <= last; ++b) {
     const GB(vec) factor = c->weights ? GB(load)(c->weights + b * GB_V) : GB(all)(1.0f);
     const GB(vec) bias = c->bias ? GB(load)(c->bias + b * GB_V) : (GB(vec)){0};
-    GB_FOR_PIXELS (r) {
+    GB_FOR_PIXELS(r) {
       const GB(vec) made =
           GB_MADD((GB(load)(x + b * c->in.plane + r * GB_V) - sums[r]) * squares[r], factor, bias);
       *(GB(vec) *)(y + b * c->out.plane + r * GB_V) =
