@@ -147,6 +147,11 @@ class StepKind:
         return 0.0, 0.0
 
     @classmethod
+    def macros(cls) -> dict[str, str]:
+        """C macros for the header, of what Python knows as well, by their names."""
+        return {}
+
+    @classmethod
     def enumerator(cls) -> str:
         """The name of the kind, as in GB_… of C."""
         words = re.findall("[A-Z][a-z]*", cls.__name__.removesuffix("Step"))

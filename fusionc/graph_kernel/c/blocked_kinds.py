@@ -43,6 +43,7 @@ def program_types() -> str:
             f"enum {{ {kinds}, GB_KINDS }};",
             f"enum {{ {activations} }};",
             f"#define GB_FIELDS {'; '.join(_members().values())};",
+            *(f"#define {name} {text}" for k in step_kinds() for name, text in k.macros().items()),
             "#endif",
             header("blocked_program.h"),
         ]

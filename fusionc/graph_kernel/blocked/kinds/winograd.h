@@ -15,13 +15,10 @@
  * where this was measured: for the points of pixels and of products; and for weights, which are
  * read again until all their points are made, with these points. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
-/* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of
- * which stride, and how many points its weights have in all. WINOGRAD_TILES of
- * blocked/convolution_time.py knows the same. */
-#define GB_PIXELS_OF(P) ((P) == 6 ? 4 : 2)
-#define GB_STRIDE_OF(P) ((P) == 5 ? 2 : 1)
-#define GB_KERNEL_OF(P) ((P) == 5 ? 4 : (P)) /* in each direction: two of five are the same */
-#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P))
+/* Of tiles of P points in each direction there are generated macros: GB_PIXELS_OF(P) pixels that
+ * they give in each direction, GB_STRIDE_OF(P) the stride of the convolution, GB_KERNEL_OF(P)
+ * points of the weights in each direction; of five points two are the same. */
+#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P)) /* points of the weights in all */
 
 /* How many tiles a task transforms at once. */
 static inline __attribute__((unused)) ptrdiff_t gb_tiles_at_once(ptrdiff_t vector, ptrdiff_t tile,

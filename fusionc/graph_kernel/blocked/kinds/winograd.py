@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.convolution_time import PRODUCTS, direct_seconds
@@ -17,7 +18,7 @@ _WORTH = 0.9  # the algorithm is taken below this share of the time of the direc
 
 @dataclass(frozen=True)
 class WinogradTile:
-    """What is transformed at once. The macros GB_…_OF of winograd.h know the same."""
+    """What is transformed at once."""
 
     points: int  # in each direction
     pixels: int  # that it gives, in each direction
@@ -29,6 +30,7 @@ WINOGRAD_TILES = {
     1: (WinogradTile(6, 4, 6, 1.2), WinogradTile(4, 2, 4, 1.2)),
     2: (WinogradTile(5, 2, 4, 1.05),),
 }  # for each stride
+_TILES = [(tile, stride) for stride, tiles in WINOGRAD_TILES.items() for tile in tiles]
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,25 @@ class WinogradStep(ConvolutionKind):
     family = "winograd"
     reads_model_weights = True
 
+    @classmethod
+    def macros(cls) -> dict[str, str]:
+        return {
+            "GB_PIXELS_OF(P)": _by_points({tile.points: tile.pixels for tile, _ in _TILES}),
+            "GB_STRIDE_OF(P)": _by_points({tile.points: stride for tile, stride in _TILES}),
+            "GB_KERNEL_OF(P)": _by_points({tile.points: tile.of_kernel for tile, _ in _TILES}),
+        }
+
     def seconds(self, of: StepEstimate) -> tuple[float, float]:
         out = of.out
         stride = of.window.stride[0]
         here, _ = winograd_seconds(out.height, out.width, of.image.channels, out.channels, stride)
         return here, self.seconds_there(of)
+
+
+def _by_points(numbers: Mapping[int, int]) -> str:
+    """The C expression of a number that belongs to tiles of P points."""
+    *others, last = numbers.items()
+    return f"({''.join(f'(P) == {points} ? {n} : ' for points, n in others)}{last[1]})"
 
 
 def tile_points(
