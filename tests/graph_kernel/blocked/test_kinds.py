@@ -1,4 +1,4 @@
-"""Each kind of steps is complete: a file, its header, and an interpretation for the tests."""
+"""Each kind of steps is complete: a file, its header, and the functions that it names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from interpreter import COMPUTED, CONVOLUTIONS
 
 from fusionc.graph_kernel.blocked import kinds
 from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
@@ -41,10 +40,3 @@ def test_its_functions_are_defined(kind: type[StepKind]) -> None:
         is_of_width = field.name in OF_WIDTHS
         written = rf"\bGB\({name}\)\([^;]*?\) \{{" if is_of_width else rf"\bgb_{name}\([^;]*?\) \{{"
         assert re.search(written, widths if is_of_width else once), name
-
-
-@pytest.mark.parametrize("kind", step_kinds(), ids=lambda kind: kind.enumerator())
-def test_the_tests_know_what_it_computes(kind: type[StepKind]) -> None:
-    name = kind.enumerator()
-    assert (name in CONVOLUTIONS) == kind.is_convolution
-    assert kind.is_convolution or name in COMPUTED or name in ("LOAD", "STORE")
