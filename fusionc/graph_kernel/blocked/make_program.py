@@ -102,13 +102,14 @@ class _Maker:
             if isinstance(operation.kind, StoreStep)
             else self._buffer(self._places.written(operation))
         )
+        kind = self._kind(operation)
         return ProgramStep(
-            self._kind(operation),
+            kind,
             out,
             image,
             second,
             third,
-            self._tensor(operation.tensor),
+            self._tensor(operation.weights if kind.reads_model_weights else operation.tensor),
             weights=self._tensor(operation.weights)
             if operation.line is None
             else self._filled(operation, 0),

@@ -129,12 +129,12 @@ class StepKind:
     takes_either: ClassVar[bool] = False  # its operands may change places
     reads_all_channels: ClassVar[bool] = False  # for each channel that it makes
     keeps_channels: ClassVar[bool] = False  # makes each channel from the same one alone
+    reads_model_weights: ClassVar[bool] = False  # as they are, in addition to packed ones
     # traits that C asks about, too
     keeps_pixels: ClassVar[bool] = False  # makes each pixel from the same one alone, if no window
     scatters: ClassVar[bool] = False  # may make pixels side by side that lie in rows with gaps
     second_is_pixel: ClassVar[bool] = False  # `second` is one pixel for each image
     reads_tables: ClassVar[bool] = False  # `second` and `third` are rows that may lie in tensors
-    reads_model_weights: ClassVar[bool] = False  # in the order of the model, in addition to packed
 
     def halo(self, window: KernelWindow) -> int:
         """How many rows and columns of zeros a step reads around its image."""

@@ -18,7 +18,6 @@ _TRAITS = (
     "scatters",
     "second_is_pixel",
     "reads_tables",
-    "reads_model_weights",
     "is_matrix",
 )
 _FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")

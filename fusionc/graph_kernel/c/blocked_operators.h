@@ -56,9 +56,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     const gb_step *s = &p->steps[k];
     int read = -1;
     if (s->op == GB_LOAD) read = s->in;
-    /* as they are, for what is not finite */
-    if (gb_kinds[s->op].reads_model_weights && s->weights < inputs) read = s->weights;
-    if (s->tensor >= 0) read = s->tensor;
+    if (s->tensor >= 0 && s->tensor < inputs) read = s->tensor;
     if (read >= 0)
       status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read],
                         (char **)(uintptr_t)&in[read], &fits);

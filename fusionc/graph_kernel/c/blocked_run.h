@@ -35,12 +35,11 @@ static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / t
  * table is generated from blocked/kinds; functions that are NULL there are those of most kinds,
  * which follow. `sizes` are by storage. */
 typedef struct {
-  char keeps_pixels;        /* makes each pixel from the same one alone, if it has no window */
-  char scatters;            /* may make pixels side by side that lie in rows with gaps */
-  char second_is_pixel;     /* in2 is one pixel for each image */
-  char reads_tables;        /* in2 and in3 are rows that may lie in tensors */
-  char reads_model_weights; /* in the order of the model, in addition to packed ones */
-  char is_matrix;           /* may be a product of pixels with a matrix */
+  char keeps_pixels;    /* makes each pixel from the same one alone, if it has no window */
+  char scatters;        /* may make pixels side by side that lie in rows with gaps */
+  char second_is_pixel; /* in2 is one pixel for each image */
+  char reads_tables;    /* in2 and in3 are rows that may lie in tensors */
+  char is_matrix;       /* may be a product of pixels with a matrix */
   /* how many floats packed weights are */
   ptrdiff_t (*packed_floats)(const gb_width *, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   /* the size of the result, from that of the image */

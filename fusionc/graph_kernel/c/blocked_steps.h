@@ -28,13 +28,6 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Weights as they are in the model. */
-static const float *gb_weights(const gk_kernel *kernel, const gb_step *s,
-                               const float *const *inputs) {
-  return s->weights < kernel->inputs ? inputs[s->weights]
-                                     : kernel->program->tables[s->weights - kernel->inputs];
-}
-
 /* Zeros around some blocks of an image of the storage that a step makes. The zeros after one
  * row and before the next are one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
@@ -114,13 +107,16 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* A tensor of sizes n that a step reads as it is: [batch, part, …], or the same for all batches, or
- * for all parts. */
-static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *tensor,
-                        const int64_t *n) {
+/* A tensor that a step reads as it is: a table, or an input [batch, part, …], which may be the same
+ * for all batches, or for all parts. */
+static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const *inputs,
+                        const int64_t *const *input_sizes) {
+  const int tensor = c->step->tensor, table = tensor - kernel->inputs;
+  c->tensor = (float *)(uintptr_t)(table < 0 ? inputs[tensor] : kernel->program->tables[table]);
+  if (table >= 0) return;
+  const int64_t *n = input_sizes[tensor];
   ptrdiff_t each = 1;
-  for (int axis = 2; axis < kernel->ranks[c->step->tensor]; ++axis) each *= n[axis];
-  c->tensor = (float *)(uintptr_t)tensor;
+  for (int axis = 2; axis < kernel->ranks[tensor]; ++axis) each *= n[axis];
   c->tensor_part = n[1] == 1 ? 0 : each;
   c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
 }
@@ -146,10 +142,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     if (c->read3 >= 0) c->in3.data = (float *)(uintptr_t)inputs[c->read3];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
-    else if (gb_kinds[s->op].reads_model_weights)
-      c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
-    else if (s->tensor >= 0)
-      gb_point_to(state->kernel, c, inputs[s->tensor], input_sizes[s->tensor]);
+    else if (s->tensor >= 0) gb_point_to(state->kernel, c, inputs, input_sizes);
   }
   void *error = NULL;
   gb_work work = {state, plan};

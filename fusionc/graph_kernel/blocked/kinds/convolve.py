@@ -64,12 +64,12 @@ class MatrixKind(ConvolutionKind):
         return strassen_share(of.out.pixels, of.image.channels, of.out.channels)
 
 
-def _functions(pack: str) -> StepFunctions:
+def _functions(pack: str, size: str = "") -> StepFunctions:
     return StepFunctions(
         task="convolve",
         pack=pack,
         scratch="multiplied_floats",
-        size="windowed",
+        size=size,
         divide="divide_convolution",
         nanoseconds="convolution_ns",
     )
@@ -79,7 +79,7 @@ def _functions(pack: str) -> StepFunctions:
 class ConvStep(MatrixKind):
     """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
 
-    functions = _functions("pack")
+    functions = _functions("pack", size="windowed")
     reads_all_channels = True
     keeps_pixels = True
     scatters = True
