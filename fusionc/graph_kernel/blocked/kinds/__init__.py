@@ -1,5 +1,10 @@
-"""The kinds of steps. Each file of this folder has some, with the header of the same name that has
-their C functions; this is the registry, in the order of the files' names.
+"""The registry of the kinds of steps, in the order of the files' names.
+
+A new kind is a file of this folder, a header of the same name, and a test. The file has a subclass
+of StepKind whose name ends in Step, with fields, traits, C functions and its time, and may have
+READINGS of operators that become such steps. The header has the functions for one width of vectors
+between #ifdef GB_V and #else, and those that are compiled once after #else. The test adds what the
+step computes to COMPUTED of tests/graph_kernel/blocked/interpreter.py.
 """
 
 from __future__ import annotations
