@@ -148,7 +148,7 @@ class StepKind:
 
     @classmethod
     def macros(cls) -> dict[str, str]:
-        """C macros for the header, of what Python knows as well, by their names."""
+        """C macros for the header by their names: numbers that Python knows as well."""
         return {}
 
     @classmethod
