@@ -35,7 +35,7 @@ from random_rows import RandomRows
 from standalone_programs import SANITIZERS, Processor, Standalone, native
 
 from fusionc.graph_kernel.blocked import make_program
-from fusionc.graph_kernel.blocked.convolution_time import WINOGRAD_TILES
+from fusionc.graph_kernel.blocked.kinds import winograd
 from fusionc.graph_kernel.library.build_library import build
 
 _BATCH = 400  # networks in one library
@@ -74,7 +74,7 @@ def _by_any_tiles(
     height: int, width: int, channels: int, made: int, stride: int
 ) -> tuple[float, int]:
     """As if by any tiles a convolution took no time, or by none."""
-    choices = [*((0.0, tile.points) for tile in WINOGRAD_TILES[stride]), (math.inf, 0)]
+    choices = [*((0.0, tile.points) for tile in winograd.WINOGRAD_TILES[stride]), (math.inf, 0)]
     return choices[(height + 2 * width + channels + made) % len(choices)]
 
 
@@ -89,7 +89,7 @@ def run_batch(
     in onnxruntime.
     """
     make_program.strassen_from = lambda taken, made: 1
-    make_program.winograd_seconds = _by_any_tiles
+    winograd.winograd_seconds = _by_any_tiles
     calls = [(number, *call) for number in numbers for call in calls_of(seed, number)]
     areas = [found.area for _, found, _ in calls]
     counts["networks"] += len(numbers)

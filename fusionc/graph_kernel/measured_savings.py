@@ -12,7 +12,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
+from fusionc.graph_kernel.blocked.made_program import MadeProgram
+from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.make_area import function_of

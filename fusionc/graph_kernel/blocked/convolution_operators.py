@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import onnx
 
 from fusionc.graph_kernel.blocked.image_activations import fused_activation
-from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
-from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, pooled, window_of
-from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep, GroupedStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvolutionKind, ConvStep, FirstStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, are_vectors
+from fusionc.graph_kernel.blocked.windows import pooled, window_of
 
 MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
 _VECTORS = (4, 8, BLOCK)  # channels that lie together, by processor
@@ -22,100 +21,54 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(x)
     shape = images.weights(w)
     if len(shape) != 4:
-        raise UnfitOperator("its weights have not four axes")
+        raise UnfitOperator("its weights do not have four axes")
     out, taken, *kernel = shape
     window = window_of(node, (kernel[0], kernel[1]), image)
     if taken * window.group != image.channels or out % window.group:
         raise UnfitOperator("its weights do not fit its image")
     if bias and images.weights(bias) != (out,):
         raise UnfitOperator("its bias does not fit its weights")
-    found = Operation(
-        _kind(images, x, image.channels, out, window),
+    kind = _kind(images, x, image.channels, out, window)
+    operation = Operation(
+        kind,
         node.output[0],
         x,
         weights=w,
         bias=bias,
         window=window,
         activated=fused_activation(node),
+        is_planar=isinstance(kind, FirstStep),
     )
-    found.is_planar = found.kind is StepKind.FIRST
-    images.note(found.out, pooled(image, window, out))
+    images.note(operation.out, pooled(image, window, out))
     if second:
         images.image(second)
-        images.require_same(second, found.out)
-        found.second = second
-    return found
+        images.require_same(second, operation.out)
+        operation.second = second
+    return operation
 
 
-def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWindow) -> StepKind:
+def _kind(
+    images: ImageArea, x: str, channels: int, out: int, window: KernelWindow
+) -> ConvolutionKind:
     if window.group == 1:
         is_read_as_it_is = x in images.area.inputs and channels <= MOST_PLANAR
-        return StepKind.FIRST if is_read_as_it_is else StepKind.CONV
+        return FirstStep() if is_read_as_it_is else ConvStep()
     if window.group == channels == out:
-        return StepKind.DEPTHWISE
-    taken = channels // window.group
-    made = out // window.group
-    if _are_blocks(taken, made, BLOCK):
-        return StepKind.CONV
+        return DepthwiseStep()
+    group_in = channels // window.group
+    group_out = out // window.group
+    if are_vectors(group_in, group_out, BLOCK):
+        return ConvStep()
     if not all(
-        _are_blocks(taken, made, floats) or _fit_lanes(taken, made, out, floats)
+        are_vectors(group_in, group_out, floats) or _fit_lanes(group_in, group_out, out, floats)
         for floats in _VECTORS
     ):
         raise UnfitOperator("its groups are parts of blocks of channels that lie apart")
-    return StepKind.GROUPED
+    return GroupedStep()
 
 
-def _are_blocks(taken: int, made: int, floats: int) -> bool:
-    """Whether the channels of a group, in and out, are whole vectors of so many floats."""
-    return taken % floats == 0 and made % floats == 0
-
-
-def _fit_lanes(taken: int, made: int, out: int, floats: int) -> bool:
-    """Whether all channels of a vector out are made of channels that lie in one vector: for each
-    the group, and there the vector with the first channel of the group, which has all others.
-    """
-    vectors = [channel // made * taken // floats for channel in range(out)]
-    return floats % taken == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))
-
-
-def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """ConvTranspose. Raises UnfitOperator."""
-    x, w, bias = [*node.input, ""][:3]
-    image = images.image(x)
-    shape = images.weights(w)
-    if len(shape) != 4:
-        raise UnfitOperator("its weights have not four axes")
-    if attribute(node, "output_shape") is not None:
-        raise UnfitOperator("its output has a size of its own")
-    if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
-        raise UnfitOperator("its border follows from its size")
-    taken, made, *kernel = shape
-    window = window_of(node, (kernel[0], kernel[1]), image)
-    top, left, bottom, right = window.pads
-    below, behind = attribute(node, "output_padding") or (0, 0)
-    window = replace(window, pads=(top, left, bottom - int(below), right - int(behind)))
-    out = made * window.group
-    if window.dilation != (1, 1):
-        raise UnfitOperator("its kernel has gaps")
-    if window.group > 1 and not _are_blocks(taken // window.group, made, BLOCK):
-        raise UnfitOperator("its groups are no whole blocks of channels")
-    if taken != image.channels or (bias and images.weights(bias) != (out,)):
-        raise UnfitOperator("its weights do not fit its image")
-    found = Operation(StepKind.TRANSPOSED, node.output[0], x, weights=w, bias=bias, window=window)
-    if found.halo > WIDEST_HALO:
-        raise UnfitOperator("its border is too wide")
-    height, width = (
-        size.times(stride).plus(kernel - stride - begin - end)
-        for size, stride, kernel, begin, end in zip(
-            (image.height, image.width),
-            window.stride,
-            window.kernel,
-            window.pads[:2],
-            window.pads[2:],
-            strict=True,
-        )
-    )
-    if any(size.known is not None and size.known < 1 for size in (height, width)):
-        raise UnfitOperator("its border is larger than what it makes")
-    images.note(found.out, Image(out, image.batch, height, width))
-    return found
+def _fit_lanes(group_in: int, group_out: int, out: int, floats: int) -> bool:
+    """Whether the channels in that make a vector of channels out lie in one vector."""
+    # for each channel out, the vector with the first channel in of its group, which has all others
+    vectors = [channel // group_out * group_in // floats for channel in range(out)]
+    return floats % group_in == 0 and all(vectors[k] == vectors[k - k % floats] for k in range(out))

@@ -1,11 +1,11 @@
-"""The operations of an area in the order in which they run: activations and sums become part of the
+"""The operations of an area in the order in which they run. Activations and sums become part of the
 step before.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import onnx
@@ -13,16 +13,24 @@ import onnx
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import (
+    GroupedChannels,
+    Heads,
     ImageArea,
     ImageCut,
     ImageJoin,
+    NormPart,
     Operation,
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.joined_line import joined_line
-from fusionc.graph_kernel.blocked.program import (
-    CONVOLUTIONS,
+from fusionc.graph_kernel.blocked.kinds.by_element import ActStep, AddStep, MulStep, ScaleStep
+from fusionc.graph_kernel.blocked.kinds.by_lane import DepthwiseStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.norm import RmsNormStep
+from fusionc.graph_kernel.blocked.kinds.resize import ResizeStep
+from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,
     Activated,
@@ -32,15 +40,16 @@ from fusionc.graph_kernel.blocked.program import (
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
-_ABOUT = 56  # pixels that a side of an input has of which nothing is known …
-_ABOUT_FIRST = 224  # … and of one with few channels
-# for each channel out, from which on it takes less to multiply its weights than the pixels
+# pixels of a side of an input whose size is not known, and of one with few channels
+_ABOUT = 56
+_ABOUT_FIRST = 224
+# from so many pixels on for each channel out it takes less time to multiply weights than pixels
 _PIXELS = 4
 
 
 class Operations:
-    """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with
-    the places of all operators that no step computes.
+    """The operations of an area, and its joins and cuts of channels. Raises UnfitOperator with the
+    places of all operators that no step computes.
     """
 
     def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
@@ -48,7 +57,7 @@ class Operations:
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
-        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or goes
+        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or leaves
         self._loaded: set[tuple[str, bool]] = set()
         unfit: dict[int, str] = {}
         for place, node in enumerate(area.nodes):
@@ -56,50 +65,51 @@ class Operations:
                 self._read(node)
             except UnfitOperator as reason:
                 unfit[place] = str(reason)
-                # others may still be judged by what is declared
+                # others may still be judged by the declared shapes
                 for name in filter(None, node.output):
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
-        left = self._unfinished(unfit)
+        unfinished = self._unfinished(unfit)
+        # an operator that reads heads may fit if they come from outside
         unfit = {
             place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])
-        } | left
+        } | unfinished
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """The places of parts of norms behind which no norm follows, or which others read as well,
-        and of heads that come to no attention, and why they do not fit.
+        """Why operators do not fit whose parts are not completed, by their places. No norm follows,
+        or others read its parts as well, or no attention reads the heads.
         """
-        parts = self.images.norms
-        heads = self.images.heads
-        left = dict[int, str]()
-        if self.images.is_fragment or not (parts or heads):
-            return left
-        nodes = self.images.area.nodes
+        unfinished = dict[int, str]()
+        if self.images.is_fragment or not self.images.parts:
+            return unfinished
+        readers = self._readers()
+        for place, node in reversed(list(enumerate(self.images.area.nodes))):
+            part = self.images.parts.get(node.output[0])
+            read = readers[node.output[0]]
+            is_lost = any(reader in unfit or reader in unfinished for reader in read)
+            if isinstance(part, NormPart) and (len(read) != 1 or is_lost):
+                unfinished[place] = part.unknown
+            elif isinstance(part, Heads) and is_lost:
+                unfinished[place] = part.outside
+        return unfinished
+
+    def _readers(self) -> Mapping[str, list[int]]:
+        """The places of the operators that read each value."""
         readers = defaultdict[str, list[int]](list)
-        for place, node in enumerate(nodes):
+        for place, node in enumerate(self.images.area.nodes):
             for name in dict.fromkeys(node.input):
                 readers[name].append(place)
-        for place in reversed(range(len(nodes))):
-            name = nodes[place].output[0]
-            read = readers[name]
-            is_lost = any(reader in unfit or reader in left for reader in read)
-            if name in parts and (len(read) != 1 or is_lost):
-                left[place] = "it is no part of a norm here"
-            elif name in heads and is_lost:
-                left[place] = "its heads are needed outside"
-        return left
+        return readers
 
     def _reads_heads(self, node: onnx.NodeProto) -> bool:
-        """Whether it reads heads that are part of the area: it may well fit where they come from
-        outside.
-        """
-        return any(name in self.images.heads for name in node.input)
+        """Whether an operator reads heads that are made in the area."""
+        return any(isinstance(self.images.parts.get(name), Heads) for name in node.input)
 
     @property
     def unknown(self) -> int:
-        """About how many pixels a side has of an input of which nothing is known."""
+        """About how many pixels a side of an input has, if nothing is known of it."""
         known = self.images.images
         inputs = [known[name].channels for name in self.images.area.inputs if name in known]
         return _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
@@ -115,36 +125,43 @@ class Operations:
             self._pass_on(node)
             return
         if isinstance(item, Operation):
-            item = self._scaled(item)
-            self._take_factor(item)
-            self._load(item.image, item.is_planar)
-            for name in filter(None, (item.second, item.third)):
-                self._load(name, False)
             # rows of heads have a name of their own
             self._uses[item.out] = self._uses[node.output[0]]
-            self._add(item)
-            stored = [item.out]
+            made = [self._add_operation(item)]
         elif isinstance(item, ImageJoin):
-            for part in item.parts:
-                self._load(part, False)
-            self._put(item, item.out)
-            stored = [item.out]
+            made = self._add_join(item)
         else:
-            self._load(item.image, False)
-            needed = [
-                (name, first)
-                for name, first in item.parts
-                if self._uses[name] or name in self._outputs
-            ]
-            item = ImageCut(item.image, tuple(needed))
-            stored = [name for name, _ in needed]
-            if not self._rename(item):
-                self._put(item, *stored)
-        for name in stored:
+            made = self._add_cut(item)
+        for name in made:
             if name in self._outputs:
-                self._put(
-                    Operation(StepKind.STORE, name, name, flag=self.images.is_channels_last(name))
-                )
+                store = StoreStep(self.images.is_channels_last(name))
+                self._put(Operation(store, name, name))
+
+    def _add_operation(self, item: Operation) -> str:
+        item = self._scaled(item)
+        self._take_factor(item)
+        self._load(item.image, item.is_planar)
+        for name in filter(None, (item.second, item.third)):
+            self._load(name, False)
+        self._add(item)
+        return item.out
+
+    def _add_join(self, item: ImageJoin) -> list[str]:
+        for part in item.parts:
+            self._load(part, False)
+        self._put(item, item.out)
+        return [item.out]
+
+    def _add_cut(self, item: ImageCut) -> list[str]:
+        self._load(item.image, False)
+        needed = tuple(
+            (name, first) for name, first in item.parts if self._uses[name] or name in self._outputs
+        )
+        cut = ImageCut(item.image, needed)
+        made = [name for name, _ in needed]
+        if not self._rename(cut):
+            self._put(cut, *made)
+        return made
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -159,25 +176,17 @@ class Operations:
         ):
             return
         self._loaded.add((name, is_planar))
-        self._put(
-            Operation(
-                StepKind.LOAD,
-                name,
-                name,
-                is_planar=is_planar,
-                flag=self.images.is_channels_last(name),
-            )
-        )
+        load = LoadStep(self.images.is_channels_last(name))
+        self._put(Operation(load, name, name, is_planar=is_planar))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Whoever reads groups of channels, or heads, reads the image that they are made of.
-        Squares are read by the norm, as the rows themselves are.
+        """Readers of groups of channels, or of heads, read the image that these are made of. The
+        norm reads the rows instead of their squares.
         """
         name = node.output[0]
-        if name in self.images.heads:
-            self._uses[self.images.heads[name].rows] += self._uses[name] - 1
-        elif name in self.images.grouped:
-            self._uses[self.images.grouped[name].image] += self._uses[name] - 1
+        part = self.images.parts.get(name)
+        if isinstance(part, Heads | GroupedChannels):
+            self._uses[part.image] += self._uses[name] - 1
         elif node.op_type == "Pow":
             self._uses[node.input[0]] -= 1
 
@@ -185,41 +194,43 @@ class Operations:
         """Whether one operator alone needs a value."""
         return self._uses[name] == 1 and name not in self._outputs
 
-    def _add(self, found: Operation) -> None:
-        """An operation, as part of the one before where that can be."""
-        if found.kind is StepKind.MUL and (gate := self._gate(found)):
-            found = gate
-        if found.kind is StepKind.ACT and self._activate(found):
-            return
-        if found.line is not None and (self._extend(found) or self._give_bias(found)):
-            return
-        if found.kind is StepKind.DEPTHWISE and self._give_factors(found):
-            return
-        if found.kind is StepKind.ADD and self._add_to_convolution(found):
-            return
-        self._put(found, found.out)
+    def _add(self, operation: Operation) -> None:
+        """Put an operation into the order, or make it a part of the one before."""
+        if isinstance(operation.kind, MulStep):
+            operation = self._gated(operation) or operation
+        if not any(fuse(operation) for fuse in self._ways_to_fuse(operation.kind)):
+            self._put(operation, operation.out)
+
+    def _ways_to_fuse(self, kind: StepKind) -> list[Callable[[Operation], bool]]:
+        if isinstance(kind, ActStep):
+            return [self._activate]
+        if isinstance(kind, DepthwiseStep):
+            return [self._extend, self._give_bias, self._give_factors]
+        return [self._add_to_convolution] if isinstance(kind, AddStep) else []
+
+    def _end_with(self, maker: Operation, out: str) -> None:
+        """Let an operation make what a later one would have made of its result."""
+        maker.out = out
+        self._made[out] = maker
 
     def _rename(self, cut: ImageCut) -> bool:
-        """Whether all of an image, with its channels elsewhere, became what the operation before
-        makes.
-        """
+        """Whether the cut is a whole image, which the operation before can make by that name."""
         before = self._maker(cut.image)
         if before is None or len(cut.parts) != 1:
             return False
         ((name, _),) = cut.parts
         if self.images.image(name) != self.images.image(cut.image):
             return False
-        before.out = name
-        self._made[name] = before
+        self._end_with(before, name)
         return True
 
-    def _scaled(self, found: Operation) -> Operation:
+    def _scaled(self, product: Operation) -> Operation:
         """A product with an enlarged pixel as one with the pixel itself."""
-        if found.kind is not StepKind.MUL or found.image == found.second:
-            return found
-        for image, large in ((found.image, found.second), (found.second, found.image)):
+        if not isinstance(product.kind, MulStep) or product.image == product.second:
+            return product
+        for image, large in ((product.image, product.second), (product.second, product.image)):
             resize = self._made.get(large)
-            if not isinstance(resize, Operation) or resize.kind is not StepKind.RESIZE:
+            if not isinstance(resize, Operation) or not isinstance(resize.kind, ResizeStep):
                 continue
             if resize.activated != NO_ACTIVATION or not self.images.image(resize.image).is_pixel:
                 continue
@@ -228,48 +239,35 @@ class Operations:
                 self._uses[resize.image] -= 1
             self._uses[large] -= 1
             self._uses[resize.image] += 1
-            return Operation(StepKind.SCALE, found.out, image, resize.image)
-        return found
+            return Operation(ScaleStep(), product.out, image, resize.image)
+        return product
 
-    def _take_factor(self, found: Operation) -> None:
-        """A convolution of single pixels multiplies its weights by the factors of its image, where
-        that takes less. They are at most 1: a larger one could make a weight infinite, though no
-        pixel becomes so.
+    def _take_factor(self, conv: Operation) -> None:
+        """Let a convolution of single pixels multiply its weights by the factors of its image, if
+        that takes less time. The factors are at most 1: a larger one could make a weight infinite,
+        though no pixel becomes infinite.
         """
-        if (
-            found.kind is not StepKind.CONV
-            or found.window != PLAIN_WINDOW
-            or found.second == found.image
-        ):
-            return
-        before = self._maker(found.image)
-        if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
+        is_point = isinstance(conv.kind, ConvStep) and conv.window == PLAIN_WINDOW
+        before = self._before(conv) if is_point and conv.second != conv.image else None
+        if before is None or not isinstance(before.kind, ScaleStep):
             return
         gate = self._made.get(before.second)
-        out = self.images.image(found.out)
-        is_gate = (
-            isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
-        )
-        if (
-            is_gate
-            and out.height.about(self.unknown) * out.width.about(self.unknown)
-            >= _PIXELS * out.channels
-        ):
+        if not isinstance(gate, Operation) or gate.is_after:
+            return
+        out = self.images.image(conv.out)
+        pixels = out.height.about(self.unknown) * out.width.about(self.unknown)
+        if gate.activated.function in _GATES and pixels >= _PIXELS * out.channels:
             del self._order[id(before)]
-            found.image = before.image
-            found.third = before.second
+            conv.image = before.image
+            conv.third = before.second
 
-    def _gate(self, product: Operation) -> Operation | None:
+    def _gated(self, product: Operation) -> Operation | None:
         """x · sigmoid(x) as one activation of x."""
         for image, gate in ((product.image, product.second), (product.second, product.image)):
             maker = self._made.get(gate)
-            if (
-                not isinstance(maker, Operation)
-                or maker.kind is not StepKind.ACT
-                or maker.image != image
-            ):
+            if not isinstance(maker, Operation) or not isinstance(maker.kind, ActStep):
                 continue
-            if not self._is_private(gate):
+            if maker.image != image or not self._is_private(gate):
                 continue
             of_gate = maker.activated
             if of_gate.function is Activation.SIGMOID:
@@ -280,104 +278,81 @@ class Operations:
                 continue
             del self._order[id(maker)]
             self._uses[image] -= 1
-            return Operation(StepKind.ACT, product.out, image, activated=activated)
+            return Operation(ActStep(), product.out, image, activated=activated)
         return None
 
-    def _activate(self, found: Operation) -> bool:
-        """Whether an activation became one of the operation that makes its image."""
-        before = self._before(found)
+    def _activate(self, activation: Operation) -> bool:
+        """Whether the operation before can apply an activation."""
+        before = self._before(activation)
         if before is None:
             return False
-        before.activated = found.activated
-        before.out = found.out
-        self._made[found.out] = before
+        before.activated = activation.activated
+        self._end_with(before, activation.out)
         return True
 
-    def _extend(self, found: Operation) -> bool:
-        """Whether a factor or a number to add became one of such a step before."""
-        before = self._before(found)
-        if (
-            before is None
-            or before.line is None
-            or found.line is None
-            or before.second
-            or before.bias
-            or found.bias
-        ):
+    def _extend(self, line: Operation) -> bool:
+        """Whether the operation before has a factor and an addend, and can take another pair."""
+        before = self._before(line)
+        if before is None or before.second or before.bias or line.bias:
             return False
-        line = joined_line(before.line, found.line)
-        if line is None:
+        if before.line is None or line.line is None:
             return False
-        before.line = line
-        before.out = found.out
-        self._made[found.out] = before
+        joined = joined_line(before.line, line.line)
+        if joined is None:
+            return False
+        before.line = joined
+        self._end_with(before, line.out)
         return True
 
-    def _give_bias(self, found: Operation) -> bool:
-        """Whether what is added to each channel became the bias of a convolution before."""
-        before = self._before(found)
-        if (
-            before is None
-            or not found.bias
-            or before.kind not in CONVOLUTIONS
-            or before.bias
-            or before.second
-        ):
+    def _give_bias(self, line: Operation) -> bool:
+        """Whether the operation before is a convolution that can take the addends as its bias."""
+        before = self._before(line)
+        if line.line is None or not line.bias:
             return False
-        if before.line is not None:
+        if before is None or not before.kind.is_convolution:
             return False
-        before.bias = found.bias
-        before.activated = found.activated
-        before.out = found.out
-        self._made[found.out] = before
+        if before.bias or before.second or before.line is not None:
+            return False
+        before.bias = line.bias
+        before.activated = line.activated
+        self._end_with(before, line.out)
         return True
 
-    def _give_factors(self, found: Operation) -> bool:
-        """Whether the factors of channels became those of a root mean square norm before."""
-        before = self._before(found)
-        if (
-            before is None
-            or before.kind is not StepKind.RMS_NORM
-            or before.weights
-            or not found.weights
-            or found.bias
-        ):
+    def _give_factors(self, factors: Operation) -> bool:
+        """Whether the operation before is a norm that can take the factors of channels."""
+        before = self._before(factors)
+        if before is None or not isinstance(before.kind, RmsNormStep) or before.weights:
             return False
-        before.weights = found.weights
-        before.out = found.out
-        self._made[found.out] = before
+        if not factors.weights or factors.bias:
+            return False
+        before.weights = factors.weights
+        self._end_with(before, factors.out)
         return True
 
-    def _before(self, found: Operation) -> Operation | None:
-        """The operation that makes an image for this one alone, and does nothing to its elements
-        yet.
-        """
-        before = self._maker(found.image)
+    def _before(self, operation: Operation) -> Operation | None:
+        """The operation that makes an image for this one alone, and has no activation yet."""
+        before = self._maker(operation.image)
         return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
-        """The operation of this area that makes an image for a single other one."""
+        """The operation of this area that makes an image for one other operation alone."""
         maker = self._made.get(name)
-        if (
-            not isinstance(maker, Operation)
-            or maker.kind is StepKind.LOAD
-            or not self._is_private(name)
-        ):
+        if not isinstance(maker, Operation) or isinstance(maker.kind, LoadStep):
             return None
-        return maker
+        return maker if self._is_private(name) else None
 
-    def _add_to_convolution(self, found: Operation) -> bool:
-        """Whether a sum became part of the later one of the convolutions that make its operands."""
+    def _add_to_convolution(self, total: Operation) -> bool:
+        """Whether convolutions make the operands of a sum; the later one adds the other operand."""
         places = {key: k for k, key in enumerate(self._order)}
         makers = [
             (self._made.get(a), b)
-            for a, b in ((found.image, found.second), (found.second, found.image))
+            for a, b in ((total.image, total.second), (total.second, total.image))
         ]
         fitting = [
             (places[id(maker)], maker, other)
             for maker, other in makers
             if isinstance(maker, Operation)
-            and maker.kind in CONVOLUTIONS
+            and maker.kind.is_convolution
             and not maker.second
             and self._is_private(maker.out)
             and maker.out != other
@@ -388,6 +363,6 @@ class Operations:
         del self._order[id(maker)]
         maker.is_after = maker.activated != NO_ACTIVATION
         maker.second = other
-        maker.out = found.out
+        maker.out = total.out
         self._put(maker, maker.out)
         return True

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked.image_area import ImageArea, UnfitOperator
-from fusionc.graph_kernel.blocked.program import Activated, Activation
+from fusionc.graph_kernel.blocked.step_kind import Activated, Activation
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
@@ -30,14 +30,14 @@ def _with_alpha(function: Activation, default: float) -> _Reader:
 
 
 def _activated(function: Activation, *parameters: float) -> Activated:
-    """Raises UnfitOperator where the activation of 0, which channels that there are not have, may
-    be no number.
+    """Raises UnfitOperator if the activation of 0 may be NaN: the lanes after the last channel are
+    zero.
     """
     is_open = (
         function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
     )
     if not is_open and not all(map(math.isfinite, parameters)):
-        raise UnfitOperator("a parameter of an activation is no finite number")
+        raise UnfitOperator("a parameter of an activation is not finite")
     return Activated(function, *parameters)
 
 
@@ -51,10 +51,10 @@ def _hard_sigmoid(images: ImageArea, node: onnx.NodeProto) -> Activated:
 def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
     bounds = []
     for k, (name, missing) in enumerate((("min", -_LARGEST), ("max", _LARGEST)), 1):
-        given = images.numbers(node, k, name)
-        if given is not None and len(given) != 1:
+        numbers = images.numbers(node, k, name)
+        if numbers is not None and len(numbers) != 1:
             raise UnfitOperator("a bound is not one number")
-        bounds.append(missing if given is None else given[0])
+        bounds.append(missing if numbers is None else numbers[0])
     return _activated(Activation.CLIP, *bounds)
 
 
@@ -88,17 +88,17 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator where no
-    step has it.
+    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator if no step
+    has it.
     """
     name = attribute(node, "activation", "")
     if not name:
         return Activated()
     of_gemm = [attribute(node, f"activation_{letter}") for letter in ("alpha", "beta", "gamma")]
-    given = attribute(node, "activation_params") or [
+    written = attribute(node, "activation_params") or [
         value for value in of_gemm if value is not None
     ]
-    parameters = list(map(float, given))
+    parameters = list(map(float, written))
     function, count = _FUSED.get(name, (Activation.NONE, -1))
     if len(parameters) != count:
         raise UnfitOperator("no step has this activation")

@@ -1,11 +1,10 @@
-"""What an area says of its images: channels, sizes, constants; and what each of its operators does
-to them.
-"""
+"""What an area says of its images, and what each of its operators does to them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import onnx
@@ -13,7 +12,7 @@ from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
-from fusionc.graph_kernel.blocked.program import (
+from fusionc.graph_kernel.blocked.step_kind import (
     NO_ACTIVATION,
     PLAIN_WINDOW,
     Activated,
@@ -30,8 +29,8 @@ _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class UnfitOperator(Unsupported):
-    """Operators cannot be in a blocked area, or not together with the others. `places` are theirs
-    in the area.
+    """Operators cannot be in a blocked area, or not together with the others. `places` are their
+    places in the area.
     """
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
@@ -41,22 +40,11 @@ class UnfitOperator(Unsupported):
 
 @dataclass
 class Operation:
-    """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a
-    STORE `out` an output.
-
-    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so.
-    `line` is what all elements, or those of each channel, are multiplied by and what is added, of a
-    DEPTHWISE that has no weights; `epsilon` what a norm adds to variances. A CONV of single pixels
-    multiplies its weights by the pixel in `third`. ATTENTION has its queries, keys and values in
-    `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; ROTARY
-    has cosines and sines in `second` and `third`; CLEAR makes rows zero where `tensor` says so.
-    From channel `first` on a PICK has those of its image, of each group in turn, and those in front
-    stay what they are; where it is negative, it begins with channel -first of the image.
-    """
+    """A step whose operands are values, by name."""
 
     kind: StepKind
-    out: str
-    image: str
+    out: str  # of a StoreStep an output of the area
+    image: str  # of a LoadStep an input of the area
     second: str = ""
     third: str = ""
     tensor: str = ""
@@ -65,26 +53,14 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    flag: bool = False
-    first: int = 0
-    is_planar: bool = False
+    is_planar: bool = False  # it reads the image, or loads it, as it lies in its tensor
+    # of a DepthwiseStep without weights: the factor and addend of all elements, or of each channel
     line: tuple[Numbers, Numbers] | None = None
-    epsilon: float = 0.0
-    scale: float = 0.0
-
-    @property
-    def halo(self) -> int:
-        """How many rows and columns of zeros it reads around its image."""
-        window = self.window
-        if self.kind is not StepKind.TRANSPOSED:
-            return max(window.pads)
-        sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)
-        return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in sides))
 
 
 @dataclass(frozen=True)
 class ImageJoin:
-    """Images that are the channels of another one, one after the other."""
+    """The channels of images, one after the other, become an image."""
 
     out: str
     parts: tuple[str, ...]
@@ -92,7 +68,7 @@ class ImageJoin:
 
 @dataclass(frozen=True)
 class ImageCut:
-    """Channels of an image, from the first of each part on."""
+    """Channels of an image become images: for each the name, and its first channel."""
 
     image: str
     parts: tuple[tuple[str, int], ...]
@@ -100,12 +76,19 @@ class ImageCut:
 
 @dataclass(frozen=True)
 class Image:
-    """Channels, and sizes as far as they are known."""
+    """The channels of an image, and its sizes as far as they are known."""
 
     channels: int
     batch: ImageSize
     height: ImageSize
     width: ImageSize
+
+    def or_sizes_of(self, other: Image) -> Image:
+        """The image with the sizes of another one where its own are not known."""
+        own = (self.batch, self.height, self.width)
+        others = (other.batch, other.height, other.width)
+        sizes = (a if a.known is not None else b for a, b in zip(own, others, strict=True))
+        return Image(self.channels, *sizes)
 
     @property
     def is_pixel(self) -> bool:
@@ -114,108 +97,130 @@ class Image:
 
 
 @dataclass(frozen=True)
-class GroupedChannels:
-    """An image whose channels have two axes: groups and those of each group, or the other way round
-    where they are interleaved.
-    """
+class Part:
+    """A value that no step makes: a later operator completes what is begun with it."""
 
-    image: str
-    group: int
-    is_interleaved: bool
+    image: str  # what it is made of
+    unknown: ClassVar[str]  # why an operator does not fit that expects such a value
+    outside: ClassVar[str]  # why an operator does not fit whose result is needed outside
 
 
 @dataclass(frozen=True)
-class Heads:
-    """Rows whose channels have an axis of `count` heads, behind that of the rows or in front of it.
-    In grouped-query attention each head is repeated `times` times; while `has_axis`, that is an
-    axis of its own.
+class GroupedChannels(Part):
+    """An image whose channels have two axes: groups and the channels of each, or the other way
+    round if they are interleaved.
     """
 
-    rows: str
+    group: int
+    is_interleaved: bool
+    unknown = "its channels are not made of groups here"
+    outside = "what has two axes of channels is needed outside"
+
+
+@dataclass(frozen=True)
+class Heads(Part):
+    """Rows whose channels have an axis of `count` heads, after that of the rows or before it. In
+    grouped-query attention each head is repeated `times` times; while `has_axis`, that is an axis
+    of its own.
+    """
+
     count: int
     is_in_front: bool = False
     has_axis: bool = False
     times: int = 1
+    unknown = "its channels are not heads here"
+    outside = "heads are needed outside"
 
 
 @dataclass(frozen=True)
-class NormPart:
+class NormPart(Part):
     """What an operator of a root mean square normalization makes of rows before these are divided
     by it.
     """
 
-    image: str
     op: str  # the operator that has made it
     epsilon: float = 0.0
+    unknown = "it is not part of a norm here"
+    outside = "a part of a norm is needed outside"
+
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 @dataclass
 class ImageArea:
-    """An area while its program is made. `images` are those that are known by now.
+    """An area while its program is made.
 
-    Of a fragment, what lies in front is not seen: sizes that may be the same there count as such.
+    The operators before a fragment are not seen: sizes that may be equal there count as equal.
     """
 
     area: Area
     is_fragment: bool = False
-    has_rows: bool = False  # of four axes as well, not images
-    images: dict[str, Image] = field(default_factory=dict)
+    has_rows: bool = False  # values of four axes are rows as well, not images
+    images: dict[str, Image] = field(default_factory=dict)  # that are known by now
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
-    grouped: dict[str, GroupedChannels] = field(default_factory=dict)  # values of five axes
-    norms: dict[str, NormPart] = field(default_factory=dict)
-    heads: dict[str, Heads] = field(default_factory=dict)
-    # rows that are no value of the area → one of the same shape
+    parts: dict[str, Part] = field(default_factory=dict)  # by the values that they are
+    # rows that only steps make → a value of the area of the same shape
     alike: dict[str, str] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
-        """What is known of a value that is an image. Raises UnfitOperator where it is none."""
+        """What is known of an image. Raises UnfitOperator for other values."""
         if name not in self.images:
             if name in self.area.constants or name not in self.area.inputs:
-                raise UnfitOperator("it reads what is no image")
+                raise UnfitOperator("it reads a value that is not an image")
             self.note(name, None)
         return self.images[name]
 
-    def note(self, name: str, found: Image | None) -> None:
-        """An image with what the area declares of it, and what was found by its operators."""
+    def note(self, name: str, computed: Image | None) -> None:
+        """An image: what the area declares of it, and what its operators make it."""
         value = self.area.values[name]
         if value.dtype != TensorProto.FLOAT or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
-            raise UnfitOperator("it computes what is no float32 image")
+            raise UnfitOperator("it computes a value that is not a float32 image")
         batch, channels, height, width = self._declared(name)
-        if (
-            not isinstance(channels, int)
-            or channels < 1
-            or (found is not None and found.channels != channels)
-        ):
+        expected = channels if computed is None else computed.channels
+        if not isinstance(channels, int) or channels < 1 or channels != expected:
             raise UnfitOperator("its channels are not known before the model runs")
-        declared = (batch, height, width)
-        computed = (None, None, None) if found is None else (found.batch, found.height, found.width)
-        sizes = [
-            size_of(dim) if isinstance(dim, int) or size is None else size
-            for dim, size in zip(declared, computed, strict=True)
-        ]
-        if any(size.known == 0 for size in sizes):
+        image = Image(channels, *map(size_of, (batch, height, width)))
+        if computed is not None:
+            image = image.or_sizes_of(computed)
+        if 0 in (image.batch.known, image.height.known, image.width.known):
             raise UnfitOperator("its images have no elements")
-        self.images[name] = Image(channels, *sizes)
+        self.images[name] = image
+
+    def part(self, name: str, kind: type[AnyPart]) -> AnyPart | None:
+        """What is known of a part; None in a fragment that it comes into. Raises UnfitOperator for
+        other values.
+        """
+        part = self.parts.get(name)
+        if isinstance(part, kind):
+            return part
+        if not self.is_fragment:
+            raise UnfitOperator(kind.unknown)
+        return None
+
+    def note_part(self, name: str, part: Part) -> None:
+        """Note a value that is a part. Raises UnfitOperator if it is needed outside the area."""
+        if name in self.area.outputs and not self.is_fragment:
+            raise UnfitOperator(part.outside)
+        self.parts[name] = part
 
     def note_alike(self, name: str, rows: str) -> None:
-        """Rows that no value of the area is, of the shape of others."""
+        """Rows that only a step makes, of the shape of others."""
         self.images[name] = self.image(rows)
         self.alike[name] = self.alike.get(rows, rows)
 
     def is_value(self, name: str) -> bool:
-        """Whether it is known what is declared of its sizes."""
+        """Whether its declared sizes are known."""
         return name in self.area.values or name in self.alike
 
     def shape(self, name: str) -> tuple[int | str, ...]:
-        """What is declared of the sizes of a value. Raises UnfitOperator for a constant."""
+        """The declared sizes of a value. Raises UnfitOperator for a constant."""
         if not self.is_value(name):
-            raise UnfitOperator("it reads what is no image")
+            raise UnfitOperator("it reads a value that is not an image")
         return self.area.values[self.alike.get(name, name)].shape
 
     def require_known_shape(self, node: onnx.NodeProto) -> None:
-        """Raises UnfitOperator where the shape that an operator gives its operand is no
-        constant.
-        """
+        """Raises UnfitOperator if the shape that an operator gives its operand is computed."""
         if len(node.input) != 2 or node.input[1] not in self.area.constants:
             raise UnfitOperator("its shape is not known before the model runs")
 
@@ -227,21 +232,21 @@ class ImageArea:
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
-        """Whether the last axis of a value is that of its channels: of rows, and of images behind a
+        """Whether the last axis of a value is that of its channels: of rows, and of images after a
         Transpose.
         """
         return self.is_rows(name) or name in self.channels_last
 
     def of_four_axes(self, names: Sequence[str]) -> list[str]:
-        """Those that are no constants and have the axes of an image."""
+        """Those that are computed and have the axes of an image."""
         known = [
             name for name in names if name in self.area.values and name not in self.area.constants
         ]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
     def put_channels_last(self, name: str) -> None:
-        """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is
-        none.
+        """Take an image for one whose last axis are the channels. Raises UnfitOperator if that is
+        known to be wrong.
         """
         if name in self.channels_last:
             return
@@ -268,9 +273,7 @@ class ImageArea:
         return batch, channels, height, rows
 
     def require_same(self, one: str, other: str) -> None:
-        """Raises UnfitOperator where two images are not known to have the same channels and
-        sizes.
-        """
+        """Raises UnfitOperator unless two images are known to have the same channels and sizes."""
         have_same_channels = self.image(one).channels == self.image(other).channels
         if not have_same_channels or not all(self.are_same(one, other, axis) for axis in _AXES):
             raise UnfitOperator("its operands may have different shapes")
@@ -297,27 +300,30 @@ class ImageArea:
         )
 
     def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
-        """An input that is a constant, or else the attribute of this name; None where it has
-        neither.
+        """An input that is a constant, or else the attribute of this name; None if it has neither.
+
+        Raises UnfitOperator if the input is computed.
         """
         operand = node.input[k] if k < len(node.input) else ""
         if not operand:
-            found = attribute(node, name) if name else None
-            return None if found is None else [float(v) for v in np.ravel(found)]
+            value = attribute(node, name) if name else None
+            return None if value is None else [float(v) for v in np.ravel(value)]
         if operand not in self.area.constants:
             raise UnfitOperator("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]
 
     def tensor(self, name: str, dtype: int, rank: int) -> AreaValue:
-        """A tensor that is read beside rows. Raises UnfitOperator where the area makes it, or it is
-        of another kind.
+        """A tensor that is read in addition to rows. Raises UnfitOperator if the area makes it, or
+        for another type or rank.
         """
         value = self.area.values.get(name)
         if value is None or name not in self.area.inputs or name in self.images:
-            raise UnfitOperator("a tensor that it reads beside its rows is not from outside")
+            raise UnfitOperator(
+                "a tensor that it reads in addition to its rows is not from outside"
+            )
         if value.dtype != dtype or len(value.shape) != rank:
             raise UnfitOperator(
-                "a tensor that it reads beside its rows has another type, or other axes"
+                "a tensor that it reads in addition to its rows has another type, or other axes"
             )
         return value
 
@@ -327,11 +333,11 @@ class ImageArea:
         return value is not None and name in self.area.inputs and len(value.shape) == 1
 
     def weights(self, name: str) -> tuple[int, ...]:
-        """The shape of weights or of a bias. Raises UnfitOperator where they are computed."""
+        """The shape of weights or of a bias. Raises UnfitOperator if they are computed."""
         if name in self.area.constants:
             array = self.area.constants[name]
             if array.dtype.kind != "f" or array.itemsize != 4:
-                raise UnfitOperator("its weights are no float32 numbers")
+                raise UnfitOperator("its weights are not float32")
             return array.shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))

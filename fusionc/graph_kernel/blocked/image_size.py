@@ -1,5 +1,5 @@
-"""Sizes of images as far as they are known when a program is made, so that equal ones are seen to
-be equal.
+"""Sizes of images as far as they are known when a program is made. Equal sizes compare equal if
+they were computed alike.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ class SizeTerm:
 
 @dataclass(frozen=True)
 class ImageSize:
-    """A number of batches, rows or columns: a term and a number, or a number alone. Written alike
-    they are equal.
-    """
+    """A number of batches, rows or columns: a term plus a number, or a number alone."""
 
     number: int
     term: SizeTerm | None = None
 
     @property
     def known(self) -> int | None:
-        """The number where there is nothing but a number."""
+        """The number, unless there is a term."""
         return self.number if self.term is None else None
 
     def plus(self, number: int) -> ImageSize:
@@ -47,7 +45,7 @@ class ImageSize:
         return ImageSize(0, SizeTerm(self, divisor=divisor))
 
     def about(self, unknown: int) -> int:
-        """The number if symbols stand for `unknown`."""
+        """The number if each symbol is `unknown`."""
         if self.term is None:
             return self.number
         inner = unknown if isinstance(self.term.of, str) else self.term.of.about(unknown)
@@ -60,5 +58,5 @@ def size_of(dim: int | str) -> ImageSize:
 
 
 def windows_in(size: ImageSize, kernel: int, stride: int, dilation: int, pads: int) -> ImageSize:
-    """How many windows fit into a size; 0 or less where none does."""
+    """How many windows fit into a size; 0 or less if none does."""
     return size.plus(pads - dilation * (kernel - 1) - 1).over(stride).plus(1)

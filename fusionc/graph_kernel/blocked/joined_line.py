@@ -12,13 +12,8 @@ _FAR = 1e6  # how much larger, or smaller, a · x may be than both x and the res
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
-    """(a · x + b) · c + d as one factor and one number to add; None where they are not single
-    numbers, or where that computes something else beyond rounding.
-
-    Both have to be normal numbers of float32, and the second addend must not take the first away,
-    which may be there to cut off digits of x. Nor may the first factor lead far away and the second
-    one back: a · x might overflow, or lose digits below the smallest number, where the one factor
-    does not.
+    """(a · x + b) · c + d as one factor and one number to add; None if these are not single
+    numbers, or if the result would differ by more than rounding.
     """
     numbers = [number for number in (*first, *second) if isinstance(number, int | float)]
     if len(numbers) < 4:
@@ -26,13 +21,21 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     a, b, c, d = numbers
     factor = a * c
     addend = b * c + d
-    is_normal = all(
-        _SMALLEST <= abs(number) <= _LARGEST or number == 0 for number in (factor, addend)
-    )
+    is_exact = b == 0 or c == 1
+    if not (is_exact and _is_normal(factor) and _is_normal(addend)):
+        return None
+    # the second addend may take away the first, which is there to cut off digits of x
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
-    is_far = a != 0 and not min(1, abs(factor)) / _FAR <= abs(a) <= max(1, abs(factor)) * _FAR
-    return (
-        (factor, addend)
-        if (b == 0 or c == 1) and is_normal and not is_lost and not is_far
-        else None
-    )
+    return None if is_lost or _leads_far_away(a, factor) else (factor, addend)
+
+
+def _is_normal(number: float) -> bool:
+    """Whether it is a normal number of float32, or zero."""
+    return number == 0 or _SMALLEST <= abs(number) <= _LARGEST
+
+
+def _leads_far_away(a: float, factor: float) -> bool:
+    """Whether a · x may overflow, or lose digits below the smallest number, where factor · x does
+    not.
+    """
+    return a != 0 and not min(1, abs(factor)) / _FAR <= abs(a) <= max(1, abs(factor)) * _FAR

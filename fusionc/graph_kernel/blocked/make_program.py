@@ -2,90 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.blocked.image_area import Image, Operation
-from fusionc.graph_kernel.blocked.image_size import size_of
+from fusionc.graph_kernel.blocked.image_area import Operation
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep, MatrixKind
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep, tile_points
+from fusionc.graph_kernel.blocked.made_program import MadeProgram
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
-from fusionc.graph_kernel.blocked.program import (
-    BLOCK,
-    BY_MATRIX,
-    CONVOLUTIONS,
-    NOTHING,
-    PLAIN_WINDOW,
-    Buffer,
-    Program,
-    ProgramStep,
-    StepKind,
-    Storage,
-)
-
-_WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
-_ABOUT_ROWS = 128  # how many rows there are of which nothing is known
-
-
-@dataclass(frozen=True)
-class MadeProgram:
-    """A program, what its steps are made of, and what is known of the images of the area by
-    name.
-    """
-
-    program: Program
-    operations: tuple[Operation, ...]  # one for each step
-    images: dict[str, Image]
-    rows: frozenset[str]  # those of the images that are rows
-    unknown: int
-
-    def is_rows(self, name: str) -> bool:
-        """Whether a value is rows, not images."""
-        return name in self.rows
-
-    def sides(self, name: str) -> tuple[int, int]:
-        """About how many rows and columns an image has."""
-        image = self.images[name]
-        return max(1, image.height.about(self.unknown)), max(1, image.width.about(self.unknown))
-
-    def pixels(self, name: str) -> int:
-        """About how many pixels an image of one batch has; of rows all there are."""
-        height, width = self.sides(name)
-        if not self.is_rows(name):
-            return height * width
-        image = self.images[name]
-        return height * max(1, image.width.about(_ABOUT_ROWS)) * max(1, image.batch.about(1))
-
-    def about(self, name: str, dim: int | str) -> int:
-        """About how large a dimension of an image, or of rows, is: a batch of one, where nothing is
-        known.
-        """
-        if isinstance(dim, int):
-            return dim
-        if self.images[name].batch == size_of(dim):
-            return 1
-        return _ABOUT_ROWS if self.is_rows(name) else self.unknown
+from fusionc.graph_kernel.blocked.program import NOTHING, Buffer, Program, ProgramStep, Storage
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, PLAIN_WINDOW, StepKind
 
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
-    """By which algorithm a step is computed, or may be if there are as many pixels as it needs;
-    BLOCKED: directly.
+    """The algorithm of a step, or the one that it takes if there are enough pixels. BLOCKED is the
+    direct way.
     """
-    if step.kind is StepKind.WINOGRAD:
+    if isinstance(step.kind, WinogradStep):
         return KernelKind.WINOGRAD
-    is_strassen = step.kind in BY_MATRIX and step.flag
+    is_strassen = isinstance(step.kind, MatrixKind) and step.kind.strassen_from
     return KernelKind.STRASSEN if is_strassen else KernelKind.BLOCKED
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area. Raises Unsupported (UnfitOperator where one operator is to blame)
-    where there is none.
-    """
-    return _Maker(area).made()
+    """The program of an area. Raises UnfitOperator for operators that no step computes."""
+    return _Maker(area).program()
 
 
 class _Maker:
@@ -99,16 +46,16 @@ class _Maker:
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
-    def made(self) -> MadeProgram:
+    def program(self) -> MadeProgram:
         steps_of_chains = chains(self._places.steps, lambda step: not self._winograd_points(step))
         lives = lifetimes(self._places, steps_of_chains)
         self._storages = {value: number for number, value in enumerate(lives)}
         halos = dict.fromkeys(lives, 0)
         steps = list[ProgramStep]()
         for (head, end), operation in zip(steps_of_chains, self._places.steps, strict=True):
-            if operation.kind in CONVOLUTIONS:
+            if halo := operation.kind.halo(operation.window):
                 read = self._places.of(self._places.read(operation)[0]).storage
-                halos[read] = max(halos[read], operation.halo)
+                halos[read] = max(halos[read], halo)
             steps.append(
                 replace(self._step(operation), chained=end - head if head == len(steps) else 0)
             )
@@ -148,22 +95,21 @@ class _Maker:
             NOTHING if value is None else self._buffer(value)
             for value in self._places.operands(operation)
         )
-        if operation.kind is StepKind.LOAD:
+        if isinstance(operation.kind, LoadStep):
             image = self._area.inputs.index(operation.image)
-        is_store = operation.kind is StepKind.STORE
-        points = self._winograd_points(operation)
         out = (
             self._area.outputs.index(operation.out)
-            if is_store
-            else self._buffer(self._places.made(operation))
+            if isinstance(operation.kind, StoreStep)
+            else self._buffer(self._places.written(operation))
         )
+        kind = self._kind(operation)
         return ProgramStep(
-            StepKind.WINOGRAD if points else operation.kind,
+            kind,
             out,
             image,
             second,
             third,
-            self._tensor(operation.tensor),
+            self._tensor(operation.weights if kind.reads_model_weights else operation.tensor),
             weights=self._tensor(operation.weights)
             if operation.line is None
             else self._filled(operation, 0),
@@ -173,40 +119,34 @@ class _Maker:
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
-            flag=points or self._strassen_from(operation) or int(operation.flag) or operation.first,
-            epsilon=operation.epsilon,
-            scale=operation.scale,
         )
 
+    def _kind(self, operation: Operation) -> StepKind:
+        """The kind of a step with the algorithm that takes least."""
+        if points := self._winograd_points(operation):
+            return WinogradStep(points)
+        kind = operation.kind
+        if isinstance(kind, MatrixKind):
+            return replace(kind, strassen_from=self._strassen_from(operation))
+        return kind
+
     def _winograd_points(self, operation: Operation) -> int:
-        """Points that a tile of Winograd's way has in each direction, 0 where the direct way is
-        taken.
-        """
-        window = operation.window
-        if KernelKind.WINOGRAD not in self._area.kind or operation.kind is not StepKind.CONV:
+        """Points of a tile of Winograd's algorithm in each direction; 0 for the direct way."""
+        is_conv = isinstance(operation.kind, ConvStep)
+        if KernelKind.WINOGRAD not in self._area.kind or not is_conv:
             return 0
-        stride, other = window.stride
-        if (
-            (window.kernel, window.dilation, window.group) != ((3, 3), (1, 1), 1)
-            or stride != other
-            or stride > 2
-        ):
-            return 0
-        image = self._images.images[operation.image]
         out = self._images.images[operation.out]
-        if min(image.channels, out.channels) < BLOCK:
-            return 0
-        height = out.height.about(self._unknown)
-        width = out.width.about(self._unknown)
-        direct = direct_seconds(height * width, 9, image.channels, out.channels)
-        seconds, points = winograd_seconds(height, width, image.channels, out.channels, stride)
-        return points if seconds < _WORTH * direct else 0
+        return tile_points(
+            operation.window,
+            out.height.about(self._unknown),
+            out.width.about(self._unknown),
+            self._images.images[operation.image].channels,
+            out.channels,
+        )
 
     def _strassen_from(self, operation: Operation) -> int:
-        """Of how many pixels on a product is made of halves of its operands; 0 where it never
-        is.
-        """
-        if KernelKind.STRASSEN not in self._area.kind or operation.kind not in BY_MATRIX:
+        """From how many pixels on a product is made by Strassen's algorithm; 0: never."""
+        if KernelKind.STRASSEN not in self._area.kind:
             return 0
         image = self._images.images[operation.image]
         out = self._images.images[operation.out]
@@ -236,7 +176,7 @@ class _Maker:
         return self._table(name, self._area.constants[name])
 
     def _filled(self, operation: Operation, place: int) -> int:
-        """The table with the factor of each channel, or with what is added to it."""
+        """The table of the factors of channels, or of their addends."""
         assert operation.line is not None
         number = operation.line[place]
         channels = operation.window.group

@@ -1,4 +1,4 @@
-"""Reshape, Transpose and the like, which mean one thing to rows, and another one to images."""
+"""Reshape, Transpose and the like. They mean one thing for rows, and another for images."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut 
 
 
 def transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    """Heads come in front of rows, groups take turns, or channels become the last axis or the
-    second one.
-    """
+    """Heads move before rows, groups take turns, or channels become the last or the second axis."""
     if images.has_rows:
         heads.to_the_front(images, node)
         return None

@@ -1,5 +1,5 @@
-"""Pixels as rows, and rows as pixels, as Flatten, Reshape, Squeeze and Unsqueeze write it: where
-there is one image, both lie alike in blocks of channels, and nothing moves.
+"""Pixels become rows, and rows pixels, by Flatten, Reshape, Squeeze and Unsqueeze. Those of one
+image lie in the same way in blocks of channels, so that nothing moves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fusionc.graph_kernel.blocked.image_area import (
     UnfitOperator,
 )
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import StepKind
+from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
 
 _ROW_AXES = 2
 _IMAGE_AXES = 4
@@ -30,7 +30,7 @@ def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
 
 
 def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operation:
-    """Rows of images that have one pixel each, or such images of rows."""
+    """Images of one pixel each become rows, or rows such images. Raises UnfitOperator."""
     name = node.input[0]
     out = node.output[0]
     if len(node.input) > 1:
@@ -50,7 +50,7 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
         if images.shape(name) == pixels
         else Image(image.channels, image.width, _ONE, _ONE),
     )
-    return Operation(StepKind.FLATTEN, out, name)
+    return Operation(FlattenStep(), out, name)
 
 
 def as_rows(image: Image) -> Image:

@@ -1,5 +1,5 @@
-"""Where images lie: which are parts of others, which share memory, which take that of others when
-these are read.
+"""Where images lie: as parts of others, in memory that others use at other times, or in the memory
+of an operand that is read for the last time.
 """
 
 from __future__ import annotations
@@ -9,37 +9,28 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import (
-    BLOCK,
-    CONVOLUTIONS,
-    NORMS,
-    KernelWindow,
-    StepKind,
-    are_blocks,
-)
+from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
+from fusionc.graph_kernel.blocked.kinds.convolve import ConvStep
+from fusionc.graph_kernel.blocked.kinds.flatten import FlattenStep
+from fusionc.graph_kernel.blocked.kinds.global_average import GlobalAverageStep
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.pick import PickStep
+from fusionc.graph_kernel.blocked.kinds.pool import MaxPoolStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, KernelWindow, StepKind, are_blocks
 
-_IN_PLACE = frozenset(
-    (StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR)
-)
-# whose second operand is read as the first one is
-_EITHER = frozenset((StepKind.ADD, StepKind.MUL))
-_OF_ALL_CHANNELS = frozenset((StepKind.CONV, StepKind.FIRST))
-_BY_CHANNEL = frozenset(
-    (StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE)
-)
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 
 @dataclass(frozen=True)
 class ImagePlace:
-    """Where a value lies: from which channel on in the memory that is named after another value."""
+    """Where a value lies: in the memory named after a value, from which channel on."""
 
     storage: Value
     first: int
 
 
 class Places:
-    """The places of all values of operations, which are in order now: `steps`."""
+    """The places of all values, and the operations as steps in order: `steps`."""
 
     def __init__(self, operations: Operations) -> None:
         self.images = operations.images
@@ -64,13 +55,13 @@ class Places:
             value = self._inside[value].storage
         return ImagePlace(value, first)
 
-    def made(self, step: Operation) -> Value:
+    def written(self, step: Operation) -> Value:
         """The value that a step writes."""
-        return step.out, step.kind is StepKind.LOAD and step.is_planar
+        return step.out, isinstance(step.kind, LoadStep) and step.is_planar
 
     def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
         """The values that are the image, the second and the third operand of a step."""
-        if step.kind is StepKind.LOAD:
+        if isinstance(step.kind, LoadStep):
             return None, None, None
         second, third = ((name, False) if name else None for name in (step.second, step.third))
         return (step.image, step.is_planar), second, third
@@ -80,29 +71,28 @@ class Places:
         return [value for value in self.operands(step) if value is not None]
 
     def _apart(self, step: Operation) -> list[Operation]:
-        """An operation as the steps that do it."""
-        return (
-            self._flattened(step) if step.kind is StepKind.GLOBAL_AVERAGE else self._sampled(step)
-        )
+        """The steps that do an operation."""
+        is_mean = isinstance(step.kind, GlobalAverageStep)
+        return self._flattened(step) if is_mean else self._sampled(step)
 
     def _flattened(self, step: Operation) -> list[Operation]:
         """A mean whose pixels become rows."""
         image = self.images.image(step.image)
-        made = self.images.image(step.out)
-        if not self.images.is_rows(step.out) or image.batch == made.batch:
+        rows = self.images.image(step.out)
+        if not self.images.is_rows(step.out) or image.batch == rows.batch:
             return [step]
         pixels = f"{step.out}/pixels"
-        self.images.images[pixels] = Image(image.channels, image.batch, made.height, made.height)
-        mean = Operation(StepKind.GLOBAL_AVERAGE, pixels, step.image)
-        return [mean, replace(step, kind=StepKind.FLATTEN, image=pixels)]
+        self.images.images[pixels] = Image(image.channels, image.batch, rows.height, rows.height)
+        mean = Operation(GlobalAverageStep(), pixels, step.image)
+        return [mean, replace(step, kind=FlattenStep(), image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
-        """A convolution of single pixels that lie apart as one of pixels side by side, which a pool
-        has picked: these fill tiles however long a row is.
+        """A convolution of single pixels that lie apart: a pool picks them, and a convolution reads
+        them side by side, where they fill tiles however long a row is.
         """
         window = step.window
-        is_point = step.kind is StepKind.CONV and window.kernel == (1, 1) and not any(window.pads)
-        if not is_point or window.stride == (1, 1):
+        is_point = window.kernel == (1, 1) and not any(window.pads)
+        if not (isinstance(step.kind, ConvStep) and is_point) or window.stride == (1, 1):
             return [step]
         picked = f"{step.out}/picked"
         self.images.images[picked] = replace(
@@ -110,9 +100,7 @@ class Places:
         )
         side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
         return [
-            Operation(
-                StepKind.MAX_POOL, picked, step.image, window=KernelWindow(stride=window.stride)
-            ),
+            Operation(MaxPoolStep(), picked, step.image, window=KernelWindow(stride=window.stride)),
             side_by_side,
         ]
 
@@ -122,15 +110,15 @@ class Places:
         for number, part in enumerate(join.parts):
             value = (part, False)
             channels = self.images.image(part).channels
-            before = first % BLOCK  # channels of the first block that other parts have made
+            before = first % BLOCK  # channels of the first block that other parts write
             is_picked = not are_blocks(first, channels, whole)
             if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = replace(
                     self.images.image(part), channels=before + channels
                 )
-                kind = StepKind.PICK if is_picked else StepKind.COPY
-                self.steps.append(Operation(kind, value[0], part, first=before))
+                kind: StepKind = PickStep(kept=before) if is_picked else CopyStep()
+                self.steps.append(Operation(kind, value[0], part))
             self._inside[value] = ImagePlace((join.out, False), first - before)
             first += channels
 
@@ -140,88 +128,90 @@ class Places:
             if are_blocks(first, self.images.image(name).channels, whole):
                 self._inside[name, False] = ImagePlace((cut.image, False), first)
             else:
-                self.steps.append(Operation(StepKind.PICK, name, cut.image, first=-first))
+                self.steps.append(Operation(PickStep(skipped=first), name, cut.image))
 
     def _last_readings(self) -> dict[Value, int]:
         """The last step that reads or writes each memory."""
-        found: dict[Value, int] = {}
+        last: dict[Value, int] = {}
         for number, step in enumerate(self.steps):
-            for value in (
-                *self.read(step),
-                *([] if step.kind is StepKind.STORE else [self.made(step)]),
-            ):
-                found[self.of(value).storage] = number
-        return found
+            written = [] if isinstance(step.kind, StoreStep) else [self.written(step)]
+            for value in (*self.read(step), *written):
+                last[self.of(value).storage] = number
+        return last
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write where an operand lies that nobody reads later. What is added behind an
+        """Let a step write where an operand lies that is not read later. What is added after an
         activation is read when pixels are written already.
         """
-        if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
+        if step.is_after:
             return
-        out = self.made(step)
-        image = self.read(step)[0]
-        second = [(step.second, False)] if step.second else []
-        if step.kind in CONVOLUTIONS:
-            operands = [
-                value for value in second if self.of(value).storage != self.of(image).storage
-            ]
-        else:
-            operands = [image, *second] if step.kind in _EITHER else [image]
-        for value in operands:
+        out = self.written(step)
+        channels = self.images.image(step.out).channels
+        for value in self._operands_to_overwrite(step):
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
-            fits = place == ImagePlace(value, 0) and whole == self.images.image(out[0]).channels
+            fits = place == ImagePlace(value, 0) and whole == channels
             if fits and self._read_last[value] == number and self.of(out).storage != value:
                 self._inside[value] = ImagePlace(out, 0)
                 return
+
+    def _operands_to_overwrite(self, step: Operation) -> list[Value]:
+        """The operands whose pixels a step reads before it writes the same pixels."""
+        kind = step.kind
+        image = self.read(step)[0] if kind.writes_in_place or kind.is_convolution else None
+        if image is None:
+            return []
+        second: list[Value] = [(step.second, False)] if step.second else []
+        if kind.is_convolution:
+            return [value for value in second if self.of(value).storage != self.of(image).storage]
+        return [image, *second] if kind.takes_either else [image]
 
 
 def chains(
     steps: Sequence[Operation], may_begin: Callable[[Operation], bool]
 ) -> list[tuple[int, int]]:
-    """For each step the first and the last one of its chain: a convolution of all channels, and
-    steps behind it that read of it, or of one another, just the channels that they make. They may
-    be done block by block of channels.
+    """The first and the last step of the chain of each step. A chain is a convolution of all
+    channels and the next steps that read from it, or from one another, only the channels that they
+    make. It may be done block by block of channels.
     """
-    found = list[tuple[int, int]]()
-    while len(found) < len(steps):
-        head = end = len(found)
+    ends = list[tuple[int, int]]()
+    while len(ends) < len(steps):
+        head = end = len(ends)
         if (
-            steps[head].kind in _OF_ALL_CHANNELS
+            steps[head].kind.reads_all_channels
             and steps[head].window.group == 1
             and may_begin(steps[head])
         ):
-            made = {steps[head].out}
-            while end + 1 < len(steps) and _is_by_channel(steps[end + 1], made):
+            written = {steps[head].out}
+            while end + 1 < len(steps) and _is_by_channel(steps[end + 1], written):
                 end += 1
-                made.add(steps[end].out)
-        found += [(head, end)] * (end + 1 - head)
-    return found
+                written.add(steps[end].out)
+        ends += [(head, end)] * (end + 1 - head)
+    return ends
 
 
-def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
-    return step.kind in _BY_CHANNEL and step.image in made and not step.second
+def _is_by_channel(step: Operation, written: Collection[str]) -> bool:
+    return step.kind.keeps_channels and step.image in written and not step.second
 
 
 def lifetimes(
     places: Places, steps_of_chains: Sequence[tuple[int, int]]
 ) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that has to do with each memory, in the order of the first ones.
-    Those of a chain may run at the same time.
+    """The first and the last step that use each memory, in the order of the first ones. The steps
+    of a chain may run at the same time.
     """
-    found: dict[Value, tuple[int, int]] = {}
+    lives: dict[Value, tuple[int, int]] = {}
     for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
-        made = [] if step.kind is StepKind.STORE else [places.made(step)]
-        for value in (*made, *places.read(step)):
+        written = [] if isinstance(step.kind, StoreStep) else [places.written(step)]
+        for value in (*written, *places.read(step)):
             storage = places.of(value).storage
-            found[storage] = (found.get(storage, (begin, end))[0], end)
-    return found
+            lives[storage] = (lives.get(storage, (begin, end))[0], end)
+    return lives
 
 
 def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
-    """A slot for each memory. One takes the slot of about its size that is free, so that slots are
-    few and small.
+    """A slot for each memory: the free slot that is closest in size, so that slots are few and
+    small.
     """
     ends = list[int]()
     largest = list[int]()

@@ -1,139 +1,88 @@
-"""About how long rows times a constant matrix, attention, norms and positions take on one thread,
-here and in onnxruntime.
+"""About how long rows times a constant matrix take on one thread, here and in onnxruntime.
 
-Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it
-reads in pages of 4 KiB, and fills tiles badly: 8 rows take 0.5 of its time here, 16 take 0.68. 1
-row of a large matrix takes 1.0 to 1.2 of that of onnxruntime 1.32, of which nothing is counted. Of
-many rows it is as fast, on one thread 1 to 5 % faster, on two not, unless rows are whole pages
-apart: 0.86 to 0.95 then. What is saved is what else is done to the results: here they are in the
-nearest cache. With AVX2 (Zen 3, two threads) 64 and 128 rows take 0.92 to 0.97, 512 rows 0.98, of
-which nothing is counted.
+Measured with AVX-512, onnxruntime 1.31. For few rows onnxruntime waits for the matrix, which it
+reads in pages of 4 KiB, and its tiles are not full: 8 rows take 0.5 of its time here, 16 take 0.68.
+1 row times a large matrix takes 1.0 to 1.2 of the time of onnxruntime 1.32; that is not counted.
+For many rows onnxruntime is as fast: 1 to 5 % faster on one thread, not on two. If rows are whole
+pages apart, they take 0.86 to 0.95 of its time here. What is saved is what else is done to the
+results, which are in the nearest cache here. With AVX2 (Zen 3, two threads) 64 and 128 rows take
+0.92 to 0.97, 512 rows 0.98; that is not counted.
 
-Strassen's algorithm takes 7 products of 8 and, beside these, time for its sums. Measured with
-AVX-512 (Zen 4, two threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of
-768 channels in and out, 0.93 for 3072 in or out, 0.90 for 256 rows of these, 0.94 for 400 rows of
-384 in and 1152 out. In whole models the matrix comes from memory, 1.75 times as much of it: with
+Strassen's algorithm takes 7 products instead of 8, and time for its sums. Measured with AVX-512
+(Zen 4, two threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of 768
+channels in and out, 0.93 for 3072 in or out, 0.90 for 256 rows of these, 0.94 for 400 rows of 384
+in and 1152 out. In whole models the matrix comes from memory, and 1.75 times as much is read: with
 197 rows of 768 channels and up to 3072 (ViT) it takes 0.96 there, with 128 rows of these (BERT)
 1.00, and with 196 of 384 to 1024 (ConvNeXt, ResNet-50) 1.03 to 1.07.
-
-Attention of 12 heads of 64 channels takes, with AVX-512 and both of two threads counted, 0.44 ms
-for 2 × 64 rows and in onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6
-and 3.5: products at one speed, and beside them 0.5 and 1.8 ns for each number of queries, keys,
-values and results.
-
-Positions are embedded in rows in 0.26 to 0.33 ns for each number (with AVX2), in onnxruntime in
-0.24 to 0.28: that is done here for the attention behind it.
-
-A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0
-where rows are short.
 """
 
 from __future__ import annotations
 
 import math
 
-from fusionc.graph_kernel.blocked.convolution_time import COPIED
-from fusionc.graph_kernel.blocked.program import Activation
+from fusionc.graph_kernel.blocked.step_kind import Activation
 
 _PRODUCTS = 48e9  # in a second
-_PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole pages apart
+_PAGES_APART = 0.9  # onnxruntime's share of that if rows are whole pages apart
 _PAGE = 1024  # floats
-_FEW = 32  # rows: of at most so many onnxruntime reaches …
-# … this, where tiles were full, and leaves about so many rows of a tile empty
-_OF_FEW = 0.93
-_EMPTY_ROWS = 6
-# bytes of a large matrix in a second
+_FEW = 32  # up to so many rows count as few, for which onnxruntime …
+_FEW_SHARE = 0.93  # … would reach this share of the products if tiles were full …
+_EMPTY_ROWS = 6  # … and leaves about so many rows of a tile empty
+# bytes of a large matrix that are read in a second, here and in onnxruntime
 _STREAMED = 17e9
 _STREAMED_THERE = 11.5e9
-_ALONE = 1  # row: onnxruntime reads the matrix as fast for it
-_CACHED = 40e9  # of a small one
+_ALONE = 1  # for so many rows onnxruntime reads the matrix as fast
+_CACHED = 40e9  # bytes of a small matrix in a second
 _SMALL = 1 << 20  # bytes
-# floats: rows of so many are read and written where they lie, unless they are whole pages apart
-_VECTOR = 16
-_BEGIN = 1e-6  # seconds
-_PASS = 0.15e-9  # seconds for each number of a pass over results that is saved …
-# … and of one with an activation of many instructions, which is faster here besides
+# seconds for each number of a pass over results that is saved, and of one with an activation of
+# many instructions, which is also faster here
+_PASS = 0.15e-9
 _LONG_PASS = 0.5e-9
-# products of Strassen's algorithm, and the share of time below which it is taken
+# Strassen's algorithm: the share of products, and the share of time below which it is used
 _SEVEN_OF_EIGHT = 7 / 8
 _WORTH = 0.97
-# what its sums take beside products of so many channels in, or out …
-_OF_RESULTS = 14.0
-_OF_ROWS = 16.0
-# … or rows, whose matrix comes from memory, or products in all
-_BESIDE_ROWS = 14.0
-_BESIDE_PRODUCTS = 2.5e6
-# rows, beside which nothing else counts, and more than any model has
-_MANY = 1 << 40
-_MOST = 1 << 20
-# products of attention, and seconds for numbers beside them
-_ATTENDED = 50e9
-_BESIDE_HERE = 0.6e-9
-_BESIDE_THERE = 1.6e-9
-# seconds for each number of rows that are normalized
-_NORM = 0.4e-9
-_NORM_THERE = 0.55e-9
-# seconds for each number of rows in which positions are embedded
-_TURNED = 0.3e-9
-_TURNED_THERE = 0.25e-9
+# the time of its sums as a share of that of products: for one channel in, or out, or one row,
+# whose matrix comes from memory, or one product
+_SUMS_OF_RESULTS = 14.0
+_SUMS_OF_ROWS = 16.0
+_READING = 14.0
+_BEGINNING = 2.5e6
+_MANY = 1 << 40  # rows, so many that channels alone count
+_MOST = 1 << 20  # more rows than any model has
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
-def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for [rows, taken] times [taken, made], bias and all."""
-    products = rows * taken * made
-    weights = 4 * taken * made
+def product_seconds(rows: int, channels_in: int, channels_out: int) -> tuple[float, float]:
+    """Seconds here and in onnxruntime for rows times [channels_in, channels_out], with a bias."""
+    products = rows * channels_in * channels_out
+    weights = 4 * channels_in * channels_out
     read = _STREAMED if weights > _SMALL else _CACHED
     read_there = _STREAMED_THERE if weights > _SMALL and rows > _ALONE else read
-    share = _PAGES_APART if taken % _PAGE == 0 else 1.0
+    share = _PAGES_APART if channels_in % _PAGE == 0 else 1.0
     if rows <= _FEW:
-        share = _OF_FEW * rows / (rows + _EMPTY_ROWS)
+        share = _FEW_SHARE * rows / (rows + _EMPTY_ROWS)
     return max(weights / read, products / _PRODUCTS), max(
         weights / read_there, products / (_PRODUCTS * share)
     )
 
 
-def strassen_share(rows: int, taken: int, made: int) -> float:
-    """What the same takes by Strassen's algorithm, of the time of the direct way."""
-    products = taken * made
-    sums = (
-        _OF_RESULTS / taken + _OF_ROWS / made + (_BESIDE_ROWS + _BESIDE_PRODUCTS / products) / rows
-    )
+def strassen_share(rows: int, channels_in: int, channels_out: int) -> float:
+    """The time of the same product by Strassen's algorithm, as a share of the direct way's."""
+    products = channels_in * channels_out
+    of_channels = _SUMS_OF_RESULTS / channels_in + _SUMS_OF_ROWS / channels_out
+    sums = of_channels + (_READING + _BEGINNING / products) / rows
     return _SEVEN_OF_EIGHT * (1 + sums)
 
 
-def strassen_from(taken: int, made: int) -> int:
-    """Of how many rows on that is surely less; 0 where it never is."""
-    for_each_row = strassen_share(1, taken, made) - strassen_share(_MANY, taken, made)
-    left = _WORTH - strassen_share(_MANY, taken, made)
-    least = math.ceil(for_each_row / left) if left > 0 else 0
+def strassen_from(channels_in: int, channels_out: int) -> int:
+    """From how many rows on that is surely less; 0 if it never is."""
+    of_channels = strassen_share(_MANY, channels_in, channels_out)
+    for_each_row = strassen_share(1, channels_in, channels_out) - of_channels
+    spare = _WORTH - of_channels
+    least = math.ceil(for_each_row / spare) if spare > 0 else 0
     return least if least < _MOST else 0
 
 
 def pass_seconds(rows: int, channels: int, function: Activation) -> float:
-    """Seconds that onnxruntime takes for what a product has done to its results by the way."""
+    """Seconds that onnxruntime takes for a pass over the results of a product."""
     return rows * channels * (_PASS if function in _SHORT else _LONG_PASS)
-
-
-def attention_seconds(scores: int, channels: int, numbers: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for the scores of all heads, which have so many channels
-    (queries, values: their mean); `numbers` are those of queries, keys, values and results.
-    """
-    products = 2 * scores * channels / _ATTENDED
-    return products + numbers * _BESIDE_HERE, products + numbers * _BESIDE_THERE
-
-
-def norm_seconds(rows: int, channels: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for rows to be normalized."""
-    return rows * channels * _NORM, rows * channels * _NORM_THERE
-
-
-def rotary_seconds(rows: int, channels: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for positions to be embedded in rows."""
-    return rows * channels * _TURNED, rows * channels * _TURNED_THERE
-
-
-def copy_seconds(rows: int, channels: int) -> float:
-    """Seconds for rows to come into the layout, or out of it, of which onnxruntime has none."""
-    is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
-    return _BEGIN + (8 * rows * channels / COPIED if is_copied else 0.0)

@@ -36,30 +36,25 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
 
 
 def _step(step: ProgramStep) -> str:
+    """A gb_step: what all steps have in its order, then the fields of the kind by their names."""
     window = step.window
     activated = step.activated
     numbers = [
-        *(
-            int(step.kind),
-            step.out,
-            step.image,
-            step.second,
-            step.third,
-            step.tensor,
-            step.weights,
-            step.bias,
-        ),
-        *(
-            int(activated.function),
-            int(step.is_after),
-            literal(F32, activated.alpha),
-            literal(F32, activated.beta),
-        ),
+        f"GB_{step.kind.enumerator()}",
+        *(step.out, step.image, step.second, step.third, step.tensor, step.weights, step.bias),
+        *(int(activated.function), int(step.is_after)),
+        *(literal(F32, activated.alpha), literal(F32, activated.beta)),
         *(step.chained, window.group),
         *map(_pair, (window.kernel, window.stride, window.dilation, window.pads)),
-        *(step.flag, literal(F32, step.epsilon), literal(F32, step.scale)),
+        *(f".{name} = {_own(value)}" for name, value in vars(step.kind).items()),
     ]
     return f"{{{', '.join(map(str, numbers))}}}"
+
+
+def _own(value: float | tuple[int, ...]) -> str:
+    if isinstance(value, tuple):
+        return _pair(value)
+    return literal(F32, value) if isinstance(value, float) else str(int(value))
 
 
 def _pair(numbers: Sequence[int]) -> str:

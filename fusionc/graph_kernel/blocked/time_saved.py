@@ -1,185 +1,107 @@
-"""What a blocked program saves: its time against that of onnxruntime, which has a blocked layout
-for images as well.
+"""What a blocked program saves: the time of onnxruntime, which has a blocked layout for images as
+well, less its own.
 
-Convolutions, products, attention, norms and copies count, and how many steps there are. What stands
-between convolutions onnxruntime fuses into them, too, or it takes as long there as here; behind
-products onnxruntime has a pass of its own for it.
+Convolutions, products, attention, norms and copies count, and the number of steps. Between
+convolutions, other operators do not: onnxruntime fuses them as well, or they take as long there.
+After products they count, as onnxruntime makes a pass of its own for them.
 """
 
 from __future__ import annotations
 
-from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.convolution_time import (
-    direct_seconds,
-    image_copy_seconds,
-    winograd_seconds,
-)
-from fusionc.graph_kernel.blocked.image_area import Operation
-from fusionc.graph_kernel.blocked.make_program import MadeProgram, algorithm_of, program_of
-from fusionc.graph_kernel.blocked.product_time import (
-    attention_seconds,
-    copy_seconds,
-    norm_seconds,
-    pass_seconds,
-    product_seconds,
-    rotary_seconds,
-    strassen_share,
-)
-from fusionc.graph_kernel.blocked.program import (
-    BLOCK,
-    BY_MATRIX,
-    CONVOLUTIONS,
-    NO_ACTIVATION,
-    NORMS,
-    NOTHING,
-    Activation,
-    ProgramStep,
-    StepKind,
-)
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.convolution_time import image_copy_seconds
+from fusionc.graph_kernel.blocked.kinds.by_element import CopyStep
+from fusionc.graph_kernel.blocked.kinds.load_store import LoadStep, StoreStep
+from fusionc.graph_kernel.blocked.kinds.pick import PickStep
+from fusionc.graph_kernel.blocked.made_program import MadeProgram
+from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.program import NOTHING, ProgramStep
+from fusionc.graph_kernel.blocked.step_kind import BLOCK, ImageEstimate, StepEstimate
 
-_DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
-# … and one of each channel by itself whose kernels have another number of columns than these
-_BY_CHANNEL = 1.12
-_COLUMNS = (3, 5, 7)
-# what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
-_OVERLAPPING = 1.3
-_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
-_COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)
-_OF_PASS = 0.25  # of a copy: what it takes to pick channels of one more block of the image
-_LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses …
-# … of products, which take no more time here by themselves, less is enough …
+_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator, in addition to computing
+_OF_PASS = 0.25  # the time to pick channels of one more block, as a share of that of a copy
+# A program has to save this share of onnxruntime's time: below that, estimates are guesses. Less is
+# enough for products, which never take more time here. More is needed for copies, whose time
+# depends on the cache that an image is in. And it has to save the time in which an operator of a
+# library begins.
+_LEAST = 0.04
 _LEAST_OF_ROWS = 0.015
-# … and of the time of copies more: they depend on which cache an image happens to be in …
 _LEAST_OF_COPIES = 0.3
-_LEAST_SECONDS = 3e-6  # … and below that, beside what it takes to begin an operator of a library
+_LEAST_SECONDS = 3e-6
 
 
 def saved_by_program(area: Area) -> float:
-    """Estimated seconds that the program of an area saves in each run, on one thread; 0 where that
-    is too little to be sure.
+    """Estimated seconds that the program of an area saves in each run, on one thread; 0 if that is
+    too little to be sure.
     """
     made = program_of(area)
-    steps = list(zip(made.program.steps, made.operations, strict=True))
-    copies = _copies(made)
-    times = [copies, *(_here_and_there(*step, made) for step in steps)]
+    estimates = list(made.estimates())
+    copies = _image_copies(made, estimates)
+    steps = made.program.steps
+    times = [copies, *(step.kind.seconds(of) for step, of in zip(steps, estimates, strict=True))]
     ours, theirs = (sum(column) for column in zip(*times, strict=True))
-    computed = [of.out for step, of in steps if step.kind not in (*_COPIES, StepKind.COPY)]
-    theirs += _OPERATOR * sum(not made.is_rows(name) for name in computed)
-    share = _LEAST_OF_ROWS if all(made.is_rows(name) for name in computed) else _LEAST
+    computed = [
+        of.out.is_rows
+        for step, of in zip(steps, estimates, strict=True)
+        if not (step.kind.is_copy or isinstance(step.kind, CopyStep))
+    ]
+    theirs += _OPERATOR * computed.count(False)
+    share = _LEAST_OF_ROWS if all(computed) else _LEAST
     least = max(share * theirs + _LEAST_OF_COPIES * copies[0], _LEAST_SECONDS)
     return theirs - ours if theirs - ours > least else 0.0
 
 
-def _here_and_there(
-    step: ProgramStep, operation: Operation, made: MadeProgram
-) -> tuple[float, float]:
-    if step.kind in BY_MATRIX and made.is_rows(operation.out):
-        here, there = _of_product(operation, made)
-        return here * _share(step, operation, made), there
-    if step.kind in CONVOLUTIONS:
-        there = _of_direct(step, operation, made)
-        if step.kind is StepKind.WINOGRAD:
-            sizes = *made.sides(operation.out), *_channels(operation, made), step.window.stride[0]
-            return winograd_seconds(*sizes)[0], there
-        return there * _ratio(step) * _share(step, operation, made), there
-    if step.kind in NORMS and made.is_rows(operation.out):
-        return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
-    if step.kind is StepKind.ROTARY:
-        return rotary_seconds(made.pixels(operation.out), made.images[operation.out].channels)
-    if step.kind is StepKind.ATTENTION:
-        return _of_attention(step, operation, made)
-    if step.kind in _COPIES and made.is_rows(operation.out):
-        return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
-    return 0.0, 0.0
+def _image_copies(made: MadeProgram, estimates: list[StepEstimate]) -> tuple[float, float]:
+    """Seconds in which images are copied, here and in onnxruntime.
 
-
-def _copies(made: MadeProgram) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for images to be copied. Here they come into the layout and
-    out of it, and channels are picked; onnxruntime picks channels and transposes outside of its
-    layout, into which convolutions take what they read, and has each value in it and outside
-    once.
+    Here they come into the layout and leave it, and channels are picked. onnxruntime picks channels
+    and transposes outside of its layout; its convolutions take what they read into the layout. It
+    makes each copy once.
     """
     here = there = 0.0
     in_layout = dict[int, bool]()  # by storage: there
     copied = set[int]()
-    for step, operation in zip(made.program.steps, made.operations, strict=True):
-        if made.is_rows(operation.out):
+    for step, operation, of in zip(made.program.steps, made.operations, estimates, strict=True):
+        if of.out.is_rows:
             continue
-        out = NOTHING if step.kind is StepKind.STORE else made.program.buffers[step.out].storage
-        image = NOTHING if step.kind is StepKind.LOAD else made.program.buffers[step.image].storage
-        seconds = image_copy_seconds(
-            made.pixels(operation.out), made.images[operation.out].channels
-        )
-        if step.kind in _COPIES:
-            here += seconds * (1 + _OF_PASS * (min(step.window.group, BLOCK) - 1))
-            there += seconds * (step.kind is StepKind.PICK or operation.flag)
-        leaves = step.kind in (StepKind.PICK, StepKind.STORE) and in_layout.get(image, False)
-        enters = (
-            step.kind in CONVOLUTIONS and not in_layout.get(image, True) and not operation.is_planar
-        )
-        if (leaves or enters) and image not in copied:
+        kind = step.kind
+        out, image = _storages(made, step)
+        here += _seconds(of.out) * _passes(step)
+        there += _seconds(of.out) * _is_copied_there(step)
+        if isinstance(kind, PickStep | StoreStep):
+            is_moved = in_layout.get(image, False)
+        else:
+            is_read_there = operation.is_planar or in_layout.get(image, True)
+            is_moved = kind.is_convolution and not is_read_there
+        if is_moved and image not in copied:
             copied.add(image)
-            there += image_copy_seconds(
-                made.pixels(operation.image), made.images[operation.image].channels
-            )
-        has_blocks = made.images[operation.out].channels % BLOCK == 0
-        is_inside = has_blocks and (step.kind in CONVOLUTIONS or in_layout.get(image, False))
-        in_layout[out] = in_layout.get(out, True) and is_inside and step.kind not in _COPIES
+            there += _seconds(of.image)
+        has_blocks = of.out.channels % BLOCK == 0
+        is_inside = has_blocks and (kind.is_convolution or in_layout.get(image, False))
+        in_layout[out] = in_layout.get(out, True) and is_inside and not kind.is_copy
     return here, there
 
 
-def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    rows = made.pixels(operation.out)
-    (taken, out) = _channels(operation, made)
-    here, there = product_seconds(rows, taken, out)
-    if operation.second:
-        there += pass_seconds(rows, out, Activation.NONE)
-    if operation.activated != NO_ACTIVATION:
-        there += pass_seconds(rows, out, operation.activated.function)
-    return here, there
+def _storages(made: MadeProgram, step: ProgramStep) -> tuple[int, int]:
+    """The storages that a step writes and reads, or NOTHING."""
+    buffers = made.program.buffers
+    out = NOTHING if isinstance(step.kind, StoreStep) else buffers[step.out].storage
+    image = NOTHING if isinstance(step.kind, LoadStep) else buffers[step.image].storage
+    return out, image
 
 
-def _of_attention(
-    step: ProgramStep, operation: Operation, made: MadeProgram
-) -> tuple[float, float]:
-    batches = max(1, made.images[operation.second].batch.about(1))
-    heads = step.window.group
-    queries = made.pixels(operation.out)
-    keys = made.pixels(operation.second)
-    both = sum(_channels(operation, made))
-    of_keys = made.images[operation.second].channels + made.images[operation.third].channels
-    numbers = queries * both + keys * of_keys
-    return attention_seconds(queries * keys // batches * heads, both // (2 * heads), numbers)
+def _seconds(image: ImageEstimate) -> float:
+    return image_copy_seconds(image.pixels, image.channels)
 
 
-def _share(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
-    """What a product takes of the time of the direct way."""
-    pixels = made.pixels(operation.out)
-    if algorithm_of(step) is not KernelKind.STRASSEN or pixels < step.flag:
-        return 1.0
-    return strassen_share(pixels, *_channels(operation, made))
+def _passes(step: ProgramStep) -> float:
+    """How many copies of an image the time of a step is."""
+    groups = step.kind.groups if isinstance(step.kind, PickStep) else 1
+    return step.kind.is_copy * (1 + _OF_PASS * (min(groups, BLOCK) - 1))
 
 
-def _channels(operation: Operation, made: MadeProgram) -> tuple[int, int]:
-    return made.images[operation.image].channels, made.images[operation.out].channels
-
-
-def _ratio(step: ProgramStep) -> float:
-    return (
-        _BY_CHANNEL
-        if step.kind is StepKind.DEPTHWISE and step.window.kernel[1] not in _COLUMNS
-        else _DIRECT
-    )
-
-
-def _of_direct(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
-    (channels, out) = _channels(operation, made)
-    window = step.window
-    taps = window.kernel[0] * window.kernel[1]
-    is_transposed = step.kind is StepKind.TRANSPOSED
-    # of the taps, one for each pixel
-    shares = window.stride[0] * window.stride[1] if is_transposed else 1
-    seconds = direct_seconds(
-        made.pixels(operation.out) // shares, taps, channels // window.group, out
-    )
-    return seconds * (_OVERLAPPING if is_transposed and taps > shares else 1.0)
+def _is_copied_there(step: ProgramStep) -> bool:
+    kind = step.kind
+    if isinstance(kind, LoadStep | StoreStep):
+        return kind.is_channels_last
+    return isinstance(kind, PickStep)

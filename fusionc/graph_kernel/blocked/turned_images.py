@@ -1,4 +1,4 @@
-"""Images whose last axis are the channels, as Transposes make them: in blocks of channels nothing
+"""Images whose last axis are the channels, which a Transpose makes. In blocks of channels nothing
 moves.
 """
 

@@ -8,15 +8,15 @@ import onnx
 
 from fusionc.graph_kernel.blocked.image_area import Image, UnfitOperator
 from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
-from fusionc.graph_kernel.blocked.program import KernelWindow
+from fusionc.graph_kernel.blocked.step_kind import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
 WIDEST_HALO = 16  # rows or columns of zeros
 
 
 def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
-    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator where
-    steps have none.
+    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator if no
+    step has such a window.
     """
     written = attribute(node, "kernel_shape")
     if written is not None and tuple(written) != kernel:
@@ -35,9 +35,7 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes of another one. Raises UnfitOperator where it is larger than
-    the image.
-    """
+    """The image that a window makes of another. Raises UnfitOperator if the window is larger."""
     top, left, bottom, right = window.pads
     height = windows_in(
         image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom
@@ -51,8 +49,8 @@ def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
 
 
 def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
-    """The window with a border so wide that the last one reaches beyond the end, as ceil_mode has
-    it. Raises UnfitOperator where that depends on sizes that are not known.
+    """The window with the border of ceil_mode: the last window reaches the end of the image or
+    beyond. Raises UnfitOperator if that depends on sizes that are not known.
     """
     pads = list(window.pads)
     for axis, size in enumerate((image.height, image.width)):
@@ -91,8 +89,8 @@ def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int
 
 
 def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
-    """How many zeros there are at both ends together, so that a stride divides the size (rounded
-    up).
+    """The zeros at both ends together if the size of the result is that of the image divided by the
+    stride, rounded up. Raises UnfitOperator.
     """
     reach = dilation * (kernel - 1) + 1
     if stride == 1:

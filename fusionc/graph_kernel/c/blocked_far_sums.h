@@ -14,8 +14,10 @@ GB_SOME_TILES(GB_SOME_TILE_OF)
 #define GB_FAR_TWO(r) [r] = GB(far_two_##r),
 #define GB_FIRST_ONE(r) [r] = GB(first_one_##r),
 #define GB_FIRST_TWO(r) [r] = GB(first_two_##r),
-GB(tile_function) *const GB(far_tiles)[][GB_TILE + 1] = {{GB_TILES(GB_FAR_ONE)}, {GB_TILES(GB_FAR_TWO)}};
-GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1] = {{GB_SOME_TILES(GB_FIRST_ONE)}, {GB_SOME_TILES(GB_FIRST_TWO)}};
+GB(tile_function) *const GB(far_tiles)[][GB_TILE + 1] = {{GB_TILES(GB_FAR_ONE)},
+                                                         {GB_TILES(GB_FAR_TWO)}};
+GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1] = {{GB_SOME_TILES(GB_FIRST_ONE)},
+                                                           {GB_SOME_TILES(GB_FIRST_TWO)}};
 #undef GB_FAR_ONE
 #undef GB_FAR_TWO
 #undef GB_FIRST_ONE

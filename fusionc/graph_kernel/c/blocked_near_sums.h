@@ -16,18 +16,21 @@ void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *re
   else
     for (ptrdiff_t k = 0; k < n; ++k) GB(activate)(y + k * t->y_pixel, GB_V, t->step);
   if (residual && t->step->after)
-    for (ptrdiff_t k = 0; k < n; ++k) *(GB(loose) *)(y + k * t->y_pixel) += *(const GB(loose) *)(residual + k * t->residual_pixel);
+    for (ptrdiff_t k = 0; k < n; ++k)
+      *(GB(loose) *)(y + k * t->y_pixel) += *(const GB(loose) *)(residual + k * t->residual_pixel);
 }
 
 void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   float *y = t->y;
   const float *residual = t->residual;
-  if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) { /* one loop over blocks instead of three */
+  /* one loop over blocks instead of three */
+  if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) {
     t->columns = t->blocks;
     t->x_column = t->x_block;
     t->blocks = 1;
   }
-  if (!t->ahead) t->ahead = t->w; /* or else each step would ask for memory that there is not, which takes a while */
+  /* or else each step would ask for memory that there is not, which takes a while */
+  if (!t->ahead) t->ahead = t->w;
   t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
   GB(tiles_side_by_side)(t, n, tiles, GB_TILE);
   if (GB(is_finished)(t->step)) return;

@@ -1,19 +1,24 @@
-/* Programs as custom operators. Weights are packed when a session is made; they have to be constants of the model. */
+/* Programs as custom operators. Weights are packed when a session is made; they have to be
+ * constants of the model. */
 static const float *gb_table(const gk_kernel *kernel, int tensor) {
   return kernel->program->tables[tensor - kernel->inputs];
 }
 
 /* The elements of a constant input. */
-static OrtStatus *gb_constant(OrtApi *api, const OrtKernelInfo *info, int tensor, const float **data) {
+static OrtStatus *gb_constant(OrtApi *api, const OrtKernelInfo *info, int tensor,
+                              const float **data) {
   const OrtValue *value = NULL;
   int is_constant = 0;
   OrtStatus *status = GK_ORT_GetConstant(api)(info, (size_t)tensor, &is_constant, &value);
   if (!status && (!is_constant || !value))
-    status = GK_ORT_CreateStatus(api)(GK_INVALID_ARGUMENT, "the weights of a convolution are not constant");
-  return status ? status : GK_ORT_GetData(api)((OrtValue *)(uintptr_t)value, (void **)(uintptr_t)data);
+    status = GK_ORT_CreateStatus(api)(GK_INVALID_ARGUMENT,
+                                      "the weights of a convolution are not constant");
+  return status ? status
+                : GK_ORT_GetData(api)((OrtValue *)(uintptr_t)value, (void **)(uintptr_t)data);
 }
 
-static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info, void **made) {
+static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info,
+                            void **made) {
   const gk_kernel *kernel = gk_kernel_of(op);
   const gb_program *p = kernel->program;
   const int inputs = kernel->inputs;
@@ -51,11 +56,10 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     const gb_step *s = &p->steps[k];
     int read = -1;
     if (s->op == GB_LOAD) read = s->in;
-    if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
-    if (s->tensor >= 0) read = s->tensor;
+    if (s->tensor >= 0 && s->tensor < inputs) read = s->tensor;
     if (read >= 0)
-      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read], (char **)(uintptr_t)&in[read],
-                        &fits);
+      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read],
+                        (char **)(uintptr_t)&in[read], &fits);
   }
   if (status) return status;
   if (!fits || gb_sizes(kernel, input_sizes, sizes)) return gk_otherwise(kernel, context);
@@ -65,10 +69,13 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     int64_t made[4];
     gb_stored(kernel, s, sizes, made);
     OrtValue *value;
-    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made, (size_t)kernel->ranks[inputs + s->out], &value);
+    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made,
+                                      (size_t)kernel->ranks[inputs + s->out], &value);
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
   }
   int failed = 0;
   if (!status) status = gb_run(state, sizes, input_sizes, in, out, gk_share, context, &failed);
-  return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the images of a kernel");
+  return status || !failed
+             ? status
+             : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the images of a kernel");
 }

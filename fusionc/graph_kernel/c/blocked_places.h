@@ -1,12 +1,13 @@
 /* What units of steps work on: where it lies in images, and in packed weights. */
 
-/* What a unit of work makes: pixels of a row, or of all rows where they lie without a gap; of a block or a pair of
- * blocks; of an image. `top` is the first part of the strip that is worked on. */
+/* What a unit of work makes: pixels of a row, or of all rows where they lie without a gap; of a
+ * block or a pair of blocks; of an image. `top` is the first part of the strip that is worked on.
+ */
 typedef struct {
   ptrdiff_t first, count, row, block, image, part, top;
 } GB(place);
 
-GK_INLINE void GB(find_pixels)(const gb_call *c, GB(place) * at) {
+GK_INLINE void GB(find_pixels)(const gb_call *c, GB(place) *at) {
   const ptrdiff_t left = c->is_flat ? c->out.height * c->out.width - at->part * c->part : c->part;
   at->row = c->is_flat ? 0 : at->part;
   at->first = c->is_flat ? at->part * c->part : 0;
@@ -26,7 +27,7 @@ GK_INLINE GB(place) GB(place_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blo
 }
 
 /* Goes on to the next unit. */
-GK_INLINE void GB(advance)(const gb_call *c, GB(place) * at, ptrdiff_t blocks) {
+GK_INLINE void GB(advance)(const gb_call *c, GB(place) *at, ptrdiff_t blocks) {
   if (++at->part == at->top + c->strip || at->part == c->rows) {
     at->part = at->top;
     if (++at->block == blocks) {
@@ -46,33 +47,37 @@ GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
   return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
 }
 
-GK_INLINE float *GB(at)(const gb_image *image, const GB(place) * p) {
-  return image->data + p->image * image->image + p->block * image->plane + p->row * image->row + p->first * image->pixel;
+GK_INLINE float *GB(at)(const gb_image *image, const GB(place) *p) {
+  return image->data + p->image * image->image + p->block * image->plane + p->row * image->row +
+         p->first * image->pixel;
 }
 
 /* The store whose tensor a block of channels is in. */
 GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   const gb_call *store = c + 1;
-  while (store->maker != c || block < store->first || block >= store->first + store->in.blocks) ++store;
+  while (store->maker != c || block < store->first || block >= store->first + store->in.blocks)
+    ++store;
   return store;
 }
 
-/* Where weights lie of one element of a kernel and one channel in, of `all` of these, for a block of channels out. Those of
- * two blocks lie side by side, as tiles read them. */
-GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all, ptrdiff_t number) {
+/* Where weights lie of one element of a kernel and one channel in, of `all` of these, for a block
+ * of channels out. Those of two blocks lie side by side, as tiles read them. */
+GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all,
+                            ptrdiff_t number) {
   const ptrdiff_t pair = block / 2 * 2, side_by_side = pair + 1 < blocks ? 2 : 1;
   return to + (pair * all + number * side_by_side + block - pair) * GB_V;
 }
 
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. Four times as
- * many of larger kernels, which find them in the second one: with few channels at once, sums were written and read again
- * too often. */
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are
+ * worked on. Four times as many of larger kernels, which find them in the second one: with few
+ * channels at once, sums were written and read again too often. */
 GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1],
+                  size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
   const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
   const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
-  return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
+  return (blocks + times - 1) / times;
 }
 
 /* Sums of a part over all channels in. */
-void GB(convolve_directly)(const gb_call *c, const GB(place) * at);
+void GB(convolve_directly)(const gb_call *c, const GB(place) *at);

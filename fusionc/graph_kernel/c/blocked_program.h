@@ -1,26 +1,20 @@
-/* Convolutions, products and what stands between them as a program: steps over images in a blocked layout.
+/* Convolutions, products and what stands between them as a program: steps over images in a blocked
+ * layout.
  *
- * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the block], with a border of
- * zeros (halo) around rows and columns. How many channels a block has is that of the processor's vectors; it is known
- * when the session is made, and nothing in the model depends on it. */
+ * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the
+ * block], with a border of zeros (halo) around rows and columns. A block has as many channels as
+ * the vectors of the processor, which is known when the session is made. Nothing in the model
+ * depends on it.
+ *
+ * What is generated from blocked/ comes before this: the enumerations of kinds, which ends with
+ * GB_KINDS, and of activations, and GB_FIELDS, the fields that only steps of some kinds have. */
 #ifndef GB_PROGRAM
 #define GB_PROGRAM
 #include <stddef.h>
-enum {
-  GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
-  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK, GB_RMS_NORM,
-  GB_ROTARY, GB_FLATTEN
-};
-enum {
-  GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
-  GB_TANH_GELU, GB_CLIP_SWISH
-};
-
 typedef struct {
-  short slot; /* memory, which others have at other times */
-  short halo;
-  short rows; /* of all batches are pixels of one image */
+  short slot; /* memory that storages share at different times */
+  short halo; /* rows and columns of zeros around each image */
+  short rows; /* the rows of all batches are pixels of one image */
   int channels;
 } gb_storage;
 
@@ -30,37 +24,19 @@ typedef struct {
 } gb_buffer;
 
 typedef struct {
-  short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
-                                * tensor. Attention has its queries, keys and values in them; a convolution of single
-                                * pixels multiplies its weights by the pixel in in3, if there is one; rows are turned by
-                                * cosines in in2 and sines in in3 */
-  short tensor;                /* what attention adds to its scores, or which rows are cleared; -1: none */
-  short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
-  short activation, after; /* after: in2 is added behind the activation */
-  float alpha, beta;       /* of the activation */
-  short chained;           /* how many of the steps behind it may be done block by block together with it */
+  short op, out, in, in2, in3; /* buffers, or -1; `in` of a load and `out` of a store are tensors */
+  short tensor;                /* a tensor that is read as it is, or -1 */
+  short weights, bias;         /* tensors, or -1: inputs of the operator, then tables */
+  short activation, after;     /* after: in2 is added after the activation */
+  float alpha, beta;           /* of the activation */
+  short chained; /* how many of the next steps may be done block by block together with it */
   int group, kernel[2], stride[2], dilation[2], pads[4];
-  int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
-                              of Winograd's way: points of a tile in each direction, 4 to 6; of products and convolutions
-                              of single pixels: of how many on Strassen's way is taken, 0: never; of a pick:
-                              from which channel on they are those of the image, or if less than 0, which one of the image
-                              is the first */
-  float epsilon;           /* of a norm: what is added to variances */
-  float scale;             /* of attention: what scores are multiplied by */
+  GB_FIELDS
 } gb_step;
 
-/* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
+/* Strassen's algorithm: products instead of 8, sums of quarters of a matrix, blocks of channels out
+ * that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
-/* Of Winograd's way: bytes that a task takes of the second cache of a core, of which the processors that this was measured on
- * have 1 MiB or more: for the points of pixels and of products, and for weights that are read again until all their points are
- * made, and these. */
-enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
-/* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of which stride, and how many
- * points its weights have in all. WINOGRAD_TILES of blocked/convolution_time.py knows the same. */
-#define GB_PIXELS_OF(P) ((P) == 6 ? 4 : 2)
-#define GB_STRIDE_OF(P) ((P) == 5 ? 2 : 1)
-#define GB_KERNEL_OF(P) ((P) == 5 ? 4 : (P)) /* in each direction: two of five are the same */
-#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P))
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -70,11 +46,13 @@ typedef struct gb_program {
   short storages_count, slots, buffers_count, steps_count;
 } gb_program;
 
-/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor. Distances are in floats. */
+/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor.
+ * Distances are in floats. */
 typedef struct {
   float *data;
-  ptrdiff_t batch, channels, blocks, height, width; /* planar ones have as many blocks as channels */
-  ptrdiff_t pixel, row, plane, image;               /* between pixels, rows, blocks, images */
+  /* planar ones have as many blocks as channels */
+  ptrdiff_t batch, channels, blocks, height, width;
+  ptrdiff_t pixel, row, plane, image; /* between pixels, rows, blocks, images */
   int is_planar;
 } gb_image;
 
@@ -83,33 +61,44 @@ typedef struct gb_call {
   const gb_step *step;
   gb_image in, in2, in3, out;
   int read, read2, read3; /* the tensors that in, in2 and in3 are, or -1 */
-  int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
+  int is_stored;          /* it writes into the tensors of the later stores whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  float *tensor; /* of a load or a store the images as onnxruntime has them, of attention what is added to scores, of
-                  * cleared rows which those are (a byte each), of others the weights as they are */
+  /* what a load reads or a store writes, or a tensor that is read as it is, or the weights in the
+   * order of the model */
+  float *tensor;
   const float *weights, *bias;
-  ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
-  ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
-  int is_flat;                 /* parts are any pixels, not rows */
-  int is_scattered;            /* they are, but rows of what is made have gaps between them */
-  int is_strassen;             /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
-  const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
-                                * what they are at the points of tiles, or NULL, and each task makes it */
-  const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
-  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention
-                                * are parts of the queries of a head, `rows` of them, each of `part` queries */
-  ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
-                                        * row; 0: it is the same */
-  ptrdiff_t tasks;             /* how many do the units, or what a chain does; 0: others do them */
-  int chained;                 /* how many steps behind it the tasks do, too: of an image, a pair of blocks at a time */
-  ptrdiff_t halo;              /* what is cleared around the images at `whole`, or in a chain around its own; 0: nothing */
+  ptrdiff_t units; /* parts of blocks of channels, or of pairs of them */
+  /* parts of a block, pixels of a part; parts that each block has before any has the next */
+  ptrdiff_t rows, part, strip;
+  int is_flat;      /* parts are any pixels, not rows */
+  int is_scattered; /* they are, and rows of the result have gaps between them */
+  /* by Strassen's algorithm: rows are chunks of an image then, strip is parts of the groups */
+  int is_strassen;
+  /* tasks find in scratch memory what the thread has made of a chunk for the task before */
+  int keeps_chunk;
+  /* made of the weights once and kept: sums of their quarters for Strassen's algorithm; for
+   * Winograd's the weights at the points of tiles, or NULL if each task makes these */
+  const float *derived;
+  /* for Strassen's algorithm: whether the columns of each group are of about one size */
+  const float *even;
+  /* rows of a batch of the image, and of in2 */
+  ptrdiff_t queries, keys;
+  /* the distances in `tensor` from one batch to the next, and from one head or row to the next; 0
+   * if all have the same elements */
+  ptrdiff_t tensor_batch, tensor_part;
+  ptrdiff_t tasks; /* that do the units, or a chain; 0: another step does them */
+  /* how many of the next steps its tasks do, too, a pair of blocks of an image at a time */
+  int chained;
+  /* rows and columns to clear around the images at `whole`, or in a chain around those at `out` */
+  ptrdiff_t halo;
   float *whole;
-  int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
+  /* all bits of a lane are set if the last block has a channel there */
+  int32_t lanes[16];
 } gb_call;
 
-/* Of which chunk of pixels a thread keeps what it made of them, factors or points of tiles, from one task to the next one of a
- * step, in front of its scratch memory. */
+/* The chunk of pixels whose factors, or points of tiles, a thread keeps from one task of a step to
+ * the next. It lies at the beginning of the thread's scratch memory. */
 typedef struct {
   ptrdiff_t chunk; /* -1: of none */
   int is_finite;   /* factors are */
@@ -118,27 +107,24 @@ enum { GB_CHUNK = 16 }; /* floats that it takes */
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
-/* What is compiled once for each width of vectors. */
+typedef void gb_pack_weights(const float *w, float *to, const gb_step *, ptrdiff_t in,
+                             ptrdiff_t out);
+typedef void gb_derive_weights(const float *packed, float *to, const gb_call *);
+typedef ptrdiff_t gb_scratch_floats(const gb_call *);
+
+/* What is compiled once for each width of vectors. The functions of kinds are NULL where they have
+ * none. */
 typedef struct {
-  int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_FLATTEN + 1], *strassen;
-  void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
-  void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int tile_points);
-  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int tile_points);
-  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int tile_points);
+  int vector, tile;                       /* floats in a vector, pixels of a tile */
+  gb_task *tasks[GB_KINDS];               /* compute units of the result */
+  gb_pack_weights *packs[GB_KINDS];       /* put weights in the order in which tasks read them */
+  gb_derive_weights *derives[GB_KINDS];   /* make what is kept of packed weights */
+  gb_scratch_floats *scratches[GB_KINDS]; /* the memory that a thread needs for itself */
+  gb_task *strassen;
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
-  ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);
   int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
-
-/* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
-static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
-  if (s->op == GB_DEPTHWISE || s->op == GB_LAYER_NORM || s->op == GB_RMS_NORM) return 1;
-  return s->op == GB_GROUPED && (in / s->group % vector || out / s->group % vector);
-}
 
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));
 
@@ -150,7 +136,8 @@ typedef int32_t gb_four_places __attribute__((vector_size(16)));
 #endif
 
 /* Transposes 4 rows of 4 floats. Distances between rows are in floats. */
-static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from, ptrdiff_t step, float *to,
+static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from,
+                                                                       ptrdiff_t step, float *to,
                                                                        ptrdiff_t to_step) {
   const gb_four a = *(const gb_four *)from, b = *(const gb_four *)(from + step);
   const gb_four c = *(const gb_four *)(from + 2 * step), d = *(const gb_four *)(from + 3 * step);

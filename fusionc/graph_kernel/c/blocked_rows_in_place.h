@@ -1,8 +1,9 @@
-/* Rows that products read from a tensor or write into one, where they lie, instead of copies of them. */
-static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
+/* Rows that products read from a tensor or write into one, where they lie, instead of copies of
+ * them. */
+static int gb_is_product(const gb_step *s) { return gb_kinds[s->op].is_matrix; }
 
-/* Whether a step multiplies each pixel alone: a window around it would reach zeros, which are cleared in a buffer, not in a
- * tensor. */
+/* Whether a step multiplies each pixel alone: a window around it would reach zeros, which are
+ * cleared in a buffer, not in a tensor. */
 static int gb_is_plain_product(const gb_step *s) {
   const int *kernel = s->kernel, *pads = s->pads;
   return gb_is_product(s) && kernel[0] * kernel[1] == 1 && !(pads[0] | pads[1] | pads[2] | pads[3]);
@@ -14,7 +15,8 @@ static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
 
 static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
   if (s->op != GB_LOAD && p->buffers[s->in].storage == storage) return 1;
-  return (s->in2 >= 0 && p->buffers[s->in2].storage == storage) || (s->in3 >= 0 && p->buffers[s->in3].storage == storage);
+  return (s->in2 >= 0 && p->buffers[s->in2].storage == storage) ||
+         (s->in3 >= 0 && p->buffers[s->in3].storage == storage);
 }
 
 /* The storage of rows that all channels of a buffer make, or -1. */
@@ -24,18 +26,21 @@ static int gb_whole_rows(const gb_program *p, int buffer) {
   return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
 }
 
-/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write them into the tensors:
- * those whose channels are whole vectors, and begin where a pair of blocks does. */
+/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write
+ * them into the tensors: those whose channels are whole vectors, and begin where a pair of blocks
+ * does. */
 static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
-  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1,
+            v = state->width->vector;
   if (storage < 0) return;
   int channels = 0;
   for (int j = k + 1; j < p->steps_count; ++j) {
     const gb_step *s = &p->steps[j];
     if (!gb_reads(p, s, storage) && !gb_writes(p, s, storage)) continue;
     const gb_buffer *part = &p->buffers[s->in];
-    if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v) return;
+    if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v)
+      return;
     channels += part->channels;
   }
   if (channels != p->storages[storage].channels) return;
@@ -54,12 +59,14 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
   image->plane = vector;
 }
 
-/* Rows that are read by products without a window alone, or as cosines and sines, of which there may be many more than rows to turn, are read
- * from their tensor: those whose channels are whole vectors. Where rows are whole pages apart, those of a tile would take
- * the same few places of the nearest cache, so that these are only added, or read once by Strassen's way. */
+/* Rows that are read by products without a window alone, or as cosines and sines, of which there
+ * may be many more than rows to turn, are read from their tensor: those whose channels are whole
+ * vectors. Where rows are whole pages apart, those of a tile would take the same few places of the
+ * nearest cache, so that these are only added, or read once by Strassen's way. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
-  const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1,
+            v = state->width->vector;
   if (storage < 0 || p->storages[storage].channels % v) return;
   const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
   int last = k;
@@ -68,10 +75,12 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
     const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
     const int is_in3 = s->in3 >= 0 && p->buffers[s->in3].storage == storage;
-    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0) &&
+    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) &&
+                         (!is_in2 || gb_whole_rows(p, s->in2) >= 0) &&
                          (!is_in3 || gb_whole_rows(p, s->in3) >= 0);
-    const int is_of_product = gb_is_plain_product(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
-    const int is_of_angles = s->op == GB_ROTARY && !is_in;
+    const int is_of_product =
+        gb_is_plain_product(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
+    const int is_of_angles = gb_kinds[s->op].reads_tables && !is_in;
     if (gb_reads(p, s, storage) && !(is_whole && (is_of_product || is_of_angles))) return;
     if (gb_writes(p, s, storage)) break;
   }

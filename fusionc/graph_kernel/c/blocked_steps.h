@@ -1,6 +1,7 @@
-/* One run: threads of onnxruntime go through the steps together. Each begins with its own share of a step's tasks, where that
- * can be of the pixels that were its own in the step before, and goes on with what the others have left: one that comes late,
- * or never, keeps nobody waiting. It waits only for tasks that another one is at. */
+/* One run: threads of onnxruntime go through the steps together. Each begins with its own share of
+ * a step's tasks, where that can be of the pixels that were its own in the step before, and goes on
+ * with what the others have left: one that comes late, or never, keeps nobody waiting. It waits
+ * only for tasks that another one is at. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
@@ -27,16 +28,12 @@ static void gb_give_back(gb_state *state, gb_plan *plan) {
   gb_free_plan(__atomic_exchange_n((void **)&state->spare, plan, __ATOMIC_SEQ_CST));
 }
 
-/* Weights as they are in the model. */
-static const float *gb_weights(const gk_kernel *kernel, const gb_step *s, const float *const *inputs) {
-  return s->weights < kernel->inputs ? inputs[s->weights] : kernel->program->tables[s->weights - kernel->inputs];
-}
-
-/* Zeros around some blocks of an image of the storage that a step makes. What is behind one row and in front of the next
- * one is one piece. */
+/* Zeros around some blocks of an image of the storage that a step makes. The zeros after one
+ * row and before the next are one piece. */
 static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
-  const ptrdiff_t side = c->halo * (image->is_planar ? 1 : state->width->vector), ends = c->halo * image->row + side;
+  const ptrdiff_t side = c->halo * (image->is_planar ? 1 : state->width->vector),
+                  ends = c->halo * image->row + side;
   for (float *p = first, *end = p + planes * image->plane; p < end; p += image->plane) {
     memset(p - ends, 0, (size_t)ends * sizeof *p);
     for (ptrdiff_t y = 1; y < image->height; ++y) {
@@ -47,12 +44,17 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first,
   }
 }
 
-/* All steps of a chain, with some blocks of channels of an image, whose borders are cleared here. */
-static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, ptrdiff_t block, ptrdiff_t blocks, float *scratch) {
+/* All steps of a chain, with some blocks of channels of an image, whose borders are cleared here.
+ */
+static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, ptrdiff_t block,
+                         ptrdiff_t blocks, float *scratch) {
   for (const gb_call *d = c; d <= c + c->chained; ++d) {
-    const ptrdiff_t of_image = d == c ? (d->out.blocks + 1) / 2 : d->out.blocks, first = d == c ? block / 2 : block;
-    const ptrdiff_t unit = (image * of_image + first) * d->rows, count = (d == c ? 1 : blocks) * d->rows;
-    if (d->halo) gb_clear_halo(w->state, d, d->out.data + image * d->out.image + block * d->out.plane, blocks);
+    const ptrdiff_t of_image = d == c ? (d->out.blocks + 1) / 2 : d->out.blocks,
+                    first = d == c ? block / 2 : block;
+    const ptrdiff_t unit = (image * of_image + first) * d->rows,
+                    count = (d == c ? 1 : blocks) * d->rows;
+    if (d->halo)
+      gb_clear_halo(w->state, d, d->out.data + image * d->out.image + block * d->out.plane, blocks);
     w->state->width->tasks[d->step->op](d, unit, unit + count, scratch);
   }
 }
@@ -60,14 +62,16 @@ static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, pt
 /* What one task does. */
 static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
   if (c->chained) {
-    const ptrdiff_t pairs = (c->out.blocks + 1) / 2, all = c->out.batch * pairs, end = all * (number + 1) / c->tasks;
+    const ptrdiff_t pairs = (c->out.blocks + 1) / 2, all = c->out.batch * pairs,
+                    end = all * (number + 1) / c->tasks;
     for (ptrdiff_t k = all * number / c->tasks; k < end; ++k) {
       const ptrdiff_t block = k % pairs * 2;
       gb_do_blocks(w, c, k / pairs, block, block + 1 < c->out.blocks ? 2 : 1, scratch);
     }
     return;
   }
-  if (c->halo && number == 0) /* while others write what is within: nobody reads before all are done, or there are no rows */
+  /* while others write what is within: nobody reads before all are done, or there are no rows */
+  if (c->halo && number == 0)
     for (ptrdiff_t n = 0; n < c->out.batch; ++n)
       gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
   gb_task *task = c->is_strassen ? w->state->width->strassen : w->state->width->tasks[c->step->op];
@@ -80,10 +84,12 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   const ptrdiff_t threads = w->plan->threads;
   gb_counter *ended = &w->plan->ended[k];
   for (ptrdiff_t turn = 0; turn < threads && *ended < c->tasks; ++turn) {
-    const ptrdiff_t whose = (thread + turn) % threads, first = (c->tasks * whose + threads - 1) / threads;
+    const ptrdiff_t whose = (thread + turn) % threads,
+                    first = (c->tasks * whose + threads - 1) / threads;
     const ptrdiff_t count = (c->tasks * (whose + 1) + threads - 1) / threads - first;
     gb_counter *begun = &w->plan->begun[whose * w->state->kernel->program->steps_count + k];
-    for (ptrdiff_t number; *begun < count && (number = (*begun)++) < count; ++*ended) gb_do(w, c, first + number, scratch);
+    for (ptrdiff_t number; *begun < count && (number = (*begun)++) < count; ++*ended)
+      gb_do(w, c, first + number, scratch);
   }
   for (int looks = 0; *ended < c->tasks; ++looks) {
     if (looks < GB_PATIENCE) gb_rest();
@@ -91,30 +97,43 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   }
 }
 
-/* Whether tasks of a step find in scratch memory what the thread has made of a chunk of pixels for the task before. */
-static int gb_keeps_chunks(const gb_call *c) { return c->is_strassen || c->step->op == GB_WINOGRAD; }
-
 /* What one thread does of a run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
-    if (gb_keeps_chunks(&w->plan->calls[k])) ((gb_chunk *)(void *)scratch)->chunk = -1;
+    if (w->plan->calls[k].keeps_chunk) ((gb_chunk *)(void *)scratch)->chunk = -1;
     gb_go_through(w, k, (ptrdiff_t)thread, scratch);
   }
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` the sizes of the former. NULL, what
- * `parallel` says, or *failed where there is no memory. */
-static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes, const float *const *inputs,
-                    float *const *outputs, gk_parallel *parallel, void *context, int *failed) {
+/* A tensor that a step reads as it is: a table, or an input [batch, part, …], which may be the same
+ * for all batches, or for all parts. */
+static void gb_point_to(const gk_kernel *kernel, gb_call *c, const float *const *inputs,
+                        const int64_t *const *input_sizes) {
+  const int tensor = c->step->tensor, table = tensor - kernel->inputs;
+  c->tensor = (float *)(uintptr_t)(table < 0 ? inputs[tensor] : kernel->program->tables[table]);
+  if (table >= 0) return;
+  const int64_t *n = input_sizes[tensor];
+  ptrdiff_t each = 1;
+  for (int axis = 2; axis < kernel->ranks[tensor]; ++axis) each *= n[axis];
+  c->tensor_part = n[1] == 1 ? 0 : each;
+  c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
+}
+
+/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` the sizes
+ * of the former. NULL, what `parallel` says, or *failed where there is no memory. */
+static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes,
+                    const float *const *inputs, float *const *outputs, gk_parallel *parallel,
+                    void *context, int *failed) {
   gb_plan *plan = gb_plan_of(state, sizes);
   if (!plan) {
     *failed = 1;
     return NULL;
   }
   const int steps = state->kernel->program->steps_count;
-  memset((void *)plan->ended, 0, (size_t)(steps * (1 + plan->threads)) * sizeof(gb_counter)); /* and what is begun, behind it */
+  /* and what is begun, behind it */
+  memset((void *)plan->ended, 0, (size_t)(steps * (1 + plan->threads)) * sizeof(gb_counter));
   for (int k = 0; k < steps; ++k) {
     gb_call *c = &plan->calls[k];
     const gb_step *s = c->step;
@@ -123,14 +142,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     if (c->read3 >= 0) c->in3.data = (float *)(uintptr_t)inputs[c->read3];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
-    else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
-    else if (s->tensor >= 0) {
-      const int64_t *n = input_sizes[s->tensor];
-      c->tensor = (float *)(uintptr_t)inputs[s->tensor];
-      const int64_t each = s->op == GB_ATTENTION ? n[2] * n[3] : 1;
-      c->tensor_part = n[1] == 1 ? 0 : each;
-      c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
-    }
+    else if (s->tensor >= 0) gb_point_to(state->kernel, c, inputs, input_sizes);
   }
   void *error = NULL;
   gb_work work = {state, plan};

@@ -1,23 +1,27 @@
-/* Products of pixels with a matrix by Strassen's algorithm: of halves of the pixels, of the channels in and of the channels
- * out, 7 products are made instead of 8.
+/* Products of pixels with a matrix by Strassen's algorithm: of halves of the pixels, of the
+ * channels in and of the channels out, 7 products are made instead of 8.
  *
- * V. Strassen, Gaussian Elimination is not Optimal, 1969. Which pixels and channels are in which half is free: here those of
- * a chunk of pixels, of all blocks of channels in, of a group of four blocks of channels out. Sums of quarters mix pixels:
- * each is multiplied by a power of two before, so that its numbers are about 1 in sum, and nothing is lost of small ones
- * beside large ones; a pixel of zeros stays one. Columns of the matrix are mixed, too: where their sizes are too different,
- * and where something is not finite, which would reach other pixels, all is computed the direct way. */
+ * V. Strassen, Gaussian Elimination is not Optimal, 1969. Which pixels and channels are in which
+ * half is free: here those of a chunk of pixels, of all blocks of channels in, of a group of four
+ * blocks of channels out. Sums of quarters mix pixels: each is multiplied by a power of two before,
+ * so that its numbers are about 1 in sum, and nothing is lost of small ones beside large ones; a
+ * pixel of zeros stays one. Columns of the matrix are mixed, too: where their sizes are too
+ * different, and where something is not finite, which would reach other pixels, all is computed the
+ * direct way. */
 #define GB_MOST_PAIRS (8 * GB_TILE) /* of pixels in a chunk */
 
-/* The quarter of the matrix that a product takes, or -1: the next sum; and the quarters of the result that it is added to,
- * or -1: to one alone, and subtracted from, with `sign` -1. 0 and 1 are the upper ones, 2 and 3 the lower ones; what pixels
- * it takes is in `add_pixels`, the sums are in `add_quarters`. */
+/* The quarter of the matrix that a product takes, or -1: the next sum; and the quarters of the
+ * result that it is added to, or -1: to one alone, and subtracted from, with `sign` -1. 0 and 1 are
+ * the upper ones, 2 and 3 the lower ones; what pixels it takes is in `add_pixels`, the sums are in
+ * `add_quarters`. */
 static const struct {
   int matrix, to, also_to, sign;
-} GB(products)[GB_SEVEN] = {{-1, 0, 3, 1}, {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
+} GB(products)[GB_SEVEN] = {{-1, 0, 3, 1},  {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
                             {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
 
-/* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an odd number of pixels: at a
- * distance of whole pages they would take the same few places of a cache. */
+/* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an
+ * odd number of pixels: at a distance of whole pages they would take the same few places of a
+ * cache. */
 typedef struct {
   gb_chunk *kept;
   float *factors;             /* sums of quarters of the pixels of a chunk, for each product */
@@ -35,7 +39,8 @@ ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
 /* Divides scratch memory, which is large and lies at a vector. */
 static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1;
-  GB(strassen_work) k = {.kept = (gb_chunk *)(void *)scratch, .factors = scratch + GB_CHUNK, .apart = most * GB_V};
+  GB(strassen_work) k = {
+      .kept = (gb_chunk *)(void *)scratch, .factors = scratch + GB_CHUNK, .apart = most * GB_V};
   k.each = channels / (2 * GB_V) * k.apart;
   k.made = k.factors + GB_SEVEN * k.each;
   k.sums = k.made + 2 * k.apart;
@@ -48,12 +53,15 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
 
 /* How many floats that are. */
 ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
-  const ptrdiff_t most = GB(pairs_at_once)(channels) | 1, blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
-  return GB_CHUNK + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
+  const ptrdiff_t most = GB(pairs_at_once)(channels) | 1,
+                  blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
+  return GB_CHUNK + blocks * most * GB_V +
+         2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
-/* Whether columns of a group of packed weights are of about one size, by the sum of their numbers and by the largest one: one
- * with a few numbers is small beside others, though these may be as large. None of zeros, all finite. */
+/* Whether columns of a group of packed weights are of about one size, by the sum of their numbers
+ * and by the largest one: one with a few numbers is small beside others, though these may be as
+ * large. None of zeros, all finite. */
 static int GB(is_even)(const float *w, ptrdiff_t in) {
   enum { BY_SUM = 8, BY_LARGEST = 64 };
   float most = 0.0f, least = INFINITY, most_sum = 0.0f, least_sum = INFINITY;
@@ -71,10 +79,12 @@ static int GB(is_even)(const float *w, ptrdiff_t in) {
     if (sum > most_sum) most_sum = sum;
     if (sum < least_sum) least_sum = sum;
   }
-  return least > 0x1p-100f && most < 0x1p100f && most <= BY_LARGEST * least && most_sum <= BY_SUM * least_sum;
+  return least > 0x1p-100f && most < 0x1p100f && most <= BY_LARGEST * least &&
+         most_sum <= BY_SUM * least_sum;
 }
 
-/* The sums of quarters of a group of packed weights, one after the other. Whether the columns are even. */
+/* The sums of quarters of a group of packed weights, one after the other. Whether the columns are
+ * even. */
 int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
   const ptrdiff_t below = in * GB_V, beside = 2 * below;
   for (ptrdiff_t i = 0; i < below; i += GB_V, to += GB_V) {
@@ -93,8 +103,8 @@ GK_INLINE ptrdiff_t GB(offset_of)(const gb_image *image, ptrdiff_t width, ptrdif
   return pixel / width * image->row + pixel % width * image->pixel;
 }
 
-/* Finds the power of two that makes the sum of the sizes of a pixel's numbers about 1, and what takes its results back.
- * Whether the sum is finite. */
+/* Finds the power of two that makes the sum of the sizes of a pixel's numbers about 1, and what
+ * takes its results back. Whether the sum is finite. */
 GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, float *unscale) {
   GB(vec) sums[2] = {{0}, {0}};
   for (ptrdiff_t b = 0; b < c->in.blocks; b += 2)
@@ -115,9 +125,12 @@ GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, fl
   return 1;
 }
 
-/* The factors of a chunk of n pixels from `first` on. Whether the sums of their numbers are finite. */
-static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n) {
-  const ptrdiff_t half = c->in.blocks / 2, pairs = (n + 1) / 2, right = half * c->in.plane, width = c->out.width;
+/* The factors of a chunk of n pixels from `first` on. Whether the sums of their numbers are finite.
+ */
+static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_t image,
+                          ptrdiff_t first, ptrdiff_t n) {
+  const ptrdiff_t half = c->in.blocks / 2, pairs = (n + 1) / 2, right = half * c->in.plane,
+                  width = c->out.width;
   const float *x = c->in.data + image * c->in.image;
   for (ptrdiff_t p = 0; p < pairs; ++p) {
     const int has_lower = pairs + p < n;
@@ -125,15 +138,19 @@ static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_
     const float *lower = has_lower ? x + GB(offset_of)(&c->in, width, first + pairs + p) : upper;
     for (int is_lower = 0; is_lower <= has_lower; ++is_lower) {
       const ptrdiff_t pixel = is_lower * pairs + p;
-      if (!GB(scale_pixel)(c, is_lower ? lower : upper, &k->scale[pixel], &k->unscale[pixel])) return 0;
+      if (!GB(scale_pixel)(c, is_lower ? lower : upper, &k->scale[pixel], &k->unscale[pixel]))
+        return 0;
       k->out_at[pixel] = GB(offset_of)(&c->out, width, first + pixel);
       if (c->in2.data) k->in2_at[pixel] = GB(offset_of)(&c->in2, width, first + pixel);
     }
-    const GB(vec) scale = GB(all)(k->scale[p]), scale2 = has_lower ? GB(all)(k->scale[pairs + p]) : (GB(vec)){0};
+    const GB(vec) scale = GB(all)(k->scale[p]),
+                  scale2 = has_lower ? GB(all)(k->scale[pairs + p]) : (GB(vec)){0};
     float *to = k->factors + p * GB_V;
-    for (ptrdiff_t b = 0; b < half; ++b, to += k->apart, upper += c->in.plane, lower += c->in.plane) {
+    for (ptrdiff_t b = 0; b < half;
+         ++b, to += k->apart, upper += c->in.plane, lower += c->in.plane) {
       const GB(vec) q0 = GB(load_loose)(upper) * scale, q1 = GB(load_loose)(upper + right) * scale;
-      const GB(vec) q2 = GB(load_loose)(lower) * scale2, q3 = GB(load_loose)(lower + right) * scale2;
+      const GB(vec) q2 = GB(load_loose)(lower) * scale2,
+                    q3 = GB(load_loose)(lower + right) * scale2;
       *(GB(vec) *)to = q0 + q3;
       *(GB(vec) *)(to + k->each) = q0;
       *(GB(vec) *)(to + 2 * k->each) = q3;
@@ -147,23 +164,28 @@ static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_
 }
 
 /* Adds what a product has made to a quarter of the sums, or begins it. */
-GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptrdiff_t pairs, int sign, int is_begun) {
+GK_INLINE void GB(add_made)(const float *made, float *sums, ptrdiff_t apart, ptrdiff_t pairs,
+                            int sign, int is_begun) {
   for (int b = 0; b < 2; ++b, made += apart, sums += apart)
     for (ptrdiff_t p = 0; p < pairs * GB_V; p += GB_V) {
       const GB(vec) m = GB(load)(made + p);
-      *(GB(vec) *)(sums + p) = !is_begun ? m : sign > 0 ? GB(load)(sums + p) + m : GB(load)(sums + p) - m;
+      *(GB(vec) *)(sums + p) = !is_begun  ? m
+                               : sign > 0 ? GB(load)(sums + p) + m
+                                          : GB(load)(sums + p) - m;
     }
 }
 
 /* Sums of a group for pairs of pixels, from its weights and the sums of their quarters. */
-static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, const float *w, const float *sum,
-                                  ptrdiff_t pairs) {
-  const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half), row = GB_V * 2 * GB_V;
+static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, const float *w,
+                                  const float *sum, ptrdiff_t pairs) {
+  const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half),
+                  row = GB_V * 2 * GB_V;
   const ptrdiff_t below = half * row, tiles = (pairs + GB_TILE - 1) / GB_TILE;
   enum { FEW_TILES = 5 };
   int is_begun[GB_QUARTERS] = {0};
   for (int n = 0; n < GB_SEVEN; ++n) {
-    const int q = GB(products)[n].matrix, to = GB(products)[n].to, also_to = GB(products)[n].also_to;
+    const int q = GB(products)[n].matrix, to = GB(products)[n].to,
+              also_to = GB(products)[n].also_to;
     const float *matrix = q < 0 ? sum : w + q / 2 * below + q % 2 * 2 * below;
     if (q < 0) sum += below;
     const int q2 = n + 1 < GB_SEVEN ? GB(products)[n + 1].matrix : -1;
@@ -175,7 +197,8 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
           .x_block = k->apart,
           .w = matrix + b * row,
           .ahead = b + at_once < half ? matrix + (b + at_once) * row : next,
-          .ahead_step = tiles > FEW_TILES ? GB_LINE : 2 * GB_LINE, /* all tiles together ask for about a matrix */
+          /* all tiles together ask for about a matrix */
+          .ahead_step = tiles > FEW_TILES ? GB_LINE : 2 * GB_LINE,
           .blocks = half - b < at_once ? half - b : at_once,
           .last = GB_V,
           .rows = 1,
@@ -189,16 +212,20 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
     }
     if (also_to < 0) continue;
     GB(add_made)(k->made, k->sums + 2 * to * k->apart, k->apart, pairs, 1, is_begun[to]);
-    GB(add_made)(k->made, k->sums + 2 * also_to * k->apart, k->apart, pairs, GB(products)[n].sign, is_begun[also_to]);
+    GB(add_made)(k->made, k->sums + 2 * also_to * k->apart, k->apart, pairs, GB(products)[n].sign,
+                 is_begun[also_to]);
     is_begun[to] = is_begun[also_to] = 1;
   }
 }
 
-/* Sums of a group to results: of one half of the pixels, n of them from number `p` of a chunk on. */
-static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *sums, ptrdiff_t image, ptrdiff_t first,
-                           ptrdiff_t block, ptrdiff_t p, ptrdiff_t n) {
+/* Sums of a group to results: of one half of the pixels, n of them from number `p` of a chunk on.
+ */
+static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *sums,
+                           ptrdiff_t image, ptrdiff_t first, ptrdiff_t block, ptrdiff_t p,
+                           ptrdiff_t n) {
   const gb_step *s = c->step;
-  const float *residual = c->in2.data ? c->in2.data + image * c->in2.image + block * c->in2.plane : NULL;
+  const float *residual =
+      c->in2.data ? c->in2.data + image * c->in2.image + block * c->in2.plane : NULL;
   const int is_long = !GB(is_finished)(s);
   const GB(tile) t = {.step = s};
   float *y[GB_GROUP];
@@ -216,7 +243,8 @@ static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *
       const float *added = residual ? residual + k->in2_at[p + i] : NULL;
       const GB(vec) unscale = GB(all)(k->unscale[p + i]);
       for (int b = 0; b < GB_GROUP; ++b) {
-        float *made = sums + b * k->apart + i * GB_V, *to = y[b] + (y_pixel[b] ? (first + p + i) * y_pixel[b] : k->out_at[p + i]);
+        float *made = sums + b * k->apart + i * GB_V,
+              *to = y[b] + (y_pixel[b] ? (first + p + i) * y_pixel[b] : k->out_at[p + i]);
         GB(vec) sum = GB(load)(made);
         if (!is_again) sum = GB_MADD(sum, unscale, start[b]);
         if (!is_long) {
@@ -227,31 +255,40 @@ static void GB(store_half)(const gb_call *c, const GB(strassen_work) *k, float *
         *(GB(loose) *)(is_again ? to : made) = (GB(loose))sum;
       }
     }
-    for (int b = 0; is_long && !is_again && b < GB_GROUP; ++b) GB(activate)(sums + b * k->apart, n * GB_V, s);
+    for (int b = 0; is_long && !is_again && b < GB_GROUP; ++b)
+      GB(activate)(sums + b * k->apart, n * GB_V, s);
   }
 }
 
 /* A group the direct way. */
-static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n, ptrdiff_t group) {
+static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n,
+                               ptrdiff_t group) {
   const ptrdiff_t width = c->is_flat ? c->out.height * c->out.width : c->out.width;
-  for (GB(place) at = {.row = first / width, .first = first % width, .image = image}; n > 0; n -= at.count) {
+  for (GB(place) at = {.row = first / width, .first = first % width, .image = image}; n > 0;
+       n -= at.count) {
     at.count = width - at.first < n ? width - at.first : n;
     if (at.count > GB_MOST_PAIRS) at.count = GB_MOST_PAIRS;
-    for (at.block = GB_GROUP / 2 * group; at.block < GB_GROUP / 2 * (group + 1) && 2 * at.block < c->out.blocks; ++at.block)
+    for (at.block = GB_GROUP / 2 * group;
+         at.block < GB_GROUP / 2 * (group + 1) && 2 * at.block < c->out.blocks; ++at.block)
       GB(convolve_directly)(c, &at);
     at.first += at.count;
     if (at.first == width) at.first = 0, ++at.row;
   }
 }
 
-/* Units are chunks of pixels, c->rows of an image, by some of the groups of channels out, c->strip parts of these. */
+/* Units are chunks of pixels, c->rows of an image, by some of the groups of channels out, c->strip
+ * parts of these. */
 void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t whole = c->out.channels / (GB_GROUP * GB_V), groups = (c->out.blocks + GB_GROUP - 1) / GB_GROUP;
-  const ptrdiff_t in = c->in.channels, size = GB_GROUP * GB_V * in, pixels = c->out.height * c->out.width;
+  const ptrdiff_t whole = c->out.channels / (GB_GROUP * GB_V),
+                  groups = (c->out.blocks + GB_GROUP - 1) / GB_GROUP;
+  const ptrdiff_t in = c->in.channels, size = GB_GROUP * GB_V * in,
+                  pixels = c->out.height * c->out.width;
   const GB(strassen_work) k = GB(work_in)(scratch, in);
   for (; unit < end; ++unit) {
-    const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, image = chunk / c->rows, number = chunk % c->rows;
-    const ptrdiff_t first = pixels * number / c->rows, n = pixels * (number + 1) / c->rows - first, pairs = (n + 1) / 2;
+    const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, image = chunk / c->rows,
+                    number = chunk % c->rows;
+    const ptrdiff_t first = pixels * number / c->rows, n = pixels * (number + 1) / c->rows - first,
+                    pairs = (n + 1) / 2;
     if (k.kept->chunk != chunk) k.kept->is_finite = GB(add_pixels)(c, &k, image, first, n);
     k.kept->chunk = chunk;
     for (ptrdiff_t g = groups * part / c->strip; g < groups * (part + 1) / c->strip; ++g) {
@@ -259,9 +296,11 @@ void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratc
         GB(convolve_group)(c, image, first, n, g);
         continue;
       }
-      GB(multiply_quarters)(c, &k, c->weights + g * size, c->derived + g * size / GB_QUARTERS * GB_SUMS, pairs);
+      GB(multiply_quarters)(c, &k, c->weights + g * size,
+                            c->derived + g * size / GB_QUARTERS * GB_SUMS, pairs);
       GB(store_half)(c, &k, k.sums, image, first, GB_GROUP * g, 0, pairs);
-      GB(store_half)(c, &k, k.sums + GB_GROUP * k.apart, image, first, GB_GROUP * g, pairs, n - pairs);
+      GB(store_half)(c, &k, k.sums + GB_GROUP * k.apart, image, first, GB_GROUP * g, pairs,
+                     n - pairs);
     }
   }
 }

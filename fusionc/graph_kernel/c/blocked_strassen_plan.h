@@ -1,12 +1,15 @@
-/* Which products are made by Strassen's way, and what they need for it: made when a run has so many pixels for the first
- * time, since a session that never has should not keep it. */
+/* Which products are made by Strassen's way, and what they need for it: made when a run has so many
+ * pixels for the first time, since a session that never has should not keep it. */
 
-static int gb_may_be_strassen(const gb_step *s) { return (s->op == GB_CONV || s->op == GB_PRODUCT) && s->flag > 0; }
+static int gb_may_be_strassen(const gb_step *s) {
+  return gb_kinds[s->op].is_matrix && s->strassen_from > 0;
+}
 
-/* Whether that takes less time on this processor, which follows from how fast it multiplies beside how fast it reads.
- * Measured were AMD's Zen 4, which is its family 25 with AVX-512 (0.90 to 0.97 of the direct way's time), its Zen 3, the
- * same family without (three whole models: 1.00), and Intel's Sapphire Rapids, which multiplies twice as fast (0.93 to
- * 1.27). On others it is not tried. */
+/* Whether that takes less time on this processor, which follows from how fast it multiplies beside
+ * how fast it reads. Measured were AMD's Zen 4, which is its family 25 with AVX-512 (0.90 to 0.97
+ * of the direct way's time), its Zen 3, the same family without (three whole models: 1.00), and
+ * Intel's Sapphire Rapids, which multiplies twice as fast (0.93 to 1.27). On others it is not
+ * tried. */
 static int gb_is_known_to_pay(void) {
 #if defined(__x86_64__)
   enum { FAMILY = 25, EXTENDED = 15, FEATURES = 7 };
@@ -21,45 +24,57 @@ static int gb_is_known_to_pay(void) {
 }
 
 static int gb_pays_strassen(void) {
-  static _Atomic int pays = -1; /* a processor takes long to say what it is, where it is a virtual one */
+  /* a processor takes long to say what it is, where it is a virtual one */
+  static _Atomic int pays = -1;
   if (pays < 0) pays = gb_is_known_to_pay();
   return pays;
 }
 
-/* Gives step k the sums of quarters of its weights, in front of which lies what says of each group whether its columns are
- * even. Where there is no memory for them, all is computed the direct way. */
+/* Gives step k the sums of quarters of its weights, after a number for each group that says
+ * whether its columns are even. Where there is no memory for them, all is computed the direct way.
+ */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
-  const ptrdiff_t group = GB_GROUP * state->width->vector * in, each = group / GB_QUARTERS * GB_SUMS;
+  const ptrdiff_t group = GB_GROUP * state->width->vector * in,
+                  each = group / GB_QUARTERS * GB_SUMS;
   const ptrdiff_t first = gb_rounded(groups, GB_ALIGN);
   float *made = state->derived[k];
   if (!made) {
     if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return;
     for (ptrdiff_t g = 0; g < groups; ++g)
-      made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
+      made[g] = (float)state->width->add_quarters(state->weights[k] + g * group,
+                                                  made + first + g * each, in);
     made = gb_keep_derived(state, k, made);
   }
   c->even = made;
   c->derived = made + first;
 }
 
-/* Whether a step is made by Strassen's way, where that pays: of fewer groups for a thread, the factors of pixels take longer
- * than is saved, which each thread makes for itself. */
+/* Whether a step is made by Strassen's way, where that pays: of fewer groups for a thread, the
+ * factors of pixels take longer than is saved, which each thread makes for itself. */
 static int gb_is_strassen(const gb_width *width, const gb_call *c) {
   enum { GB_LEAST_GROUPS = 4 };
-  const ptrdiff_t pixels = c->out.height * c->out.width, groups = c->out.channels / (GB_GROUP * width->vector);
-  if (!gb_may_be_strassen(c->step) || pixels < c->step->flag || !gb_pays_strassen()) return 0;
-  return c->out.batch * groups * (pixels / (2 * width->pairs_at_once(c->in.channels)) + 1) >= GB_LEAST_GROUPS * gb_threads();
+  const ptrdiff_t pixels = c->out.height * c->out.width,
+                  groups = c->out.channels / (GB_GROUP * width->vector);
+  if (!gb_may_be_strassen(c->step) || pixels < c->step->strassen_from || !gb_pays_strassen())
+    return 0;
+  return c->out.batch * groups * (pixels / (2 * width->pairs_at_once(c->in.channels)) + 1) >=
+         GB_LEAST_GROUPS * gb_threads();
 }
 
-/* Some pairs of pixels at once, in an even number of chunks, so that two threads have as much to do. Where the threads have
- * not the same number of chunks, they divide the groups of blocks of channels out. */
+/* Some pairs of pixels at once, in an even number of chunks, so that two threads have as much to
+ * do. Where the threads have not the same number of chunks, they divide the groups of blocks of
+ * channels out. */
 static void gb_divide_strassen(const gb_width *width, gb_call *c) {
   enum { GB_MANY = 4 }; /* chunks for each thread */
-  const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2, most = width->pairs_at_once(c->in.channels);
+  const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2,
+                  most = width->pairs_at_once(c->in.channels);
   c->is_strassen = 1;
+  c->keeps_chunk = 1;
   c->rows = pairs > most ? gb_rounded((pairs + most - 1) / most, 2) : 1;
   const ptrdiff_t chunks = c->out.batch * c->rows, threads = gb_threads();
-  c->strip = chunks < GB_MANY * threads && chunks % threads ? (c->out.blocks + GB_GROUP - 1) / GB_GROUP : 1;
+  c->strip = chunks < GB_MANY * threads && chunks % threads
+                 ? (c->out.blocks + GB_GROUP - 1) / GB_GROUP
+                 : 1;
   c->units = chunks * c->strip;
 }

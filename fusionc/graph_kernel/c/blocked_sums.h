@@ -1,12 +1,16 @@
-/* Sums of a tile, of which each text makes functions. Where registers are few, gcc has to be told what to do with them. */
+/* Sums of a tile, of which each text makes functions. Where registers are few, gcc has to be told
+ * what to do with them. */
 
 /* Pixels that one pointer reaches with one distance; a second one reaches the others. */
 #define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
-/* What gcc knows of a number is forgotten: it would keep for later turns what it finds to be the same. */
+/* What gcc knows of a number is forgotten: it would keep for later turns what it finds to be the
+ * same. */
 #define GB_FORGET(number) __asm__("" : "+r"(number))
 
-/* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie apart. */
-GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O, const int C) {
+/* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie
+ * apart. */
+GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O,
+                       const int C) {
   const int step = C < GB_STEP ? C : GB_STEP, is_far = GB_HALF < R && !__builtin_constant_p(pixel);
   GB(vec) s0[GB_TILE], s1[GB_TILE];
   GB(vec) b0 = {0}, b1 = {0};
@@ -18,7 +22,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
-  if (C == 1) /* results go to slower memory, behind few products */
+  if (C == 1) /* results go to slower memory, after few products */
     GB_FOR_PIXELS(r) {
       __builtin_prefetch(t->y + r * t->y_pixel, 1);
       if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);
@@ -32,7 +36,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     const ptrdiff_t channels = C > step && b + 1 == t->blocks ? t->last : C;
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
 #if GB_IS_ASSEMBLED
-      if (C == GB_V && t->columns > 0) { // a phase of a transposed convolution may have no columns
+      if (C == GB_V && t->columns > 0) {  // a phase of a transposed convolution may have no columns
         GB(add_columns)(s0, s1, row, w, ahead, &far, R, O);
         w += t->columns * C * O * GB_V;
         ahead += t->columns * t->ahead_step;
@@ -42,9 +46,11 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
       const float *tap = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
         const float *x = tap, *these = w;
-        for (ptrdiff_t left = channels; left > 0; left -= step, x += step, these += step * O * GB_V) {
+        for (ptrdiff_t left = channels; left > 0;
+             left -= step, x += step, these += step * O * GB_V) {
           if (C > 1) {
-            for (int line = 0; line < GB_ASKED; ++line) __builtin_prefetch(ahead + line * GB_LINE, 0, 2);
+            for (int line = 0; line < GB_ASKED; ++line)
+              __builtin_prefetch(ahead + line * GB_LINE, 0, 2);
             ahead += t->ahead_step;
           }
           const float *lower = x + GB_HALF * pixel;
@@ -52,11 +58,13 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
           if (is_far) GB_FORGET(lower);
 #pragma GCC unroll 8
           for (int c = 0; c < step; ++c) {
-            const GB(vec) w0 = GB(load)(these + c * O * GB_V), w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;
+            const GB(vec) w0 = GB(load)(these + c * O * GB_V),
+                          w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;
             ptrdiff_t apart = pixel;
             if (is_far) GB_FORGET(apart);
             GB_FOR_PIXELS(r) {
-              const GB(vec) v = GB(all)(r < GB_HALF ? x[r * apart + c] : lower[(r - GB_HALF) * apart + c]);
+              const GB(vec) v =
+                  GB(all)(r < GB_HALF ? x[r * apart + c] : lower[(r - GB_HALF) * apart + c]);
               s0[r] = GB_MADD(v, w0, s0[r]);
               if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
             }
@@ -66,7 +74,9 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     }
   }
   GB(finish)(t, s0, t->y, t->residual, O > 1 ? NULL : t->lanes, R);
-  if (O > 1) GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL, t->lanes, R);
+  if (O > 1)
+    GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL,
+               t->lanes, R);
 }
 #undef GB_HALF
 #undef GB_FORGET

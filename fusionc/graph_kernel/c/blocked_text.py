@@ -4,149 +4,110 @@ kind have.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cache
 
-from fusionc.graph_kernel.blocked.program import BY_MATRIX, Program, ProgramStep, StepKind
+from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
+from fusionc.graph_kernel.blocked.kinds.convolve import MatrixKind
+from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
+from fusionc.graph_kernel.c.blocked_kinds import (
+    family_of_file,
+    kind_header,
+    kind_table,
+    program_types,
+    width_declarations,
+    width_lists,
+)
 from fusionc.graph_kernel.c.headers import header
 
-_OF_ALL_PROGRAMS = (
-    ("blocked_near_sums.h",),
-    ("blocked_far_sums.h",),
-    (
-        *("blocked_activations.h", "blocked_convolutions.h", "blocked_transposed.h"),
-        *("blocked_row_steps.h", "blocked_images.h"),
-    ),
-)
-_IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h", "vector_instructions.h")
-_SHARED = ("blocked_functions.h", "blocked_tiles.h")
-_BEHIND_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
-_BEHIND = (
-    *("blocked_run.h", "blocked_attention_plan.h", "blocked_strassen_plan.h"),
-    *("blocked_winograd_plan.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
-)
+STRASSEN = "strassen"  # the family of products by this algorithm
+_SHARED = ("blocked_tiles.h",)
+_AFTER_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
+_SUMS = (("blocked_near_sums.h",), ("blocked_far_sums.h",))
 
 
-class StepFamily(Enum):
-    """Steps that take the compiler long, and that only some programs have. The value names their C
-    text, the last one where these are several.
-    """
-
-    LANES = "lanes"
-    WINOGRAD = "winograd"
-    STRASSEN = "strassen"
-    ATTENTION = "attention"
+def families() -> tuple[str, ...]:
+    """Families of steps: C texts that take long to compile, and that only some programs need."""
+    return tuple(sorted({STRASSEN, *(kind.family for kind in step_kinds() if kind.family)}))
 
 
-_TEXTS_IN_FRONT = {StepFamily.WINOGRAD: ("blocked_winograd_points.h",)}
-_BY_KIND = {
-    StepKind.DEPTHWISE: StepFamily.LANES,
-    StepKind.GROUPED: StepFamily.LANES,
-    StepKind.WINOGRAD: StepFamily.WINOGRAD,
-    StepKind.ATTENTION: StepFamily.ATTENTION,
-}
-
-
-def families_of(program: Program) -> frozenset[StepFamily]:
+def families_of(program: Program) -> frozenset[str]:
     """What the steps of a program need."""
     return frozenset(family for step in program.steps if (family := _family_of(step)))
 
 
-def _family_of(step: ProgramStep) -> StepFamily | None:
-    return StepFamily.STRASSEN if step.kind in BY_MATRIX and step.flag else _BY_KIND.get(step.kind)
+def _family_of(step: ProgramStep) -> str:
+    is_strassen = isinstance(step.kind, MatrixKind) and step.kind.strassen_from
+    return STRASSEN if is_strassen else step.kind.family
 
 
 @dataclass(frozen=True)
 class _Width:
-    """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how
-    many pixels by two blocks of channels fit into their registers, `fused` whether they multiply
-    and add in one instruction. Of `tiles` pixels there are functions for planar images, of
-    `by_lane` pixels for each channel by itself: not of all numbers, since each takes the compiler a
-    while; networks often have rows of a multiple of 7. `step` and `near` are GB_STEP and GB_NEAR of
-    c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of sums is in
-    assembly.
-    """
+    """Vectors of some processors."""
 
     floats: int
-    target: str
-    tile: int
+    target: str  # names their instructions to the compiler
+    tile: int  # pixels by two blocks of channels that fit into registers
+    # numbers of pixels that have functions, for planar images and for each channel by itself: not
+    # all, as each function takes the compiler a while; rows are often a multiple of 7
     tiles: tuple[int, ...]
     by_lane: tuple[int, ...]
-    step: int
-    near: int
-    fused: bool
-    madd: str
-    largest: str
-    least: str
-    permute: str
-    assembled: bool = False
+    step: int  # GB_STEP of blocked_tiles.h
+    near: int  # GB_NEAR of blocked_tiles.h
+    is_assembled: bool = False  # the innermost loop of sums is in assembly
+    is_x86: bool = True
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether one instruction multiplies and adds."""
+        return self.floats > 4
+
+    def macros(self) -> dict[str, object]:
+        """The C macros that tell the widths from one another."""
+        n = self.floats
+        has_own = self.is_fused  # instructions for this width alone
+        return {
+            "GB(name)": f"GB_##name##_{n}",
+            "GB_V": n,
+            "GB_TILE": self.tile,
+            "GB_TILES(f)": _each(range(1, self.tile + 1)),
+            "GB_SOME_TILES(f)": _each(self.tiles),
+            "GB_LANE_TILES(f)": _each(self.by_lane),
+            "GB_LONGEST": max(self.tile, *self.by_lane),
+            "GB_STEP": self.step,
+            "GB_NEAR": self.near,
+            "GB_FUSED": int(self.is_fused),
+            "GB_MADD(a, b, c)": f"((GB(vec))gb_madd_{n}(a, b, c))"
+            if has_own
+            else "((a) * (b) + (c))",
+            "GB_IS_ASSEMBLED": int(self.is_assembled),
+            "GB_MAX(a, b)": f"((GB(vec))gb_max_{n}(a, b))" if self.is_x86 else "gb_larger_4(a, b)",
+            "GB_MIN(a, b)": f"((GB(vec))gb_min_{n}(a, b))" if self.is_x86 else "gb_smaller_4(a, b)",
+            "GB_PERMUTE(x, k)": f"((GB(vec))gb_permute_{n}(x, k))"
+            if has_own
+            else "gb_permuted_4(x, k)",
+        }
 
 
-_OF_FIRST_CACHE = 16 << 10  # bytes that weights take of the first cache; the rest is for images
-# with AVX-512: what has to come from the second one costs Intel's 10 % of the time
+def _each(numbers: Iterable[int]) -> str:
+    return " ".join(f"f({n})" for n in numbers)
+
+
+# bytes that weights take of the first cache; the rest is for images. With AVX-512, what has to come
+# from the second cache costs 10 % of the time on Intel's processors.
+_OF_FIRST_CACHE = 16 << 10
 _OF_LARGER_FIRST_CACHE = 24 << 10
+_BY_LANE = (1, 2, 4, 7, 8)
+_WIDEST = (1, 2, 4, 7, 8, 14)
+_AVX512 = "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"
 _X86 = (
-    _Width(
-        4,
-        "",
-        6,
-        (1, 2, 4, 6),
-        (1, 2, 4, 7, 8),
-        4,
-        _OF_FIRST_CACHE,
-        False,
-        "((a) * (b) + (c))",
-        "((GB(vec))gb_max_4(a, b))",
-        "((GB(vec))gb_min_4(a, b))",
-        "gb_permuted_4(x, k)",
-    ),
-    _Width(
-        8,
-        "avx2,fma",
-        6,
-        (1, 2, 4, 6),
-        (1, 2, 4, 7, 8),
-        8,
-        _OF_FIRST_CACHE,
-        True,
-        "((GB(vec))gb_madd_8(a, b, c))",
-        "((GB(vec))gb_max_8(a, b))",
-        "((GB(vec))gb_min_8(a, b))",
-        "((GB(vec))gb_permute_8(x, k))",
-        assembled=True,
-    ),
-    _Width(
-        16,
-        "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
-        14,
-        (1, 2, 4, 7, 8, 14),
-        (1, 2, 4, 7, 8, 14),
-        4,
-        _OF_LARGER_FIRST_CACHE,
-        True,
-        "((GB(vec))gb_madd_16(a, b, c))",
-        "((GB(vec))gb_max_16(a, b))",
-        "((GB(vec))gb_min_16(a, b))",
-        "((GB(vec))gb_permute_16(x, k))",
-    ),
+    _Width(4, "", 6, (1, 2, 4, 6), _BY_LANE, 4, _OF_FIRST_CACHE),
+    _Width(8, "avx2,fma", 6, (1, 2, 4, 6), _BY_LANE, 8, _OF_FIRST_CACHE, is_assembled=True),
+    _Width(16, _AVX512, 14, _WIDEST, _WIDEST, 4, _OF_LARGER_FIRST_CACHE),
 )
-_OTHER = _Width(
-    4,
-    "",
-    8,
-    (1, 2, 4, 8),
-    (1, 2, 4, 7, 8),
-    4,
-    _OF_FIRST_CACHE,
-    False,
-    "((a) * (b) + (c))",
-    "gb_larger_4(a, b)",
-    "gb_smaller_4(a, b)",
-    "gb_permuted_4(x, k)",
-)
+_OTHER = _Width(4, "", 8, (1, 2, 4, 8), _BY_LANE, 4, _OF_FIRST_CACHE, is_x86=False)
 _OF_FOUR = """
 #ifndef GB_OF_FOUR
 #define GB_OF_FOUR
@@ -171,40 +132,46 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 """
 
 
-def width_texts(families: Collection[StepFamily]) -> list[str]:
-    """The functions of steps for each width of vectors, which are the same in all libraries:
-    several texts each, those that take longest to compile first.
+def width_texts(needed: Collection[str]) -> list[str]:
+    """The functions of steps for each width of vectors, which are the same in all libraries that
+    need these families: several texts each, those that take longest to compile first.
     """
     bodies = [
-        *_OF_ALL_PROGRAMS,
-        *(_texts_of(family) for family in StepFamily if family in families),
+        *("".join(map(header, names)) for names in _SUMS),
+        header("blocked_activations.h") + _kind_headers(""),
+        *(_family_text(family) for family in families() if family in needed),
     ]
-    return [_width_text(width, names) for width in reversed(_X86) for names in bodies] + [
-        _width_text(_OTHER, names) for names in bodies
-    ]
+    return [_width_text(width, body) for width in (*reversed(_X86), _OTHER) for body in bodies]
 
 
-def _texts_of(family: StepFamily) -> tuple[str, ...]:
-    return (*_TEXTS_IN_FRONT.get(family, ()), f"blocked_{family.value}.h")
+def _kind_headers(family: str) -> str:
+    return "".join(kind_header(name) for name in kind_files() if family_of_file(name) == family)
+
+
+def _family_text(family: str) -> str:
+    return header("blocked_strassen.h") if family == STRASSEN else _kind_headers(family)
 
 
 @cache
-def _width_text(width: _Width, names: tuple[str, ...]) -> str:
-    head = "".join(header(name) for name in _IN_FRONT)
-    return f"{head}\n{_on_its_processors(width, ''.join(map(header, names)))}"
+def _width_text(width: _Width, body: str) -> str:
+    types = [header("compiler.h"), header("mathematics.h"), program_types()]
+    head = "".join([*types, header("vector_instructions.h")])
+    return f"{head}\n{_on_its_processors(width, body)}"
 
 
-def running_text(families: Collection[StepFamily]) -> str:
-    """What runs programs with these functions, behind runtime.h."""
-    has = [f"#define GB_HAS_{family.name} {int(family in families)}\n" for family in StepFamily]
+def running_text(needed: Collection[str]) -> str:
+    """What runs programs with these functions, after runtime.h."""
     widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
     return "".join(
         [
             "#include <unistd.h>\n",
-            *has,
+            f"#define GB_HAS_STRASSEN {int(STRASSEN in needed)}\n",
+            width_lists(needed),
             header("vector_instructions.h"),
             *widths,
-            *map(header, _BEHIND),
+            *map(header, ("blocked_run.h", "blocked_strassen_plan.h", "blocked_units.h")),
+            kind_table(),
+            *map(header, ("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")),
         ]
     )
 
@@ -215,30 +182,17 @@ def _on_its_processors(width: _Width, body: str) -> str:
 
 
 def _compiled_for(width: _Width, body: str) -> str:
-    sizes = (range(1, width.tile + 1), width.tiles, width.by_lane)
-    tiles, some, by_lane = (" ".join(f"f({n})" for n in numbers) for numbers in sizes)
-    macros = {
-        "GB(name)": f"GB_##name##_{width.floats}",
-        "GB_V": width.floats,
-        "GB_TILE": width.tile,
-        "GB_TILES(f)": tiles,
-        "GB_SOME_TILES(f)": some,
-        "GB_LANE_TILES(f)": by_lane,
-        "GB_LONGEST": max(width.tile, *width.by_lane),
-        "GB_STEP": width.step,
-        "GB_NEAR": width.near,
-        "GB_FUSED": int(width.fused),
-        "GB_MADD(a, b, c)": width.madd,
-        "GB_IS_ASSEMBLED": int(width.assembled),
-        "GB_MAX(a, b)": width.largest,
-        "GB_MIN(a, b)": width.least,
-        "GB_PERMUTE(x, k)": width.permute,
-    }
+    macros = width.macros()
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
     known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
-    assembled = [assembled_sums(width.tile)] if width.assembled else []
-    shared = [*map(header, _SHARED), *assembled, *map(header, _BEHIND_ASSEMBLED)]
+    assembled = [assembled_sums(width.tile)] if width.is_assembled else []
+    shared = [
+        width_declarations(),
+        *map(header, _SHARED),
+        *assembled,
+        *map(header, _AFTER_ASSEMBLED),
+    ]
     shared = [f"#ifndef {known}", f"#define {known}", *shared, "#endif"]
     lines = [
         *_target(width.target),

@@ -1,15 +1,19 @@
 /* Sums of products over tiles of pixels by blocks of channels, for one width of vectors.
  *
- * GB_V floats are a vector; GB_MADD multiplies and adds, GB_PERMUTE gives each lane the element whose number another vector
- * has. GB_TILE pixels by two blocks of channels stay in registers; GB_TILES and GB_SOME_TILES apply a macro to the numbers
- * of pixels for which there are functions. GB_STEP channels in are worked on between two looks whether there are more;
- * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
+ * GB_V floats are a vector; GB_MADD multiplies and adds, GB_PERMUTE gives each lane the element
+ * whose number another vector has. GB_TILE pixels by two blocks of channels stay in registers;
+ * GB_TILES and GB_SOME_TILES apply a macro to the numbers of pixels for which there are functions.
+ * GB_STEP channels in are worked on between two looks whether there are more; weights of GB_NEAR
+ * bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
 #define GB_LINE 16 /* floats in a line of a cache */
-#define GB_PART (9 * GB_TILE) /* pixels of a part that is any pixels, at most (gb_divide_pixels) */
+/* pixels of a part that is any pixels, at most (gb_divide_pixels) */
+#define GB_PART (9 * GB_TILE)
 #define GB_ASKED (GB_IS_ASSEMBLED ? 2 : 4) /* lines that a tile asks for in each step */
-#define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines more in each step */
+/* so many tiles ask for the next weights, 2 lines more in each step */
+#define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE))
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
-typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4))); /* in a tensor, which may lie anywhere */
+/* in a tensor, which may lie anywhere */
+typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4)));
 typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
 /* What a tile reads and makes. Distances are in floats. */
@@ -17,77 +21,94 @@ typedef struct {
   const float *x; /* at the first pixel of the tile and the first element of the kernel */
   ptrdiff_t x_pixel, x_block, x_row, x_column;
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
-  ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP; or of a group */
+  /* last: channels of the last block, rounded up to GB_STEP; or of a group */
+  ptrdiff_t blocks, last, rows, columns;
   const int32_t *sources; /* where each lane finds the first channel of its group */
-  const float *ahead; /* weights that are read soon, from slower memory. NULL: none */
-  ptrdiff_t ahead_step, asked; /* how far on a tile asks for them after a step, and after all of these */
+  const float *ahead;     /* weights that are read soon, from slower memory. NULL: none */
+  /* how far on a tile asks for them after a step, and after all of these */
+  ptrdiff_t ahead_step, asked;
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
   int is_begun;       /* they begin with what is at y */
   float *y;
   ptrdiff_t y_pixel, y_block;
   const float *residual; /* NULL where there is none */
   ptrdiff_t residual_pixel, residual_block;
-  const gb_step *step; /* for its activation; NULL: sums alone */
+  const gb_step *step;  /* for its activation; NULL: sums alone */
   const int32_t *lanes; /* which channels there are of the last block; NULL: all */
 } GB(tile);
 
 GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
 GK_INLINE GB(vec) GB(load_loose)(const float *p) { return (GB(vec))*(const GB(loose) *)p; }
-GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; } /* x + 0 were another number where x is -0 */
+/* x + 0 were another number where x is -0 */
+GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; }
 
 /* x within bounds, and NaN for NaN */
-GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
+GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) {
+  return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x));
+}
 
 /* For each pixel of a tile, one after the other: in a loop their sums would be in memory. */
 #define GB_FOR_PIXELS(r) _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r)
 
-/* Whether nothing is left to do behind `finish`: activations of a few instructions are applied there, in registers. */
+/* Whether nothing is left to do after `finish`: activations of a few instructions are applied
+ * there, in registers. */
 GK_INLINE int GB(is_finished)(const gb_step *s) {
-  return !s || ((s->activation <= GB_CLIP || s->activation == GB_HARD_SWISH || s->activation == GB_CLIP_SWISH) && !s->after);
+  return !s || ((s->activation <= GB_CLIP || s->activation == GB_HARD_SWISH ||
+                 s->activation == GB_CLIP_SWISH) &&
+                !s->after);
 }
 
 /* `sums` become results: R pixels of one block of channels. */
-GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual, const int32_t *lanes,
-                          const int R) {
+GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual,
+                          const int32_t *lanes, const int R) {
   const gb_step *s = t->step;
-  if (lanes) /* an infinite number times a weight of zero is none, and would reach all channels from where none is */
+  /* an infinite number times a weight of zero is none, and would reach all channels from where none
+   * is */
+  if (lanes)
     GB_FOR_PIXELS(r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
   if (residual && !(s && s->after))
     GB_FOR_PIXELS(r) sums[r] += GB(load_loose)(residual + r * t->residual_pixel);
   if (s && GB(is_finished)(s) && s->activation <= GB_CLIP && s->activation != GB_NONE) {
-    const float least = s->activation == GB_RELU ? 0.0f : s->alpha, most = s->activation == GB_RELU ? INFINITY : s->beta;
+    const float least = s->activation == GB_RELU ? 0.0f : s->alpha,
+                most = s->activation == GB_RELU ? INFINITY : s->beta;
     GB_FOR_PIXELS(r) sums[r] = GB(within)(sums[r], least, most);
   } else if (s && GB(is_finished)(s) && s->activation != GB_NONE) {
-    const float a = s->activation == GB_HARD_SWISH ? 1.0f / 6.0f : s->alpha, b = s->activation == GB_HARD_SWISH ? 0.5f : s->beta;
+    const float a = s->activation == GB_HARD_SWISH ? 1.0f / 6.0f : s->alpha,
+                b = s->activation == GB_HARD_SWISH ? 0.5f : s->beta;
     GB_FOR_PIXELS(r) sums[r] *= GB(within)(GB_MADD(sums[r], GB(all)(a), GB(all)(b)), 0.0f, 1.0f);
   }
   GB_FOR_PIXELS(r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
-/* Channels of the last block that sums have to be made of; those behind are zero. */
-GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP; }
+/* Channels of the last block that sums have to be made of; later ones are zero. */
+GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) {
+  return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP;
+}
 
-typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count); /* tiles side by side; leaves the pointers behind them */
+/* tiles side by side; the pointers then are after the last one */
+typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count);
 
 /* A function of tiles of r pixels. */
-#define GB_FUNCTION(name, sums, r)                                                        \
-  static void GB(name)(GB(tile) * t, ptrdiff_t count) {                                   \
-    for (; count > 0; --count) {                                                          \
-      sums;                                                                               \
-      t->ahead += t->asked;                                                               \
-      t->x += r * t->x_pixel;                                                             \
-      t->y += r * t->y_pixel;                                                             \
-      if (t->residual) t->residual += r * t->residual_pixel;                              \
-    }                                                                                     \
+#define GB_FUNCTION(name, sums, r)                           \
+  static void GB(name)(GB(tile) *t, ptrdiff_t count) {       \
+    for (; count > 0; --count) {                             \
+      sums;                                                  \
+      t->ahead += t->asked;                                  \
+      t->x += r * t->x_pixel;                                \
+      t->y += r * t->y_pixel;                                \
+      if (t->residual) t->residual += r * t->residual_pixel; \
+    }                                                        \
   }
 
-/* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images.
- * NULL for pixels of which there is none. */
+/* The functions by pixels, for one block of channels out and for two: of pixels side by side, of
+ * others, of planar images. NULL for numbers of pixels that have no function. */
 extern GB(tile_function) *const GB(near_tiles)[][GB_TILE + 1], *const GB(far_tiles)[][GB_TILE + 1];
 extern GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1];
 
-/* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels at most. */
-GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, const uint32_t longest) {
+/* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels
+ * at most. */
+GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles,
+                                      const uint32_t longest) {
   uint32_t count, r; /* which a processor divides faster */
   for (uint32_t left = (uint32_t)n; left > 0; left -= count * r) {
     const uint32_t times = (left + longest - 1) / longest;
@@ -105,6 +126,7 @@ GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function
 void GB(activate)(float *p, ptrdiff_t n, const gb_step *s);
 /* What `finish` leaves to do to n pixels side by side, which are in the nearest cache. */
 void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *residual);
-/* Sums of n pixels that lie one after the other, for some blocks of channels, with all that is to be done to them. `t` is not
- * that of these pixels any more: a copy of it would take as long as a tile. */
+/* Sums of n pixels that lie one after the other, for some blocks of channels, with all that is to
+ * be done to them. `t` is not that of these pixels any more: a copy of it would take as long as a
+ * tile. */
 void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks);

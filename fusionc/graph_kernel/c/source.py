@@ -12,7 +12,8 @@ from itertools import accumulate, chain
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
-from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, running_text, width_texts
+from fusionc.graph_kernel.c.blocked_kinds import program_types
+from fusionc.graph_kernel.c.blocked_text import families_of, running_text, width_texts
 from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
@@ -46,7 +47,7 @@ class Kernel:
     tensors: int
     rank: int
     scalars: tuple[str, ...] = ()
-    families: frozenset[StepFamily] | None = None  # of a program's steps; None for loops
+    families: frozenset[str] | None = None  # of a program's steps; None for loops
 
     @property
     def is_program(self) -> bool:
@@ -235,7 +236,7 @@ def _items(kernels: Mapping[Kernel, Area], bodies: Iterable[str]) -> list[tuple[
     return [*((body, len(body)) for body in bodies), *texts]
 
 
-def _runtime_texts(kernels: Iterable[Kernel], families: frozenset[StepFamily]) -> list[str]:
+def _runtime_texts(kernels: Iterable[Kernel], families: frozenset[str]) -> list[str]:
     """The texts that run kernels in onnxruntime."""
     names = ("onnxruntime_api", "runtime", "otherwise", "loop_operators")
     texts = [header(f"{name}.h") for name in names]
@@ -267,11 +268,7 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
             header("compiler.h"),
             header("mathematics.h"),
             header("kernel.h"),
-            *(
-                [header("blocked_program.h")]
-                if any(kernel.is_program for kernel in kernels)
-                else ()
-            ),
+            *([program_types()] if any(kernel.is_program for kernel in kernels) else ()),
             *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
             *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]
@@ -296,7 +293,8 @@ def generator() -> bytes:
     """A hash of the code that generates kernels, by which those of other versions differ."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
-    files = [file for room in ("lower", "blocked", "c") for file in (package / room).iterdir()]
+    rooms = (package / "lower", package / "blocked", package / "blocked" / "kinds", package / "c")
+    files = [file for room in rooms for file in room.iterdir()]
     files.append(resources.files("fusionc.shapes") / "polynomials.py")
     for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith((".py", ".h")):

@@ -17,14 +17,10 @@ from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.operators.facts import Trait, names_with
 
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-# operators whose operand may be one number for each channel of rows
-_BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")
-_ROW_NORMS = names_with(Trait.ROW_NORM)
 _MATRIX = 1  # the operand of a product that is a constant matrix
 _FEW_ROWS = 128  # rows for which reading a matrix takes about as long as multiplying by it
 _MOST_ROUNDS = 8  # of removing operators that do not fit, before clusters are given up
@@ -140,15 +136,15 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which must be constants."""
-    if _convolves(node) or node.op in _ROW_NORMS:
-        return place in (1, 2)
+    reading = OPERATORS[node.operator]
     is_number = value.is_constant and value.shape == (1,)
-    return node.op in _BY_CHANNEL and value.rank == 1 and not is_number
+    is_vector = reading.takes_vectors and value.rank == 1 and not is_number
+    return place in reading.weights or is_vector
 
 
 def _is_table(node: Node, place: int) -> bool:
     """Whether an operand is rows, even if it is a constant."""
-    return node.op == "RotaryEmbedding" and place in (2, 3)
+    return place in OPERATORS[node.operator].tables
 
 
 def _is_tensor(constant: Edge) -> bool:

@@ -16,29 +16,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
-         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM", "ROTARY", "FLATTEN")  # fmt: skip
-LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-(
-    GLOBAL_AVERAGE,
-    ADD,
-    MUL,
-    SCALE,
-    ACT,
-    RESIZE,
-    COPY,
-    PRODUCT,
-    GROUPED,
-    LAYER_NORM,
-    ATTENTION,
-    CLEAR,
-    PICK,
-) = range(9, 22)
-RMS_NORM = 22
-ROTARY = 23
-FLATTEN = 24
-CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
+CONVOLUTIONS = ("CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "PRODUCT", "GROUPED")
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
 
@@ -69,9 +47,9 @@ ACTIVATIONS: dict[int, Activation] = {
 
 @dataclass
 class CStep:
-    """A gb_step."""
+    """A gb_step. `own` are the fields that only its kind has."""
 
-    op: int
+    kind: str
     out: int
     source: int
     other: int
@@ -89,13 +67,7 @@ class CStep:
     stride: Sequence[int]
     dilation: Sequence[int]
     pads: Sequence[int]
-    flag: int
-    epsilon: float
-    scale: float
-
-    @property
-    def kind(self) -> str:
-        return KINDS[self.op]
+    own: dict[str, Any]
 
 
 @dataclass
@@ -122,7 +94,7 @@ def programs_in(text: str) -> dict[str, CProgram]:
     for name, function in re.findall(entry, text):
         rows = {
             what: _numbers(re.search(rf"{function}_{what}\[\] = \{{(.*?)\}};", text, re.DOTALL)[1])
-            for what in ("storages", "buffers", "steps")
+            for what in ("storages", "buffers")
         }
         tables = [
             np.array(_numbers("{" + elements + "}")[0], np.float32)
@@ -133,7 +105,8 @@ def programs_in(text: str) -> dict[str, CProgram]:
             "{" + re.search(rf"{function}_ranks\[\] = \{{([\d, ]+)\}};", text)[1] + "}"
         )[0]
         inputs = int(re.search(rf'op_{name} = \{{"{name}", (\d+)', text)[1])
-        steps = [_step(row) for row in rows["steps"]]
+        written = re.search(rf"{function}_steps\[\] = \{{(.*?)\}};", text, re.DOTALL)[1]
+        steps = [_step(row) for row in _rows(written)]
         program = CProgram(
             rows["storages"], rows["buffers"], steps, tables, counts[1], ranks[inputs:]
         )
@@ -147,9 +120,16 @@ def programs_in(text: str) -> dict[str, CProgram]:
     return found
 
 
+def _rows(text: str) -> list[str]:
+    return re.findall(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}", text)
+
+
 def _numbers(text: str) -> list[list[Any]]:
-    rows = re.findall(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}", text)
-    return [[_number(item) for item in re.findall(r"[^\s,{}]+", row)] for row in rows]
+    return [_items(row) for row in _rows(text)]
+
+
+def _items(row: str) -> list[Any]:
+    return [_number(item) for item in re.findall(r"[^\s,{}]+", row)]
 
 
 def _number(item: str) -> float | int:
@@ -160,9 +140,16 @@ def _number(item: str) -> float | int:
     return float(item.removesuffix("f")) if "." in item else int(item)
 
 
-def _step(row: Sequence[Any]) -> CStep:
-    assert len(row) == 27
-    return CStep(*row[:14], row[14:16], row[16:18], row[18:20], row[20:24], *row[24:])
+def _step(row: str) -> CStep:
+    kind, _, rest = row.partition(", ")
+    common = _items(rest.partition(", .")[0])
+    own = {}
+    for name, value in re.findall(r"\.(\w+) = (\{[^{}]*\}|[^,{}]+)", rest):
+        items = _items(value)
+        own[name] = items if "{" in value else items[0]
+    assert len(common) == 23
+    pairs = (common[13:15], common[15:17], common[17:19], common[19:])
+    return CStep(kind.removeprefix("GB_"), *common[:13], *pairs, own)
 
 
 class Interpreter:
@@ -187,12 +174,13 @@ class Interpreter:
         head, *others = steps
         if not others:
             return
-        assert head.op in (CONV, FIRST) and head.group == 1 and len(steps) == 1 + head.chained
+        assert head.kind in ("CONV", "FIRST") and head.group == 1 and len(steps) == 1 + head.chained
         buffers = self.program.buffers
         made = [head.out]
         for step in others:
             assert (
-                step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
+                step.kind in ("DEPTHWISE", "MAX_POOL", "AVERAGE_POOL", "GLOBAL_AVERAGE")
+                and not step.chained
             )
             assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
             assert max(step.other, step.third) < 0
@@ -229,22 +217,29 @@ class Interpreter:
         )
         target[:, first : first + channels] = image
 
+    def _load(self, step: CStep) -> None:
+        tensor = self.tensors[step.source].astype(np.float64)
+        is_last = step.own["is_channels_last"]
+        is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
+        assert is_rows <= is_last and (tensor.ndim == 4 or is_rows)
+        self._write(step.out, _image_of_rows(tensor) if is_last else tensor)
+
+    def _store(self, step: CStep) -> None:
+        made = self._read(step.source)
+        outer = made.shape[:2]
+        if step.own["is_channels_last"]:
+            made = made.transpose(0, 2, 3, 1)
+            outer = made.shape[: self.program.ranks[step.out] - 2]
+        self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
+
     def _do(self, step: CStep) -> None:
-        if step.op == LOAD:
-            tensor = self.tensors[step.source].astype(np.float64)
-            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
-            assert is_rows <= step.flag and (tensor.ndim == 4 or is_rows)
-            self._write(step.out, _image_of_rows(tensor) if step.flag else tensor)
+        if step.kind in ("LOAD", "STORE"):
+            (self._load if step.kind == "LOAD" else self._store)(step)
             return
         source = self._read(step.source)
-        if step.op == STORE:
-            made = source.transpose(0, 2, 3, 1) if step.flag else source
-            outer = made.shape[: self.program.ranks[step.out] - 2] if step.flag else made.shape[:2]
-            self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
-            return
         other = None if step.other < 0 else self._read(step.other)
         made = self._made(step, source, other)
-        is_residual = step.op in CONVOLUTIONS and other is not None
+        is_residual = step.kind in CONVOLUTIONS and other is not None
         if is_residual and not step.after:
             made = made + other
         assert not (step.after and not is_residual)
@@ -254,82 +249,29 @@ class Interpreter:
         self._write(step.out, made)
 
     def _made(self, step: CStep, x: Array, other: Array | None) -> Array:
-        if step.op in CONVOLUTIONS:
-            if step.third >= 0:
-                assert step.op == CONV and max(step.kernel) == step.group == 1
-                factor = self._read(step.third)
-                assert factor.shape == (*x.shape[:2], 1, 1)
-                x = x * factor
-            self._check_convolution(step, x)
-            return self._convolved(step, x)
-        if step.op in (MAX_POOL, AVERAGE_POOL):
-            return _pooled(step, x)
-        if step.op in (LAYER_NORM, RMS_NORM):
-            centered = x - x.mean(axis=1, keepdims=True) if step.op == LAYER_NORM else x
-            made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
-            numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
-            scale, bias = (
-                missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers
-            )
-            return made * scale + bias
-        if step.op == CLEAR:
-            return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
-        if step.op == ROTARY:
-            assert other is not None
-            return _turned(step, x, other, self._read(step.third))
-        if step.op == ATTENTION:
-            assert other is not None
-            return self._attention(step, x, other, self._read(step.third))
-        if step.op == GLOBAL_AVERAGE:
-            return x.mean(axis=(2, 3), keepdims=True)
-        if step.op == RESIZE:
-            return x.repeat(step.stride[0], axis=2).repeat(step.stride[1], axis=3)
-        if step.op == PICK:
-            channels = self.program.buffers[step.out][3]
-            turns = np.arange(max(0, step.flag), channels) - step.flag
-            kept = self._read(step.out)[:, : step.flag] if step.flag > 0 else x[:, :0]
-            assert not (kept.size and step.activation)
-            picked = turns % step.group * (x.shape[1] // step.group) + turns // step.group
-            return np.concatenate([kept, x[:, picked]], axis=1)
-        if step.op == FLATTEN:  # [batch, channel, 1, 1] from or to [1, channel, 1, row]
-            assert x.shape[2] == 1 and 1 in (x.shape[0], x.shape[3])
-            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
-            assert not is_rows or x.shape[3] == 1
-            return x.transpose(3, 1, 2, 0)
-        if step.op in (ACT, COPY):
-            return x.copy()
-        assert other is not None
-        assert other.shape == ((*x.shape[:2], 1, 1) if step.op == SCALE else x.shape)
-        return x + other if step.op == ADD else x * other
+        if step.kind in CONVOLUTIONS:
+            return self._convolution(step, x)
+        operands = [x] if other is None else [x, other]
+        return COMPUTED[step.kind](self, step, *operands)
 
-    def _attention(self, step: CStep, *rows: Array) -> Array:
-        """Of queries, keys and values [batch, channel, 1, row]."""
-        size = rows[0].shape[1] // step.group
-        times = step.group * size // rows[1].shape[1]
-        heads = (step.group, step.group // times, step.group // times)
-        q, k, v = (
-            x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3])
-            for x, n in zip(rows, heads, strict=True)
-        )
-        k = k.repeat(times, axis=1)
-        v = v.repeat(times, axis=1)
-        scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
-        if step.tensor >= 0:
-            scores = scores + self.tensors[step.tensor]
-        weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
-        # zeros of no keys
-        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
-        return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
+    def _convolution(self, step: CStep, x: Array) -> Array:
+        if step.third >= 0:
+            assert step.kind == "CONV" and max(step.kernel) == step.group == 1
+            factor = self._read(step.third)
+            assert factor.shape == (*x.shape[:2], 1, 1)
+            x = x * factor
+        self._check_convolution(step, x)
+        return self._convolved(step, x)
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels) = self.program.buffers[step.source]
         out = self.program.buffers[step.out]
         assert self.program.storages[storage][1] >= _border(step)
-        assert bool(planar) == (step.op == FIRST)
+        assert bool(planar) == (step.kind == "FIRST")
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
         assert apart, "it writes over what it reads"
-        if step.op == WINOGRAD:
-            stride = {4: 1, 5: 2, 6: 1}[step.flag]
+        if step.kind == "WINOGRAD":
+            stride = {4: 1, 5: 2, 6: 1}[step.own["tile_points"]]
             assert [*step.kernel, *step.stride, *step.dilation, step.group] == [
                 3,
                 3,
@@ -341,12 +283,12 @@ class Interpreter:
             ]
         taken = channels // step.group
         made = out[3] // step.group
-        if step.op == DEPTHWISE:
+        if step.kind == "DEPTHWISE":
             assert taken == made == 1
-        elif step.op == GROUPED:
+        elif step.kind == "GROUPED":
             assert step.group > 1 and (taken % 16 or made % 16)
         elif step.group > 1:
-            assert step.op in (CONV, TRANSPOSED) and taken % 16 == made % 16 == 0
+            assert step.kind in ("CONV", "TRANSPOSED") and taken % 16 == made % 16 == 0
 
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
@@ -356,11 +298,11 @@ class Interpreter:
             if step.bias < 0
             else self.tensors[step.bias].astype(np.float64).reshape(-1)
         )
-        if step.op == TRANSPOSED:
+        if step.kind == "TRANSPOSED":
             return _transposed(step, x, w, channels) + bias[None, :, None, None]
         if not x.size:  # rows of which there are none; numpy has no windows of them
             return np.zeros((x.shape[0], channels, *x.shape[2:]))
-        w = w.reshape(-1, channels).T if step.op == PRODUCT else w
+        w = w.reshape(-1, channels).T if step.kind == "PRODUCT" else w
         w = w.reshape(channels, x.shape[1] // step.group, *step.kernel)
         windows = _windows(step, _padded(step, x, 0.0))
         batch, _, height, width = windows.shape[:4]
@@ -378,18 +320,106 @@ def _image_of_rows(tensor: Array) -> Array:
     return tensor.reshape(batch, height, rows, channels).transpose(0, 3, 1, 2)
 
 
+def _normalized(run: Interpreter, step: CStep, x: Array) -> Array:
+    centered = x - x.mean(axis=1, keepdims=True) if step.kind == "LAYER_NORM" else x
+    variance = (centered**2).mean(axis=1, keepdims=True)
+    numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
+    scale, bias = (missing if k < 0 else run.tensors[k].reshape(-1, 1, 1) for k, missing in numbers)
+    return centered / np.sqrt(variance + step.own["epsilon"]) * scale + bias
+
+
+def _cleared(run: Interpreter, step: CStep, x: Array) -> Array:
+    return np.where(run.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
+
+
+def _attention(run: Interpreter, step: CStep, *rows: Array) -> Array:
+    """Of queries, keys and values [batch, channel, 1, row]."""
+    rows = (*rows, run._read(step.third))
+    count = step.own["heads"]
+    times = rows[0].shape[1] // rows[1].shape[1]
+    heads = (count, count // times, count // times)
+    q, k, v = (
+        x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3])
+        for x, n in zip(rows, heads, strict=True)
+    )
+    k = k.repeat(times, axis=1)
+    v = v.repeat(times, axis=1)
+    scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.own["scale"]
+    if step.tensor >= 0:
+        scores = scores + run.tensors[step.tensor]
+    weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
+    # zeros of no keys
+    made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
+    return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
+
+
+def _resized(run: Interpreter, step: CStep, x: Array) -> Array:
+    rows, columns = step.own["factors"]
+    return x.repeat(rows, axis=2).repeat(columns, axis=3)
+
+
+def _picked(run: Interpreter, step: CStep, x: Array) -> Array:
+    kept, skipped, groups = (step.own[name] for name in ("kept", "skipped", "groups"))
+    turns = np.arange(run.program.buffers[step.out][3] - kept) + skipped
+    before = run._read(step.out)[:, :kept] if kept else x[:, :0]
+    assert not (before.size and step.activation)
+    picked = turns % groups * (x.shape[1] // groups) + turns // groups
+    return np.concatenate([before, x[:, picked]], axis=1)
+
+
+def _flattened(run: Interpreter, step: CStep, x: Array) -> Array:
+    """[batch, channel, 1, 1] from or to [1, channel, 1, row]."""
+    assert x.shape[2] == 1 and 1 in (x.shape[0], x.shape[3])
+    is_rows = run.program.storages[run.program.buffers[step.out][0]][2]
+    assert not is_rows or x.shape[3] == 1
+    return x.transpose(3, 1, 2, 0)
+
+
+def _of_two(run: Interpreter, step: CStep, x: Array, other: Array) -> Array:
+    assert other.shape == ((*x.shape[:2], 1, 1) if step.kind == "SCALE" else x.shape)
+    return x + other if step.kind == "ADD" else x * other
+
+
+def _rotary(run: Interpreter, step: CStep, x: Array, other: Array) -> Array:
+    return _turned(step, x, other, run._read(step.third))
+
+
+# What steps compute that are not convolutions: of their image, and of the second operand if there
+# is one. The test of a new kind may add to it.
+COMPUTED: dict[str, Callable[..., Array]] = {
+    "MAX_POOL": lambda run, step, x: _pooled(step, x),
+    "AVERAGE_POOL": lambda run, step, x: _pooled(step, x),
+    "GLOBAL_AVERAGE": lambda run, step, x: x.mean(axis=(2, 3), keepdims=True),
+    "LAYER_NORM": _normalized,
+    "RMS_NORM": _normalized,
+    "CLEAR": _cleared,
+    "ROTARY": _rotary,
+    "ATTENTION": _attention,
+    "RESIZE": _resized,
+    "PICK": _picked,
+    "FLATTEN": _flattened,
+    "ACT": lambda run, step, x: x.copy(),
+    "COPY": lambda run, step, x: x.copy(),
+    "ADD": _of_two,
+    "MUL": _of_two,
+    "SCALE": _of_two,
+}
+
+
 def _turned(step: CStep, x: Array, *tables: Array) -> Array:
     """Both halves of each head [batch, channel, 1, row] by the angle of the row."""
     batch, channels, _, rows = x.shape
     cosines, sines = (table[0, :, 0, :rows] for table in tables)
-    first, second = np.split(x.reshape(batch, step.group, channels // step.group, rows), 2, axis=2)
+    first, second = np.split(
+        x.reshape(batch, step.own["heads"], channels // step.own["heads"], rows), 2, axis=2
+    )
     halves = [first * cosines - second * sines, second * cosines + first * sines]
     return np.concatenate(halves, axis=2).reshape(x.shape)
 
 
 def _border(step: CStep) -> int:
     """Rows and columns around its image that it reads."""
-    if step.op != TRANSPOSED:
+    if step.kind != "TRANSPOSED":
         return max(step.pads)
     both = zip([*step.kernel] * 2, [*step.stride] * 2, step.pads, strict=True)
     return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in both))
@@ -429,8 +459,10 @@ def _windows(step: CStep, padded: Array) -> Array:
 
 def _pooled(step: CStep, x: Array) -> Array:
     assert max(step.pads) < max(step.kernel)
-    if step.op == MAX_POOL:
+    if step.kind == "MAX_POOL":
         return _windows(step, _padded(step, x, -np.inf)).max(axis=(4, 5))
     sums = _windows(step, _padded(step, x, 0.0)).sum(axis=(4, 5))
     counted = np.ones_like(x)
-    return sums / _windows(step, _padded(step, counted, float(step.flag))).sum(axis=(4, 5))
+    return sums / _windows(step, _padded(step, counted, float(step.own["counts_border"]))).sum(
+        axis=(4, 5)
+    )

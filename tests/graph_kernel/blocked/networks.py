@@ -74,9 +74,18 @@ class Network:
         return self.const(self.rng.standard_normal(shape) / np.sqrt(fan))
 
     def conv(
-        self, x: str, channels: int, out: int, kernel: int = 3, *, bias: bool = True, op: str = "Conv",
-        z: str = "", group: int = 1, **attributes: Any,
-    ) -> str:  # fmt: skip
+        self,
+        x: str,
+        channels: int,
+        out: int,
+        kernel: int = 3,
+        *,
+        bias: bool = True,
+        op: str = "Conv",
+        z: str = "",
+        group: int = 1,
+        **attributes: Any,
+    ) -> str:
         attributes.setdefault("pads", [kernel // 2] * 4)
         if "auto_pad" in attributes:
             del attributes["pads"]

@@ -10,8 +10,19 @@ from networks import MICROSOFT, REPEATED, Network, sliced
 
 _CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 32, 40, 48)
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 14, 17, 20, 23)
-_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Clip", "SiLU", "Gelu", "QuickGelu",
-                "HardSwishWritten")  # fmt: skip
+_ACTIVATIONS = (
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Clip",
+    "SiLU",
+    "Gelu",
+    "QuickGelu",
+    "HardSwishWritten",
+)
 
 
 @dataclass(frozen=True)
@@ -75,11 +86,23 @@ class RandomNetwork:
 
     def _grow(self) -> bool:
         ways = (
-            (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
-            (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
-            (self._number, 1), (self._average, 1), (self._turn, 1), (self._normalize, 1),
-            (self._shuffle, 2), (self._classify, 2),
-        )  # fmt: skip
+            (self._convolve, 9),
+            (self._activate, 5),
+            (self._add, 4),
+            (self._multiply, 1),
+            (self._pool, 2),
+            (self._join, 3),
+            (self._split, 1),
+            (self._squeeze, 2),
+            (self._enlarge, 1),
+            (self._transpose, 1),
+            (self._number, 1),
+            (self._average, 1),
+            (self._turn, 1),
+            (self._normalize, 1),
+            (self._shuffle, 2),
+            (self._classify, 2),
+        )
         way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
         return way(self._any())
 

@@ -50,9 +50,15 @@ class RandomRows:
             known = [name if is_dynamic else sizes[name] for name in outer]
             self.rows.append((self.network.input(*known, channels), channels))
         ways = (
-            (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
-            (self._join, 2), (self._split, 2), (self._normalize, 2),
-        )  # fmt: skip
+            (self._multiply, 6),
+            (self._activate, 4),
+            (self._combine, 4),
+            (self._bias, 2),
+            (self._number, 1),
+            (self._join, 2),
+            (self._split, 2),
+            (self._normalize, 2),
+        )
         if rank == 3:
             self.outer = [name if is_dynamic else sizes[name] for name in outer]
             ways = (*ways, (self._attend, 2), (self._attend_in_groups, 2), (self._clear, 1))

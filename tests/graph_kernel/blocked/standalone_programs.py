@@ -34,7 +34,10 @@ _REPLACED = {
 }
 # Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the
 # steps are the same.
-_MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i) made[i] = %s; (void)q; made; })"
+_MADE_OF_16 = (
+    "({ GB(vec) p = (%s), q = (%s), made; "
+    "for (int i = 0; i < 16; ++i) made[i] = %s; (void)q; made; })"
+)
 _EMULATED = {
     "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
     "avx512f,avx512dq,avx512vl,avx2,fma": "sse2",

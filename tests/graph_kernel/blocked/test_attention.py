@@ -29,8 +29,15 @@ from standalone_programs import Standalone, widths
 from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 from fusionc.graph_kernel.library.build_library import build
 
-SIZES = ({"B": 1, "Q": 1, "K": 1}, {"B": 2, "Q": 7, "K": 7}, {"B": 1, "Q": 15, "K": 33}, {"B": 3, "Q": 250, "K": 130},
-         {"B": 2, "Q": 3, "K": 0}, {"B": 2, "Q": 0, "K": 3}, {"B": 0, "Q": 3, "K": 5})  # fmt: skip
+SIZES = (
+    {"B": 1, "Q": 1, "K": 1},
+    {"B": 2, "Q": 7, "K": 7},
+    {"B": 1, "Q": 15, "K": 33},
+    {"B": 3, "Q": 250, "K": 130},
+    {"B": 2, "Q": 3, "K": 0},
+    {"B": 2, "Q": 0, "K": 3},
+    {"B": 0, "Q": 3, "K": 5},
+)
 Inputs = Callable[[Network, str, str, str], list[str]]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable, Collection
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +16,15 @@ from machine_code import needs_x86_code, vector_functions
 from networks import MICROSOFT, Found, Network, difference, only_area, wanted
 
 from fusionc.graph_kernel.blocked.make_program import program_of
-from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, width_texts
-from fusionc.graph_kernel.c.compile import Contents
+from fusionc.graph_kernel.c.blocked_kinds import width_lists
+from fusionc.graph_kernel.c.blocked_text import families, families_of, width_texts
+from fusionc.graph_kernel.c.compile import Contents, compiler
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.source import units
 from fusionc.graph_kernel.library.build_library import build
 
 _SETS = [
-    set(some) for count in range(len(StepFamily) + 1) for some in combinations(StepFamily, count)
+    set(some) for count in range(len(families()) + 1) for some in combinations(families(), count)
 ]
 
 
@@ -54,33 +57,31 @@ def _product(channels: int = 32) -> Found:
 
 
 @pytest.mark.parametrize(
-    ("make", "families"),
+    ("make", "needed"),
     [
         (_convolution, set()),
-        (partial(_convolution, group=16), {StepFamily.LANES}),
-        (partial(_convolution, channels=32, group=4), {StepFamily.LANES}),
-        (_winograd, {StepFamily.WINOGRAD}),
-        (_attention, {StepFamily.ATTENTION}),
+        (partial(_convolution, group=16), {"by_lane"}),
+        (partial(_convolution, channels=32, group=4), {"by_lane"}),
+        (_winograd, {"winograd"}),
+        (_attention, {"attention"}),
         (_product, set()),
-        (partial(_product, 1024), {StepFamily.STRASSEN}),
+        (partial(_product, 1024), {"strassen"}),
     ],
 )
-def test_the_families_of_a_program(make: Callable[[], Found], families: set[StepFamily]) -> None:
+def test_the_families_of_a_program(make: Callable[[], Found], needed: set[str]) -> None:
     found = make()
-    assert families_of(program_of(found.area).program) == families
+    assert families_of(program_of(found.area).program) == needed
     texts = {unit.text for unit in units([found.area]) if unit.contents is Contents.STEPS}
-    assert texts == set(width_texts(families))
+    assert texts == set(width_texts(needed))
     # of all programs there are three
-    assert len(texts) == len(width_texts(())) // 3 * (3 + len(families))
+    assert len(texts) == len(width_texts(())) // 3 * (3 + len(needed))
 
 
-@pytest.mark.parametrize(
-    "families", _SETS, ids=lambda some: "+".join(sorted(f.value for f in some)) or "none"
-)
-def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
+@pytest.mark.parametrize("needed", _SETS, ids=lambda some: "+".join(sorted(some)) or "none")
+def test_what_is_named_is_defined(needed: Collection[str]) -> None:
     """Else the library would not load: each text is compiled without the others."""
-    has = {f"GB_HAS_{family.name}": family in families for family in StepFamily}
-    named = set[str]()
+    has = {"GB_HAS_STRASSEN": "strassen" in needed}
+    named = set(re.findall(r"= GB\((\w+)\)", width_lists(needed)))
     is_taken = True
     for line in header("blocked_width.h").splitlines():
         if line.startswith("#"):
@@ -90,12 +91,25 @@ def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
     defined = set(
         re.findall(
             r"^(?!static|GK_INLINE)\w.*? \*?GB\((\w+)\)\(.*\{",
-            "\n".join(width_texts(families)),
+            "\n".join(width_texts(needed)),
             re.M,
         )
     )
     assert named <= defined
     assert len(named) > 12
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_texts_call_what_they_declare(tmp_path: Path) -> None:
+    """Else it would be looked for when the library is loaded."""
+    texts = width_texts(families())
+    file = tmp_path / "text.c"
+    for text in texts[: len(texts) // 4]:  # of the widest vectors
+        file.write_text(text)
+        refused = "-Werror=implicit-function-declaration"
+        command = [*compiler(), "-std=c11", "-fsyntax-only", "-fopenmp-simd", refused, str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not done.returncode, done.stderr
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -28,8 +28,8 @@ from networks import (
 from random_networks import RandomNetwork
 
 from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep
 from fusionc.graph_kernel.blocked.make_program import program_of
-from fusionc.graph_kernel.blocked.program import StepKind
 from fusionc.graph_kernel.library.build_library import build
 
 CHANNELS = (3, 16, 17, 24, 40)
@@ -268,7 +268,8 @@ def compare(found: Found, tensors: list[Array], library: Library, threads: int =
 )
 def test_tiles_of_each_kind(make: Callable[[], Network], points: list[int]) -> None:
     program = program_of(only_area(make().model(), KernelKind.WINOGRAD).area).program
-    assert [step.flag for step in program.steps if step.kind is StepKind.WINOGRAD] == points
+    kinds = [step.kind for step in program.steps]
+    assert [kind.tile_points for kind in kinds if isinstance(kind, WinogradStep)] == points
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

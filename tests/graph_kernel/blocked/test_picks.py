@@ -33,9 +33,14 @@ def transposed(n: Network, x: str, perm: Sequence[int] = (0, 2, 1, 3, 4)) -> str
 
 
 def shuffle(
-    n: Network, x: str, shape: Sequence[int] = FIVE, *, behind: Sequence[int] = FOUR,
-    perm: Sequence[int] = (0, 2, 1, 3, 4), times: int = 1,
-) -> str:  # fmt: skip
+    n: Network,
+    x: str,
+    shape: Sequence[int] = FIVE,
+    *,
+    behind: Sequence[int] = FOUR,
+    perm: Sequence[int] = (0, 2, 1, 3, 4),
+    times: int = 1,
+) -> str:
     y = reshape(n, x, shape)
     for _ in range(times):
         y = transposed(n, y, perm)
@@ -189,28 +194,48 @@ STAYS: dict[str, Form] = {  # behind an image [2, 32, 6, 6]
     "columns_among_channels": lambda n, x: shuffle(n, x, (2, 4, 8, 4, 9), behind=(2, 32, 4, 9)),
     "rows_among_channels": lambda n, x: shuffle(n, x, (2, 4, 16, 3, 6), behind=(2, 64, 3, 6)),
     "batches_among_channels": lambda n, x: shuffle(n, x, (1, 4, 16, 6, 6), behind=(1, 64, 6, 6)),
-    "batches_among_groups": lambda n, x: reshape(n, transposed(n, reshape(n, x, (1, 4, 16, 6, 6))), (2, 32, 6, 6)),
+    "batches_among_groups": lambda n, x: reshape(
+        n, transposed(n, reshape(n, x, (1, 4, 16, 6, 6))), (2, 32, 6, 6)
+    ),
     "other_pixels_behind": lambda n, x: shuffle(n, x, SQUARE, behind=(2, 32, 4, 9)),
     "other_channels_behind": lambda n, x: shuffle(n, x, SQUARE, behind=(2, 16, 12, 6)),
-    "rows_and_columns_swapped": lambda n, x: shuffle(n, x, SQUARE, behind=(2, 32, 6, 6), perm=(0, 1, 2, 4, 3)),
+    "rows_and_columns_swapped": lambda n, x: shuffle(
+        n, x, SQUARE, behind=(2, 32, 6, 6), perm=(0, 1, 2, 4, 3)
+    ),
     "both_swapped": lambda n, x: shuffle(n, x, SQUARE, behind=(2, 32, 6, 6), perm=(0, 2, 1, 4, 3)),
-    "nothing_swapped": lambda n, x: shuffle(n, x, SQUARE, behind=(2, 32, 6, 6), perm=(0, 1, 2, 3, 4)),
+    "nothing_swapped": lambda n, x: shuffle(
+        n, x, SQUARE, behind=(2, 32, 6, 6), perm=(0, 1, 2, 3, 4)
+    ),
     "batches_and_groups_swapped": lambda n, x: shuffle(
         n, x, (2, 2, 16, 6, 6), behind=(2, 32, 6, 6), perm=(1, 0, 2, 3, 4)
     ),
-    "no_order": lambda n, x: reshape(n, n.op("Transpose", reshape(n, x, (6, 8, 2, 4, 6))), (2, 32, 6, 6)),
+    "no_order": lambda n, x: reshape(
+        n, n.op("Transpose", reshape(n, x, (6, 8, 2, 4, 6))), (2, 32, 6, 6)
+    ),
     "axes_that_are_no_channels": lambda n, x: reshape(n, x, (2, 32, 2, 3, 6)),
     "a_shape_of_four_axes": lambda n, x: reshape(n, x, (2, 16, 12, 6)),
-    "a_shape_of_two_axes": lambda n, x: reshape(n, shuffle(n, x, SQUARE, behind=(2, 1152)), (2, 32, 6, 6)),
-    "six_axes": lambda n, x: reshape(n, reshape(n, reshape(n, x, SQUARE), (2, 4, 2, 4, 6, 6)), (2, 32, 6, 6)),
-    "groups_again": lambda n, x: reshape(n, reshape(n, reshape(n, x, SQUARE), (2, 8, 4, 6, 6)), (2, 32, 6, 6)),
-    "a_shape_that_is_computed": lambda n, x: shuffled_like(n, x, n.op("Shape", n.input(2, 4, 8, 6, 6))),
-    "an_activation_between": lambda n, x: reshape(n, n.op("Relu", reshape(n, x, SQUARE)), (2, 32, 6, 6)),
-    "another_image_in_five_axes": lambda n, x: n.op("Add", x, reshape(n, n.input(2, 4, 8, 6, 6), (2, 32, 6, 6))),
+    "a_shape_of_two_axes": lambda n, x: reshape(
+        n, shuffle(n, x, SQUARE, behind=(2, 1152)), (2, 32, 6, 6)
+    ),
+    "six_axes": lambda n, x: reshape(
+        n, reshape(n, reshape(n, x, SQUARE), (2, 4, 2, 4, 6, 6)), (2, 32, 6, 6)
+    ),
+    "groups_again": lambda n, x: reshape(
+        n, reshape(n, reshape(n, x, SQUARE), (2, 8, 4, 6, 6)), (2, 32, 6, 6)
+    ),
+    "a_shape_that_is_computed": lambda n, x: shuffled_like(
+        n, x, n.op("Shape", n.input(2, 4, 8, 6, 6))
+    ),
+    "an_activation_between": lambda n, x: reshape(
+        n, n.op("Relu", reshape(n, x, SQUARE)), (2, 32, 6, 6)
+    ),
+    "another_image_in_five_axes": lambda n, x: n.op(
+        "Add", x, reshape(n, n.input(2, 4, 8, 6, 6), (2, 32, 6, 6))
+    ),
     "another_image_that_is_turned": lambda n, x: n.op(
         "Add", x, reshape(n, transposed(n, n.input(2, 4, 8, 6, 6)), (2, 32, 6, 6))
     ),
-}  # fmt: skip
+}
 SQUARE = (2, 4, 8, 6, 6)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interpreter import STORE, WINOGRAD
 from networks import (
     MICROSOFT,
     REPEATED,
@@ -76,9 +75,13 @@ def test_the_gelu_of_opset_20(form: str, number: int) -> None:
 
 
 FUSED = {
-    "Relu": ((), 1), "LeakyRelu": ((0.3,), 3), "Sigmoid": ((), 4), "Tanh": ((), 9), "HardSigmoid": ((0.3, 0.4), 5),
+    "Relu": ((), 1),
+    "LeakyRelu": ((0.3,), 3),
+    "Sigmoid": ((), 4),
+    "Tanh": ((), 9),
+    "HardSigmoid": ((0.3, 0.4), 5),
     "Clip": ((-0.2, 0.6), 2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("with_sum", [False, True])
@@ -120,13 +123,19 @@ def test_windows(name: str, kernel: int) -> None:
 
 
 KINDS = {
-    "first": ((3, 24, 1), "FIRST"), "first_of_one": ((1, 8, 1), "FIRST"), "few_inside": ((5, 24, 1), "CONV"),
-    "depthwise": ((24, 24, 24), "DEPTHWISE"), "depthwise_of_3": ((3, 3, 3), "DEPTHWISE"),
+    "first": ((3, 24, 1), "FIRST"),
+    "first_of_one": ((1, 8, 1), "FIRST"),
+    "few_inside": ((5, 24, 1), "CONV"),
+    "depthwise": ((24, 24, 24), "DEPTHWISE"),
+    "depthwise_of_3": ((3, 3, 3), "DEPTHWISE"),
     "groups": ((32, 64, 2), "CONV"),
-    "groups_of_8": ((40, 40, 5), "GROUPED"), "groups_of_2": ((18, 18, 9), "GROUPED"),
-    "groups_that_grow": ((24, 72, 6), "GROUPED"), "three_of_each": ((16, 48, 16), "GROUPED"),
-    "odd": ((17, 40, 1), "CONV"), "wide": ((16, 16, 1), "CONV"),
-}  # fmt: skip
+    "groups_of_8": ((40, 40, 5), "GROUPED"),
+    "groups_of_2": ((18, 18, 9), "GROUPED"),
+    "groups_that_grow": ((24, 72, 6), "GROUPED"),
+    "three_of_each": ((16, 48, 16), "GROUPED"),
+    "odd": ((17, 40, 1), "CONV"),
+    "wide": ((16, 16, 1), "CONV"),
+}
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -154,7 +163,9 @@ def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
 def test_small_images_have_small_tiles(size: int, points: int) -> None:
     n = Network()
     program = check_alone(n, n.op("Relu", n.conv(n.input(1, 96, size, size), 96, 96)))
-    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [points]
+    assert [step.own["tile_points"] for step in program.steps if step.kind == "WINOGRAD"] == [
+        points
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +176,7 @@ def test_winograd_with_a_stride_of_two(size: int, pads: list[int]) -> None:
     n = Network()
     y = n.conv(n.input(2, 144, size, size), 144, 130, strides=[2, 2], pads=pads)
     program = check_alone(n, n.op("Relu", y))
-    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [5]
+    assert [step.own["tile_points"] for step in program.steps if step.kind == "WINOGRAD"] == [5]
 
 
 @pytest.mark.parametrize(
@@ -211,25 +222,35 @@ def test_an_activation_behind_a_norm(epsilon: float) -> None:
     )
     program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
     (norm,) = (step for step in program.steps if step.kind == "LAYER_NORM")
-    assert norm.activation == 3 and (norm.alpha, norm.epsilon) == pytest.approx((0.2, epsilon))
+    assert norm.activation == 3 and (norm.alpha, norm.own["epsilon"]) == pytest.approx(
+        (0.2, epsilon)
+    )
 
 
 POOLS: dict[str, tuple[Form, str]] = {
     "max": (plain("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), "MAX_POOL"),
-    "max_same": (plain("MaxPool", kernel_shape=[2, 2], strides=[1, 1], auto_pad="SAME_UPPER"), "MAX_POOL"),
+    "max_same": (
+        plain("MaxPool", kernel_shape=[2, 2], strides=[1, 1], auto_pad="SAME_UPPER"),
+        "MAX_POOL",
+    ),
     "max_wide": (plain("MaxPool", kernel_shape=[5, 5], pads=[2, 2, 2, 2]), "MAX_POOL"),
     "max_beyond": (plain("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), "MAX_POOL"),
     "max_beyond_zeros": (
-        plain("MaxPool", kernel_shape=[3, 3], strides=[4, 3], pads=[1, 0, 0, 0], ceil_mode=1), "MAX_POOL",
+        plain("MaxPool", kernel_shape=[3, 3], strides=[4, 3], pads=[1, 0, 0, 0], ceil_mode=1),
+        "MAX_POOL",
     ),
-    "average": (plain("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]), "AVERAGE_POOL"),
+    "average": (
+        plain("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
+        "AVERAGE_POOL",
+    ),
     "average_zeros": (
-        plain("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), "AVERAGE_POOL",
+        plain("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1),
+        "AVERAGE_POOL",
     ),
     "global": (plain("GlobalAveragePool"), "GLOBAL_AVERAGE"),
     "mean": (plain("ReduceMean", axes=[2, 3]), "GLOBAL_AVERAGE"),
     "mean_from_the_end": (plain("ReduceMean", axes=[-1, -2], keepdims=1), "GLOBAL_AVERAGE"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", POOLS)
@@ -249,10 +270,13 @@ def test_the_mean_of_opset_18_has_its_axes_as_an_input() -> None:
 
 
 NEAREST = [
-    ("asymmetric", "floor", 3), ("asymmetric", "round_prefer_floor", 2), ("half_pixel", "round_prefer_floor", 3),
-    ("half_pixel", "round_prefer_ceil", 2), ("pytorch_half_pixel", "round_prefer_floor", 4),
+    ("asymmetric", "floor", 3),
+    ("asymmetric", "round_prefer_floor", 2),
+    ("half_pixel", "round_prefer_floor", 3),
+    ("half_pixel", "round_prefer_ceil", 2),
+    ("pytorch_half_pixel", "round_prefer_floor", 4),
     ("tf_half_pixel_for_nn", "floor", 3),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("by_sizes", [False, True])
@@ -641,7 +665,7 @@ def test_results_in_the_middle_are_stored_before_they_are_overwritten() -> None:
     y = n.op("Relu", x)
     z = n.op("Add", y, n.conv(x, 32, 32, 1))
     program = check_alone(n, x, y, z)
-    assert sum(step.op == STORE for step in program.steps) == 3
+    assert sum(step.kind == "STORE" for step in program.steps) == 3
 
 
 def test_an_image_is_loaded_once_for_each_layout() -> None:

@@ -318,9 +318,17 @@ def test_activations_alone_are_no_cluster() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "channels", "pays"),
-    [(1, 1024, False), (2, 1024, True), (8, 1024, True), ("M", 1024, True), (64, 1024, True), (64, 768, False),
-     (2000, 64, False), (1, 64, False)],
-)  # fmt: skip
+    [
+        (1, 1024, False),
+        (2, 1024, True),
+        (8, 1024, True),
+        ("M", 1024, True),
+        (64, 1024, True),
+        (64, 768, False),
+        (2000, 64, False),
+        (1, 64, False),
+    ],
+)
 def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
     n = Network()
     found = only_area(n.model(n.product(n.input(1, rows, channels), channels, channels)))

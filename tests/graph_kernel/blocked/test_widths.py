@@ -15,8 +15,8 @@ from random_networks import RandomNetwork
 from standalone_programs import Standalone, has_512, widths
 
 from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked.kinds.winograd import WinogradStep
 from fusionc.graph_kernel.blocked.make_program import program_of
-from fusionc.graph_kernel.blocked.program import StepKind
 
 _NETWORKS = 15
 # By Winograd, with so many channels, rows and columns, and a stride: a task transforms the weights
@@ -61,9 +61,9 @@ def test_widths(tmp_path: Path) -> None:
         found = only_area(deep(*size).model(), KernelKind.WINOGRAD)
         calls.append((found.area, found.tensors(deep(*size).feeds({}))))
         points.update(
-            step.flag
+            step.kind.tile_points
             for step in program_of(found.area).program.steps
-            if step.kind is StepKind.WINOGRAD
+            if isinstance(step.kind, WinogradStep)
         )
     assert points == {4, 5, 6}
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])

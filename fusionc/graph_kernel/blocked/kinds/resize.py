@@ -1,16 +1,19 @@
-"""Resize and Upsample where each pixel becomes a rectangle of equal ones."""
+"""Each pixel becomes a rectangle of equal ones."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import onnx
 
 from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.operator_reading import OperatorReading
+from fusionc.graph_kernel.blocked.step_kind import StepFunctions, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_COORDINATES = "coordinate_transformation_mode"  # which only Resize from opset 11 on has
-# How coordinates are computed, and which ways of rounding them take pixel i / s for pixel i, for
-# factors s up to …
+_COORDINATES = "coordinate_transformation_mode"  # only Resize from opset 11 on has it
+# Ways of computing and rounding coordinates that take pixel i / s for pixel i, and the largest
+# factor s for which they do
 _ANY = 2**31
 _FITTING = {
     ("asymmetric", "floor"): _ANY,
@@ -24,27 +27,35 @@ _FITTING = {
 }
 
 
+@dataclass(frozen=True)
+class ResizeStep(StepKind):
+    """Rows and columns are repeated."""
+
+    factors: tuple[int, int]  # of rows and columns
+    functions = StepFunctions(task="resize", size="resized")
+
+
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """The operation. Raises UnfitOperator where pixels are mixed, or repeated not all as often."""
+    """Resize or Upsample. Raises UnfitOperator if pixels are mixed, or not all are repeated equally
+    often.
+    """
     image = images.image(node.input[0])
     if attribute(node, "mode", "nearest") != "nearest" or attribute(node, "axes") is not None:
         raise UnfitOperator("it mixes pixels")
     factors = _factors(images, node, image)
     most = _most(images, node)
     if any(factor != int(factor) or not 1 <= factor <= most for factor in factors):
-        raise UnfitOperator("it does not repeat all pixels as often")
+        raise UnfitOperator("it does not repeat all pixels equally often")
     rows, columns = map(int, factors)
     images.note(
         node.output[0],
         Image(image.channels, image.batch, image.height.times(rows), image.width.times(columns)),
     )
-    return Operation(
-        StepKind.RESIZE, node.output[0], node.input[0], window=KernelWindow(stride=(rows, columns))
-    )
+    return Operation(ResizeStep((rows, columns)), node.output[0], node.input[0])
 
 
 def _most(images: ImageArea, node: onnx.NodeProto) -> int:
-    """The largest factor for which it repeats pixels."""
+    """The largest factor for which an operator repeats pixels."""
     if node.op_type == "Upsample" or images.area.opset < 11:
         return _ANY
     modes = (
@@ -69,3 +80,7 @@ def _factors(images: ImageArea, node: onnx.NodeProto, image: Image) -> list[floa
     if len(of_all) != 4 or of_all[:2] != [1.0, 1.0]:
         raise UnfitOperator("it changes more than rows and columns")
     return of_all[2:]
+
+
+_READING = OperatorReading(resize)
+READINGS = {("", "Resize"): _READING, ("", "Upsample"): _READING}

@@ -1,28 +1,35 @@
 /* Transposed convolutions, as several convolutions. */
-
-/* How many elements of a kernel, in one direction, reach the pixels of a phase: those with which one ends there. */
+#ifdef GB_V
+/* How many elements of a kernel, in one direction, reach the pixels of a phase: those with which
+ * one ends there. */
 GK_INLINE int GB(elements_of)(int kernel, int stride, int phase) {
   return kernel > phase ? (kernel - phase - 1) / stride + 1 : 0;
 }
 
-/* A transposed convolution: each element of the kernel makes every stride[0]th row and every stride[1]th column. Those are a
- * phase, a convolution with the elements that make it; the later ones read the rows and columns before. */
+/* A transposed convolution: each element of the kernel makes every stride[0]th row and every
+ * stride[1]th column. Those are a phase, a convolution with the elements that make it; the later
+ * ones read the rows and columns before. */
 void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int down = s->stride[0], across = s->stride[1];
-  const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group, pairs = (out_blocks + 1) / 2;
+  const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group,
+                  pairs = (out_blocks + 1) / 2;
   (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, pairs * s->group); unit < end; ++unit, GB(advance)(c, &at, pairs * s->group)) {
-    const ptrdiff_t group = at.block / pairs, pair = at.block % pairs, block = group * out_blocks + 2 * pair;
+  for (GB(place) at = GB(place_of)(c, unit, pairs * s->group); unit < end;
+       ++unit, GB(advance)(c, &at, pairs * s->group)) {
+    const ptrdiff_t group = at.block / pairs, pair = at.block % pairs,
+                    block = group * out_blocks + 2 * pair;
     const int is_two = 2 * pair + 1 < out_blocks, phase = (int)((at.row + s->pads[0]) % down);
     const int rows = GB(elements_of)(s->kernel[0], down, phase);
     const float *row = c->in.data + at.image * c->in.image + group * in_blocks * c->in.plane +
                        (at.row + s->pads[0]) / down * c->in.row;
     ptrdiff_t before = 0; /* elements of the phases before */
-    for (int k = 0; k < phase; ++k) before += (ptrdiff_t)GB(elements_of)(s->kernel[0], down, k) * s->kernel[1];
+    for (int k = 0; k < phase; ++k)
+      before += (ptrdiff_t)GB(elements_of)(s->kernel[0], down, k) * s->kernel[1];
     for (int side = 0, columns; side < across; ++side, before += (ptrdiff_t)rows * columns) {
       columns = GB(elements_of)(s->kernel[1], across, side);
-      const ptrdiff_t from = (s->pads[1] - side + across - 1) / across, x = from * across + side - s->pads[1];
+      const ptrdiff_t from = (s->pads[1] - side + across - 1) / across,
+                      x = from * across + side - s->pads[1];
       if (x >= c->out.width) continue;
       const GB(place) to = {x, (c->out.width - x - 1) / across + 1, at.row, block, at.image, 0, 0};
       GB(tile) t = {
@@ -31,7 +38,8 @@ void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scra
           .x_block = c->in.plane,
           .x_row = -c->in.row,
           .x_column = -GB_V,
-          .w = c->weights + (before * c->out.blocks + rows * columns * block) * in_blocks * GB_V * GB_V,
+          .w = c->weights +
+               (before * c->out.blocks + rows * columns * block) * in_blocks * GB_V * GB_V,
           .blocks = in_blocks,
           .last = GB(last_of)(c->in.channels / s->group),
           .rows = rows,
@@ -66,9 +74,28 @@ void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t 
         for (ptrdiff_t i = 0; i < own; ++i)
           for (int k = 0; k < rows * columns; ++k)
             for (ptrdiff_t o = 0; o < made; ++o) {
-              const ptrdiff_t row = down + k / columns * s->stride[0], column = across + k % columns * s->stride[1];
-              GB(packed)(to, o / GB_V, blocks, all, (i / GB_V * rows * columns + k) * GB_V + i % GB_V)[o % GB_V] =
+              const ptrdiff_t row = down + k / columns * s->stride[0],
+                              column = across + k % columns * s->stride[1];
+              GB(packed)(to, o / GB_V, blocks, all,
+                         (i / GB_V * rows * columns + k) * GB_V + i % GB_V)[o % GB_V] =
                   w[((g * own + i) * made + o) * taps + row * s->kernel[1] + column];
             }
     }
 }
+
+#else
+static gb_size gb_transposed_size(const gb_program *p, const gb_step *s, gb_size in) {
+  (void)p;
+  return (gb_size){in.batch, gb_enlarged(s, 0, in.height), gb_enlarged(s, 1, in.width)};
+}
+
+static void gb_divide_transposed(const gb_width *width, gb_call *c) {
+  gb_divide_into(width, c, gb_pairs(c), 0);
+}
+
+static double gb_transposed_ns(const gb_width *width, const gb_call *c) {
+  const gb_step *s = c->step;
+  return gb_made(c) * gb_taps(s) / (s->stride[0] * s->stride[1]) * c->in.channels / s->group /
+         gb_speed(width);
+}
+#endif

@@ -1,0 +1,182 @@
+/* Convolutions and products, except by Winograd's or Strassen's way, by lane or transposed: each
+ * task does some rows of some blocks of channels. */
+#ifdef GB_V
+/* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or
+ * come from there. */
+GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) *part, float *made, int blocks,
+                           const int is_back) {
+  const ptrdiff_t width = c->out.width;
+  GB(place) to = *part;
+  to.row = part->first / width;
+  to.first = part->first % width;
+  for (ptrdiff_t done = 0, run; done < part->count; done += run, ++to.row, to.first = 0) {
+    run = width - to.first < part->count - done ? width - to.first : part->count - done;
+    float *y = GB(at)(&c->out, &to), *side_by_side = made + done * GB_V;
+    for (int b = 0; b < blocks; ++b, y += c->out.plane, side_by_side += GB_PART * GB_V)
+      for (ptrdiff_t k = 0; k < run * GB_V; k += GB_V)
+        *(GB(vec) *)((is_back ? side_by_side : y) + k) = GB(load)((is_back ? y : side_by_side) + k);
+  }
+}
+
+/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be.
+ */
+static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair,
+                                         float *to) {
+  const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
+  const float *w = c->weights + 2 * pair * all * GB_V;
+  for (ptrdiff_t i = 0; i < all; ++i, w += made) {
+    const GB(vec) factor =
+        GB(all)(c->in3.data[image * c->in3.image + i / GB_V * c->in3.plane + i % GB_V]);
+    for (ptrdiff_t v = 0; v < made; v += GB_V)
+      *(GB(vec) *)(to + i * made + v) = GB(load)(w + v) * factor;
+  }
+  return to;
+}
+
+/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on.
+ * `multiplied` are the weights of the pair of blocks, where they are not those of the step; or
+ * NULL. */
+GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) *at, ptrdiff_t first,
+                                 ptrdiff_t blocks, const float *multiplied) {
+  const gb_step *s = c->step;
+  const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
+  const int is_one = s->group == 1; /* most are: dividing takes as long as some pixels */
+  const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
+  const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group,
+                  pairs = (out_blocks + 1) / 2;
+  const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs,
+                  pair = at->block - group * pairs;
+  /* weights of a block in and one out */
+  const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V;
+  const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
+  const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE),
+                  weights = blocks * size * (1 + is_two);
+  GB(place) to = *at;
+  to.block = group * out_blocks + 2 * pair;
+  GB(tile) t = {
+      .x = c->in.data + at->image * c->in.image + (group * in_blocks + first) * c->in.plane +
+           (at->row * s->stride[0] - s->pads[0]) * c->in.row +
+           (at->first * s->stride[1] - s->pads[1]) * pixel,
+      .x_pixel = s->stride[1] * pixel,
+      .x_block = c->in.plane,
+      .x_row = s->dilation[0] * c->in.row,
+      .x_column = s->dilation[1] * pixel,
+      .w = (multiplied ? multiplied : c->weights + to.block * in_blocks * size) +
+           first * (1 + is_two) * size,
+      .blocks = blocks,
+      .last = is_last ? GB(last_of)(c->in.channels / s->group) : GB_V,
+      .rows = s->kernel[0],
+      .columns = s->kernel[1],
+      .start = c->bias ? c->bias + to.block * GB_V : NULL,
+      .is_begun = first > 0,
+      .y = GB(at)(&c->out, &to),
+      .y_pixel = GB_V,
+      .y_block = c->out.plane,
+      .step = is_last ? s : NULL,
+      .lanes = GB(lanes_of)(c, to.block + is_two),
+  };
+  if (tiles < GB_ASKING) {
+    t.ahead = t.w + weights + tiles * (weights / GB_ASKING);
+    t.ahead_step = 2 * GB_LINE;
+  }
+  float made[2 * GB_PART * GB_V] __attribute__((aligned(4 * GB_V)));
+  if (c->is_scattered) {
+    t.y = made;
+    t.y_block = GB_PART * GB_V;
+    if (t.is_begun) GB(scatter)(c, &to, made, 1 + is_two, 1);
+  } else if (c->is_stored) {
+    const gb_call *store = GB(store_of)(c, to.block);
+    t.y = store->tensor + to.first * store->in.channels + (to.block - store->first) * GB_V;
+    t.y_pixel = store->in.channels;
+    t.y_block = GB_V;
+  }
+  /* before what it lies in is written, if it shares memory */
+  if (c->in2.data && (s->after ? is_last : first == 0)) {
+    t.residual = GB(at)(&c->in2, &to);
+    t.residual_pixel = c->in2.pixel;
+    t.residual_block = c->in2.plane;
+  }
+  GB(pixels)(&t, at->count,
+             (is_first  ? GB(first_tiles)
+              : is_near ? GB(near_tiles)
+                        : GB(far_tiles))[is_two],
+             1 + is_two);
+  if (c->is_scattered) GB(scatter)(c, &to, made, 1 + is_two, 0);
+}
+
+void GB(convolve_directly)(const gb_call *c, const GB(place) *at) {
+  GB(convolve_part)(c, at, 0, c->in.blocks, NULL);
+}
+
+void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  const ptrdiff_t in_blocks = c->in.blocks / s->group,
+                  blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
+  const ptrdiff_t at_once = s->op == GB_FIRST ? in_blocks : GB(blocks_at_once)(s, in_blocks);
+  const float *multiplied = NULL;
+  ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
+  for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
+    if (c->in3.data && (at.image != image || at.block != block))
+      multiplied = GB(multiply_weights)(c, image = at.image, block = at.block, scratch);
+    const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
+    const ptrdiff_t run = bottom - at.part < end - unit ? bottom - at.part : end - unit,
+                    part = at.part;
+    for (ptrdiff_t first = 0; first < in_blocks; first += at_once)
+      for (at.part = part; at.part < part + run; ++at.part) {
+        GB(find_pixels)(c, &at);
+        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once,
+                          multiplied);
+      }
+    --at.part;
+    unit += run;
+  }
+}
+
+/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element
+ * of a kernel, those that there are not being zero; or C = 1, and the whole kernel for each channel
+ * in, as winograd does. */
+GK_INLINE void GB(pack_by)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out,
+                           ptrdiff_t C) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group,
+                  groups_out = out / s->group;
+  const ptrdiff_t full = s->op == GB_FIRST ? 1 : GB_V, blocks = (groups_out + GB_V - 1) / GB_V;
+  const ptrdiff_t all = (own + full - 1) / full * full * taps;
+  for (ptrdiff_t g = 0; g < s->group; ++g)
+    for (ptrdiff_t o = 0; o < groups_out; ++o)
+      for (ptrdiff_t i = 0; i < own; ++i)
+        for (ptrdiff_t k = 0; k < taps; ++k)
+          GB(packed)(to + g * blocks * all * GB_V, o / GB_V, blocks, all,
+                     (i / C * taps + k) * C + i % C)[o % GB_V] =
+              w[((g * groups_out + o) * own + i) * taps + k];
+}
+
+void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_by)(w, to, s, in, out, GB_V);
+}
+
+void GB(pack_by_channel)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  GB(pack_by)(w, to, s, in, out, 1);
+}
+
+/* Of weights that are multiplied by a pixel. */
+ptrdiff_t GB(multiplied_floats)(const gb_call *c) {
+  return c->step->in3 >= 0 ? c->in.blocks * GB_V * 2 * GB_V : 0;
+}
+
+#else
+static ptrdiff_t gb_first_floats(const gb_width *width, const gb_step *s, ptrdiff_t in,
+                                 ptrdiff_t out) {
+  return in * gb_rounded(out, width->vector) * s->kernel[0] * s->kernel[1];
+}
+
+static void gb_divide_convolution(const gb_width *width, gb_call *c) {
+  gb_divide_into(width, c, gb_pairs(c), 1);
+}
+
+/* Weights that are read for few pixels come from memory. */
+static double gb_convolution_ns(const gb_width *width, const gb_call *c) {
+  enum { GB_READ = 5 }; /* floats in a nanosecond */
+  const double taps = gb_taps(c->step), in = (double)c->in.channels / c->step->group;
+  return gb_made(c) * taps * in / gb_speed(width) + taps * in * (double)c->out.channels / GB_READ;
+}
+#endif

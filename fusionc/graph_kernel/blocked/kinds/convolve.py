@@ -1,0 +1,108 @@
+"""Convolutions and products as sums over all channels of a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.convolution_time import direct_seconds
+from fusionc.graph_kernel.blocked.product_time import pass_seconds, product_seconds, strassen_share
+from fusionc.graph_kernel.blocked.step_kind import (
+    NO_ACTIVATION,
+    Activation,
+    StepEstimate,
+    StepFunctions,
+    StepKind,
+)
+
+_DIRECT = 0.94  # the time of a direct convolution, as a share of onnxruntime's
+
+
+@dataclass(frozen=True)
+class ConvolutionKind(StepKind):
+    """What all convolutions have in common."""
+
+    is_convolution = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        there = self.seconds_there(of)
+        return there * self.share(of), there
+
+    def seconds_there(self, of: StepEstimate) -> float:
+        """Seconds that onnxruntime takes."""
+        rows, columns = of.window.kernel
+        channels_in = of.image.channels // of.window.group
+        return direct_seconds(of.out.pixels, rows * columns, channels_in, of.out.channels)
+
+    def share(self, of: StepEstimate) -> float:
+        """The time of the step, as a share of onnxruntime's."""
+        return _DIRECT
+
+
+@dataclass(frozen=True)
+class MatrixKind(ConvolutionKind):
+    """What may be a product of pixels with a matrix, by Strassen's algorithm if there are many."""
+
+    strassen_from: int = 0  # it is made so from so many pixels on; 0: never
+    is_matrix = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        if not of.out.is_rows:
+            there = self.seconds_there(of)
+            return there * _DIRECT * self._strassen_share(of), there
+        pixels = of.out.pixels
+        channels = of.out.channels
+        here, there = product_seconds(pixels, of.image.channels, channels)
+        if of.second is not None:
+            there += pass_seconds(pixels, channels, Activation.NONE)
+        if of.activated != NO_ACTIVATION:
+            there += pass_seconds(pixels, channels, of.activated.function)
+        return here * self._strassen_share(of), there
+
+    def _strassen_share(self, of: StepEstimate) -> float:
+        if not self.strassen_from or of.out.pixels < self.strassen_from:
+            return 1.0
+        return strassen_share(of.out.pixels, of.image.channels, of.out.channels)
+
+
+def _functions(pack: str, size: str = "") -> StepFunctions:
+    return StepFunctions(
+        task="convolve",
+        pack=pack,
+        scratch="multiplied_floats",
+        size=size,
+        divide="divide_convolution",
+        nanoseconds="convolution_ns",
+    )
+
+
+@dataclass(frozen=True)
+class ConvStep(MatrixKind):
+    """Weights are [out, in / group, rows, columns], and groups are whole blocks of channels."""
+
+    functions = _functions("pack", size="windowed")
+    reads_all_channels = True
+    keeps_pixels = True
+    scatters = True
+
+
+@dataclass(frozen=True)
+class ProductStep(MatrixKind):
+    """Weights are [in, out]."""
+
+    functions = _functions("pack_transposed")
+    keeps_pixels = True
+
+
+@dataclass(frozen=True)
+class FirstStep(ConvolutionKind):
+    """A convolution of few channels, which it reads as they lie in their tensor."""
+
+    functions = StepFunctions(
+        task="convolve",
+        pack="pack_by_channel",
+        packed_floats="first_floats",
+        size="windowed",
+        divide="divide_convolution",
+        nanoseconds="convolution_ns",
+    )
+    reads_all_channels = True

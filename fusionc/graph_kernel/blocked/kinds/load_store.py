@@ -1,0 +1,45 @@
+"""The way of images and rows into the layout of blocks, and out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.convolution_time import COPIED
+from fusionc.graph_kernel.blocked.step_kind import StepEstimate, StepFunctions, StepKind
+
+_BEGIN = 1e-6  # seconds
+# floats: rows of so many are read and written where they lie, unless they are whole pages apart
+_VECTOR = 16
+_PAGE = 1024
+
+
+@dataclass(frozen=True)
+class _TensorCopy(StepKind):
+    is_channels_last: bool  # the channels are the last axis of the tensor
+    is_copy = True
+
+    def seconds(self, of: StepEstimate) -> tuple[float, float]:
+        return copy_seconds(of), 0.0
+
+
+@dataclass(frozen=True)
+class LoadStep(_TensorCopy):
+    """An input of the area comes into the layout."""
+
+    functions = StepFunctions(task="load_rows")
+
+
+@dataclass(frozen=True)
+class StoreStep(_TensorCopy):
+    """An image becomes an output of the area."""
+
+    functions = StepFunctions(task="store_rows")
+
+
+def copy_seconds(of: StepEstimate) -> float:
+    """Seconds in which rows come into the layout, or leave it. onnxruntime does not need that."""
+    if not of.out.is_rows:
+        return 0.0
+    channels = of.out.channels
+    is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
+    return _BEGIN + (8 * of.out.pixels * channels / COPIED if is_copied else 0.0)

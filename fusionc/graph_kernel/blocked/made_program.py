@@ -1,0 +1,61 @@
+"""A program and its images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.image_area import Image, Operation
+from fusionc.graph_kernel.blocked.image_size import size_of
+from fusionc.graph_kernel.blocked.program import Program
+from fusionc.graph_kernel.blocked.step_kind import ImageEstimate, StepEstimate
+
+_ABOUT_ROWS = 128  # rows, if their number is not known
+
+
+@dataclass(frozen=True)
+class MadeProgram:
+    """A program, the operations that became its steps, and the images of the area by name."""
+
+    program: Program
+    operations: tuple[Operation, ...]  # one for each step
+    images: dict[str, Image]
+    rows: frozenset[str]  # the images that are rows
+    unknown: int  # pixels of a side, if their number is not known
+
+    def is_rows(self, name: str) -> bool:
+        """Whether a value is rows, not images."""
+        return name in self.rows
+
+    def estimates(self) -> Iterator[StepEstimate]:
+        """What the time of each step depends on."""
+        for operation in self.operations:
+            yield StepEstimate(
+                self.estimate(operation.out),
+                self.estimate(operation.image),
+                self.estimate(operation.second) if operation.second else None,
+                self.estimate(operation.third) if operation.third else None,
+                operation.window,
+                operation.activated,
+            )
+
+    def estimate(self, name: str) -> ImageEstimate:
+        """About how large an image is."""
+        image = self.images[name]
+        height = max(1, image.height.about(self.unknown))
+        width = max(1, image.width.about(self.unknown))
+        batches = max(1, image.batch.about(1))
+        pixels = height * width
+        if self.is_rows(name):
+            pixels = height * max(1, image.width.about(_ABOUT_ROWS)) * batches
+        return ImageEstimate(image.channels, batches, height, width, pixels, self.is_rows(name))
+
+    def about(self, name: str, dim: int | str) -> int:
+        """About how large a dimension of an image, or of rows, is; a batch of one, if nothing is
+        known.
+        """
+        if isinstance(dim, int):
+            return dim
+        if self.images[name].batch == size_of(dim):
+            return 1
+        return _ABOUT_ROWS if self.is_rows(name) else self.unknown

@@ -1,0 +1,121 @@
+"""What C texts know of the kinds of steps, generated from blocked/kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import fields
+from functools import cache
+from importlib import resources
+
+from fusionc.graph_kernel.blocked.kinds import kind_files, step_kinds
+from fusionc.graph_kernel.blocked.step_kind import Activation, StepKind
+from fusionc.graph_kernel.c.headers import header
+
+_C_TYPES = {"bool": "int {}", "int": "int {}", "float": "float {}", "tuple[int, int]": "int {}[2]"}
+# members of gb_kind in c/blocked_run.h
+_TRAITS = (
+    "keeps_pixels",
+    "scatters",
+    "second_is_pixel",
+    "reads_tables",
+    "is_matrix",
+)
+_FUNCTIONS = ("packed_floats", "size", "fault", "divide", "nanoseconds", "most_tasks", "derive")
+# functions for each width of vectors: the type, and the list of them by kind
+_OF_WIDTHS = {
+    "task": ("gb_task", "GB_TASKS_BY_KIND"),
+    "pack": ("gb_pack_weights", "GB_PACKS_BY_KIND"),
+    "derive_weights": ("gb_derive_weights", "GB_DERIVES_BY_KIND"),
+    "scratch": ("gb_scratch_floats", "GB_SCRATCHES_BY_KIND"),
+}
+
+
+def program_types() -> str:
+    """The types of programs: enumerations of kinds and activations, gb_step with the fields of all
+    kinds, and more.
+    """
+    kinds = ", ".join(f"GB_{kind.enumerator()}" for kind in step_kinds())
+    activations = ", ".join(f"GB_{activation.name}" for activation in Activation)
+    return "\n".join(
+        [
+            "#ifndef GB_PROGRAM",
+            f"enum {{ {kinds}, GB_KINDS }};",
+            f"enum {{ {activations} }};",
+            f"#define GB_FIELDS {'; '.join(_members().values())};",
+            *(f"#define {name} {text}" for k in step_kinds() for name, text in k.macros().items()),
+            "#endif",
+            header("blocked_program.h"),
+        ]
+    )
+
+
+@cache
+def _members() -> dict[str, str]:
+    """The fields of all kinds as members of a C structure, by their names."""
+    members = dict[str, str]()
+    for kind in step_kinds():
+        for field in fields(kind):
+            member = _C_TYPES[str(field.type)].format(field.name)
+            if members.setdefault(field.name, member) != member:
+                raise TypeError(f"{kind.__name__}.{field.name} has another type elsewhere")
+    return members
+
+
+def width_declarations() -> str:
+    """The functions of kinds for one width of vectors, which several texts define."""
+    return "".join(
+        f"{ctype} {', '.join(f'GB({name})' for name in sorted(names))};\n"
+        for which, (ctype, _) in _OF_WIDTHS.items()
+        if (names := {name for kind in step_kinds() if (name := _function(kind, which))})
+    )
+
+
+def width_lists(families: Collection[str]) -> str:
+    """Macros with the functions for one width of vectors by kind, without other families."""
+    return "".join(
+        f"#define {macro} {_functions_of_width(which, families)}\n"
+        for which, (_, macro) in _OF_WIDTHS.items()
+    )
+
+
+def _functions_of_width(which: str, families: Collection[str]) -> str:
+    kinds = [kind for kind in step_kinds() if not kind.family or kind.family in families]
+    named = [(kind.enumerator(), _function(kind, which)) for kind in kinds]
+    return ", ".join(f"[GB_{kind}] = GB({name})" for kind, name in named if name)
+
+
+def kind_table() -> str:
+    """The headers of all kinds, once, and the table of kinds."""
+    rows = "".join(
+        f"    [GB_{kind.enumerator()}] = {{{', '.join(_entries(kind))}}},\n"
+        for kind in step_kinds()
+    )
+    table = f"static const gb_kind gb_kinds[GB_KINDS] = {{\n{rows}}};\n"
+    return "".join([*map(kind_header, kind_files()), table])
+
+
+def _entries(kind: type[StepKind]) -> Iterator[str]:
+    yield from (f".{trait} = 1" for trait in _TRAITS if getattr(kind, trait))
+    for which in _FUNCTIONS:
+        if name := _function(kind, which):
+            yield f".{which} = gb_{name}"
+
+
+def _function(kind: type[StepKind], which: str) -> str:
+    name: str = getattr(kind.functions, which)
+    return name
+
+
+@cache
+def kind_header(name: str) -> str:
+    """The C text of a file of kinds. Its functions for one width of vectors are between #ifdef GB_V
+    and #else.
+    """
+    folder = resources.files("fusionc.graph_kernel.blocked") / "kinds"
+    return (folder / f"{name}.h").read_text()
+
+
+def family_of_file(name: str) -> str:
+    """The family of the kinds in a file; "" for those that all libraries have."""
+    (family,) = {k.family for k in step_kinds() if k.__module__.rpartition(".")[2] == name}
+    return family
