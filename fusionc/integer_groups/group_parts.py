@@ -77,13 +77,21 @@ def _type_in_front(value: Edge | None, wiring: Wiring) -> int | None:
     """The type of the integers that a value is dequantized from, 0 if unknown; None where it is
     not.
     """
+    integers = None if value is None else dequantized_from(value, wiring)
+    return None if integers is None else integers.elem_type
+
+
+def dequantized_from(value: Edge, wiring: Wiring) -> Edge | None:
+    """The integers that a value is made of by DequantizeLinear and moves alone; None if it is
+    not.
+    """
     for _ in range(FAR):
-        maker = None if value is None else wiring.maker(value)
+        maker = wiring.maker(value)
         if maker is None or not maker.inputs or maker.inputs[0] is None:
             return None
         value = maker.inputs[0]
         if maker.operator in DEQUANTIZE:
-            return value.elem_type
+            return value
         if maker.domain != "" or maker.op not in PASSED:
             return None
     return None

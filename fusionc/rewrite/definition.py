@@ -68,6 +68,8 @@ class Pass:
     never_matches: ClassVar[str] = ""
     # whether NaN and infinities may give other results: verified without them
     is_for_finite: ClassVar[bool] = False
+    # whether its rewrites change every part of a group that runs in integers, one after the other
+    changes_whole_groups: ClassVar[bool] = False
     # whether --pattern_fusion_pass switches it, too, as it does all users' passes
     is_pattern_fusion: bool = False
     place: str = ""  # of a user's pass: its file and line, for errors

@@ -22,6 +22,7 @@ from fusionc.rewrite import (
     var,
 )
 from fusionc.rewrite.pattern import Formula, Out
+from fusionc.runtime.processor import has_vnni
 
 # between an element and its zero point; of the sum of products
 _LARGEST = 255
@@ -142,9 +143,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
              column; for the first form: weights and scales that the model computes, elements other
              than uint8, for which there is no fast kernel, a QuantizeLinear behind it, large signed
              weights that are used elsewhere
-    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w
-             + 128, y + 128): products of signed weights overflow on processors without VNNI; more
-             rows than 33,025 may need more than 32 bits
+    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W becomes
+             unsigned (w + 128, y + 128), as products of signed weights saturate there; more rows
+             than 33,025 may need more than 32 bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
              DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
              MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI
@@ -180,7 +181,7 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
             refuse("a scale or zero point is not one number for each column")
         weight = m.W
         zero = m.W_zero
-        if weight.elem_type == TensorProto.INT8:
+        if weight.elem_type == TensorProto.INT8 and not has_vnni():
             if zero is not None and not zero.is_constant:
                 refuse("the zero point of signed weights is not constant")
             if would_double(weight, array_of(weight).size):
@@ -189,7 +190,7 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
             weight, zero = (
                 new.const(_unsigned(v), dtype=np.uint8) for v in (array_of(weight), point)
             )
-        elif weight.elem_type != TensorProto.UINT8:
+        elif weight.elem_type not in (TensorProto.UINT8, TensorProto.INT8):
             refuse("the elements are not uint8")
         inputs = [m.a, weight, m.a_scale, m.W_scale, m.a_zero, zero, m.bias]
         return new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
