@@ -25,7 +25,7 @@ InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasG
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
 RankQuestionPass SoftmaxReshapePass FewChannelsConvPass QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
 ConvSplitPass SqueezeExciteResidualPass RmsNormUbFusionPass FlatBatchEliminationPass
-UnpackTransposePass ShapeOfInputPass ImageTransposePass SameWeightsMatMulPass
+UnpackTransposePass ShapeOfInputPass ImageTransposePass SameWeightsMatMulPass QuantizedActivationPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """

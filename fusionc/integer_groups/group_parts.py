@@ -50,6 +50,11 @@ def grade(node: Node, wiring: Wiring) -> int:
     return FLOAT_RESULT if node.op in PRODUCTS and is_exact else 0
 
 
+def reads_integers(node: Node) -> bool:
+    """Whether an operator reads dequantized integers alone, as the core of a group does."""
+    return node.domain == "" and node.op in BETWEEN and bool(_types_read(node, Wiring()))
+
+
 def _types_read(node: Node, wiring: Wiring) -> list[int]:
     """The types of the integers that an operator reads; none where it cannot compute in these."""
     places = BETWEEN[node.op]

@@ -57,7 +57,7 @@ ZERO_OF_RESULT: dict[tuple[str, str], int] = {
     (MICROSOFT, "QuantizeLinear"): 2,
     (MICROSOFT, "QGemm"): 8,
 }
-# Operators that only move integers, or keep the largest: the inputs that hold them.
+# Operators that move integers or compare them: the inputs that hold them.
 CARRIED: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(
         (
@@ -66,6 +66,9 @@ CARRIED: dict[str, tuple[int, ...] | None] = {
         ),
         (0,),
     ),
+    "Clip": (0, 1, 2),
     "Concat": None,
+    "Max": None,
+    "Min": None,
     "Where": (1, 2),
 }  # fmt: skip

@@ -153,6 +153,7 @@ _ORDER = (
     "convolution.conv1d_to_conv2d",  # with the activations that it has by then
     "convolution.few_channels_conv",  # as well
     # quantization: of products
+    "quantization.quantized_activation",  # before the change of types, which takes its Clip along
     "quantization.quantized_signedness",
     "quantization.inference_qbmm_add_fusion",
     # matmul
