@@ -155,6 +155,7 @@ _ORDER = (
     # quantization: of products
     "quantization.quantized_activation",  # before the change of types, which takes its Clip along
     "quantization.quantized_signedness",
+    "quantization.quantized_sum_signedness",
     "quantization.inference_qbmm_add_fusion",
     # matmul
     "matmul.inference_matmul_split_fusion",

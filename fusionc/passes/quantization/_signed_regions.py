@@ -34,11 +34,10 @@ from fusionc.operators.integer_operators import (
 )
 from fusionc.operators.signedness import (
     CARRIED,
-    OPERANDS,
     OPPOSITE,
     SIGNED,
     UNSIGNED,
-    ZERO_OF_RESULT,
+    kernel_of,
 )
 from fusionc.passes._shared.constants import SHARED, dims_of, would_double
 from fusionc.runtime.processor import has_vnni
@@ -68,7 +67,13 @@ class Region:
     @property
     def elem_type(self) -> int:
         """The type of all its values."""
-        return self.values[0].elem_type
+        return _type_of(self.values[0])
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all its operators give the same integers then."""
+        kernels = [kernel_of(node.operator, len(node.inputs)) for node in self.nodes]
+        return all(kernel is None or kernel.is_exact for kernel in kernels)
 
     @property
     def is_constant(self) -> bool:
@@ -107,23 +112,24 @@ class _Sets:
             self._above[root] = roots[0]
 
 
-def regions_to_change(graph: Graph) -> list[Region]:
+def regions_to_change(graph: Graph, is_exact: bool) -> list[Region]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
-    One that must stay has its obstacle, and so has each that could change only with it.
+    `is_exact` asks for those whose integers stay the same, except for the change, else for those with
+    an operator that rounds in another way then. One that must stay has its obstacle, and so has each that could change only with it.
     """
     regions = _regions_of(graph)
     components = _components_of(graph, regions)
     decisions = _Decisions(regions, components)
-    return [region for region in regions.values() if decisions.changes(region)]
+    changed = [region for region in regions.values() if decisions.changes(region)]
+    return [region for region in changed if region.is_exact == is_exact]
 
 
 def data_places(node: Node) -> tuple[int, ...]:
     """The inputs that hold integers with a zero point, or such that are only moved."""
-    if node.operator in OPERANDS:
-        return tuple(operand.value for operand in OPERANDS[node.operator])
-    if node.operator in DEQUANTIZE:
-        return (0,)
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is not None:
+        return tuple(operand.value for operand in kernel.operands)
     if node.domain != "" or node.op not in CARRIED:
         return ()
     places = CARRIED[node.op]
@@ -132,15 +138,16 @@ def data_places(node: Node) -> tuple[int, ...]:
 
 def zero_places(node: Node, region: Region) -> list[int]:
     """The inputs of an operator that hold the zero points of a region."""
-    if node.operator in DEQUANTIZE:
-        return [2]
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is None:
+        return []
     places = [
         operand.zero
-        for operand in OPERANDS.get(node.operator, ())
+        for operand in kernel.operands
         if operand.value < len(node.inputs) and node.inputs[operand.value] in region.values
     ]
-    if node.operator in ZERO_OF_RESULT and node.outputs[0] in region.values:
-        places.append(ZERO_OF_RESULT[node.operator])
+    if kernel.result_zero is not None and node.outputs[0] in region.values:
+        places.append(kernel.result_zero)
     return places
 
 
@@ -173,10 +180,11 @@ def _regions_of(graph: Graph) -> dict[Edge, Region]:
             made = node.outputs if node.op == "Split" else node.outputs[:1]
             carried = [node.inputs[at] for at in data_places(node) if at < len(node.inputs)]
             sets.join(value for value in (*carried, *made) if value in values)
-        elif node.operator in ZERO_OF_RESULT and node.operator in OPERANDS:
+        kernel = kernel_of(node.operator, len(node.inputs))
+        if kernel is not None and kernel.result_zero is not None:
             # onnxruntime has kernels for data and a result of one type only
-            data = node.inputs[OPERANDS[node.operator][0].value]
-            sets.join(value for value in (data, node.outputs[0]) if value in values)
+            data = [node.inputs[operand.value] for operand in kernel.operands[: kernel.alike]]
+            sets.join(value for value in (*data, node.outputs[0]) if value in values)
     regions: dict[Edge, Region] = {}
     for value in values:
         region = regions.setdefault(sets.root(value), Region())
@@ -192,8 +200,19 @@ def _values_of(graph: Graph) -> Iterator[Edge]:
     for node in graph.nodes:
         read = [node.inputs[at] for at in data_places(node) if at < len(node.inputs)]
         for value in (*read, *node.outputs):
-            if value is not None and value.elem_type in OPPOSITE:
+            if value is not None and _type_of(value) in OPPOSITE:
                 yield value
+
+
+def _type_of(value: Edge) -> int:
+    """The element type, which a zero point says where nothing is inferred for an operator."""
+    if value.elem_type or value.producer is None:
+        return value.elem_type
+    kernel = kernel_of(value.producer.operator, len(value.producer.inputs))
+    if kernel is None or kernel.result_zero is None or value is not value.producer.outputs[0]:
+        return 0
+    zero = ([*value.producer.inputs, *[None] * (kernel.result_zero + 1)])[kernel.result_zero]
+    return 0 if zero is None else zero.elem_type
 
 
 def _read_maker(region: Region, value: Edge) -> None:
@@ -202,7 +221,13 @@ def _read_maker(region: Region, value: Edge) -> None:
         return
     if maker is None:
         region.obstacle = "an input of the model holds the integers"
-    elif maker.operator in ZERO_OF_RESULT or (maker.domain == "" and maker.op in CARRIED):
+        return
+    kernel = kernel_of(maker.operator, len(maker.inputs))
+    if kernel is None:
+        has_place = maker.domain == "" and maker.op in CARRIED
+    else:
+        has_place = kernel.result_zero is not None
+    if has_place:
         region.nodes[maker] = None
     else:
         region.obstacle = f"{maker.op} makes the integers"
@@ -245,9 +270,10 @@ def _read_zero_points(region: Region) -> None:
 
 def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
     """What the products want that read a value, at once or once it is dequantized."""
-    operands = OPERANDS.get(user.operator, ())
+    kernel = kernel_of(user.operator, len(user.inputs))
+    operands = () if kernel is None else kernel.operands
     for operand in operands:
-        if operand.value == place:
+        if operand.value == place and operand.fast:
             others = [user.inputs[one.value] for one in operands if one is not operand]
             yield _Vote(operand.fast, others[0] if others else None)
     if user.operator in DEQUANTIZE and user.outputs[0] is not None:

@@ -65,7 +65,9 @@ def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -
     low = grid.quantized(interval.low)
     high = grid.quantized(interval.high)
     if before == grid:
-        return grid.limited(source.inputs[0], low, high, new)
+        integers = source.inputs[0]
+        assert integers is not None  # DequantizeLinear has no optional first input
+        return grid.limited(integers, low, high, new)
     is_rectified = interval.low == 0
     looked_up = new.LeakyRelu(m.x, alpha=0.0 if is_rectified else 1.0)
     quantized = new.QuantizeLinear(looked_up, m.scale, m.zero, like=m.quantize)

@@ -1,54 +1,5 @@
-from __future__ import annotations
-
-import platform
-from collections.abc import Iterator
-
-from fusionc.model.graph import Edge, Graph, Node
-from fusionc.operators.integer_operators import QUANTIZE
-from fusionc.operators.signedness import OPPOSITE
-from fusionc.passes._shared.constants import array_of
-from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.passes.quantization._signed_regions import (
-    Region,
-    data_places,
-    opposite,
-    regions_to_change,
-    zero_places,
-    zero_point,
-)
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
-
-_MEASURED = ("x86_64", "AMD64")  # processors whose fast types are known
-
-
-def _regions(graph: Graph) -> Iterator[Match]:
-    for region in regions_to_change(graph):
-        yield Match(graph, region.ordered, region.outputs, {"region": region})
-
-
-def _moved(node: Node, region: Region, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
-    """An operator that reads and makes the region in the other signedness."""
-    places = data_places(node)
-    inputs = [
-        made.get(value, value) if value is not None and at in places else value
-        for at, value in enumerate(node.inputs)
-    ]
-    for place in zero_places(node, region):
-        zero = zero_point(node, place)
-        assert zero is not None  # else the region has an obstacle
-        inputs += [None] * (place + 1 - len(inputs))
-        inputs[place] = new.const(opposite(zero, region.elem_type))
-    written = {}
-    if node.operator in QUANTIZE and node.attr("output_dtype"):
-        written["output_dtype"] = OPPOSITE[region.elem_type]
-    return new.node(
-        node.op,
-        inputs,
-        domain=node.domain,
-        like=node,
-        outputs=[value is not None for value in node.outputs],
-        **written,
-    )
+from fusionc.passes.quantization._change_of_signedness import change, matches
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass
 
 
 class QuantizedSignednessPass(UBFusionPass):
@@ -72,22 +23,7 @@ class QuantizedSignednessPass(UBFusionPass):
     """
 
     changes_whole_groups = True
-    patterns = (Pattern("QuantizedSignedness", find=_regions),)
+    patterns = (Pattern("QuantizedSignedness", find=lambda graph: matches(graph, is_exact=True)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        require_onnxruntime(m)
-        if platform.machine() not in _MEASURED:
-            refuse("the signedness that is fast on this processor is not known")
-        region = m.region
-        if region.obstacle:
-            refuse(region.obstacle)
-        made: dict[Edge, Edge] = {
-            value: new.const(opposite(array_of(value), region.elem_type))
-            for value in region.values
-            if value.is_constant
-        }
-        for node in region.ordered:
-            outputs = [value for value in node.outputs if value is not None]
-            moved = [value for value in _moved(node, region, made, new) if value is not None]
-            made.update(zip(outputs, moved, strict=True))
-        return [made[value] for value in m.outputs]
+        return change(m, new)
