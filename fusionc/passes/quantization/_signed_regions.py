@@ -176,15 +176,7 @@ def _regions_of(graph: Graph) -> dict[Edge, Region]:
     values = dict.fromkeys(_values_of(graph))
     sets = _Sets()
     for node in graph.nodes:
-        if node.domain == "" and node.op in CARRIED:
-            made = node.outputs if node.op == "Split" else node.outputs[:1]
-            carried = [node.inputs[at] for at in data_places(node) if at < len(node.inputs)]
-            sets.join(value for value in (*carried, *made) if value in values)
-        kernel = kernel_of(node.operator, len(node.inputs))
-        if kernel is not None and kernel.result_zero is not None:
-            # onnxruntime has kernels for data and a result of one type only
-            data = [node.inputs[operand.value] for operand in kernel.operands[: kernel.alike]]
-            sets.join(value for value in (*data, node.outputs[0]) if value in values)
+        sets.join(value for value in _values_of_one_type(node) if value in values)
     regions: dict[Edge, Region] = {}
     for value in values:
         region = regions.setdefault(sets.root(value), Region())
@@ -194,6 +186,19 @@ def _regions_of(graph: Graph) -> dict[Edge, Region]:
     for region in regions.values():
         _read_zero_points(region)
     return regions
+
+
+def _values_of_one_type(node: Node) -> list[Edge | None]:
+    """The integers that an operator reads and makes in one type, as long as it is that operator."""
+    if node.domain == "" and node.op in CARRIED:
+        made = node.outputs if node.op == "Split" else node.outputs[:1]
+        return [*(node.inputs[at] for at in data_places(node) if at < len(node.inputs)), *made]
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is None or kernel.result_zero is None:
+        return []
+    # onnxruntime has kernels for data and a result of one type only
+    data = [node.inputs[operand.value] for operand in kernel.operands[: kernel.alike]]
+    return [*data, node.outputs[0]]
 
 
 def _values_of(graph: Graph) -> Iterator[Edge]:
