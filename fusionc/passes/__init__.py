@@ -123,6 +123,8 @@ _ORDER = (
     # convolution: of what the constants have left
     "convolution.squeeze_excite_residual",
     # The operators of onnxruntime come behind all portable passes, which do not know them.
+    # quantization: before activations go into convolutions of floats
+    "quantization.quantized_activation",
     # attention
     "attention.rotary_embedding_ub_fusion",
     "attention.group_query_attention_fusion",  # before the one that takes repeated keys
@@ -153,7 +155,6 @@ _ORDER = (
     "convolution.conv1d_to_conv2d",  # with the activations that it has by then
     "convolution.few_channels_conv",  # as well
     # quantization: of products
-    "quantization.quantized_activation",  # before the change of types, which takes its Clip along
     "quantization.quantized_signedness",
     "quantization.quantized_sum_signedness",
     "quantization.inference_qbmm_add_fusion",

@@ -5,14 +5,18 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator
 
+import numpy as np
+from onnx import TensorProto
+
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import QUANTIZE
-from fusionc.operators.signedness import OPPOSITE
+from fusionc.operators.signedness import OPPOSITE, SIGNED
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
     Region,
     data_places,
+    is_input,
     opposite,
     regions_to_change,
     zero_places,
@@ -37,16 +41,24 @@ def change(m: Match, new: Tape) -> Result:
     region = m.region
     if region.obstacle:
         refuse(region.obstacle)
-    made: dict[Edge, Edge] = {
-        value: new.const(opposite(array_of(value), region.elem_type))
-        for value in region.values
-        if value.is_constant
-    }
+    made: dict[Edge, Edge] = {}
+    for value in region.values:
+        if value.is_constant:
+            made[value] = new.const(opposite(array_of(value), region.elem_type))
+        elif is_input(value):
+            made[value] = _opposite_of_input(value, region.elem_type, new)
     for node in region.ordered:
         outputs = [value for value in node.outputs if value is not None]
         moved = [value for value in _moved(node, region, made, new) if value is not None]
         made.update(zip(outputs, moved, strict=True))
     return [made[value] for value in m.outputs]
+
+
+def _opposite_of_input(value: Edge, elem_type: int, new: Tape) -> Edge:
+    by = 128 if elem_type == SIGNED else -128
+    wide = new.Cast(value, to=TensorProto.INT32)
+    moved = new.Add(wide, new.const(np.asarray(by, np.int32)))
+    return new.Cast(moved, to=OPPOSITE[elem_type])
 
 
 def _moved(node: Node, region: Region, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:

@@ -125,6 +125,11 @@ def regions_to_change(graph: Graph, is_exact: bool) -> list[Region]:
     return [region for region in changed if region.is_exact == is_exact]
 
 
+def is_input(value: Edge) -> bool:
+    """Whether a graph is given a value, so that another type must be made of it."""
+    return value.producer is None and not value.is_constant
+
+
 def data_places(node: Node) -> tuple[int, ...]:
     """The inputs that hold integers with a zero point, or such that are only moved."""
     kernel = kernel_of(node.operator, len(node.inputs))
@@ -181,7 +186,7 @@ def _regions_of(graph: Graph) -> dict[Edge, Region]:
     for value in values:
         region = regions.setdefault(sets.root(value), Region())
         region.values.append(value)
-        _read_maker(region, value)
+        _read_maker(region, value, graph)
         _read_users(region, value, graph)
     for region in regions.values():
         _read_zero_points(region)
@@ -220,33 +225,34 @@ def _type_of(value: Edge) -> int:
     return 0 if zero is None else zero.elem_type
 
 
-def _read_maker(region: Region, value: Edge) -> None:
+def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
     maker = value.producer
-    if value.is_constant:
-        return
-    if maker is None:
-        region.obstacle = "an input of the model holds the integers"
+    if value.is_constant or maker is None:
         return
     kernel = kernel_of(maker.operator, len(maker.inputs))
     if kernel is None:
         has_place = maker.domain == "" and maker.op in CARRIED
     else:
         has_place = kernel.result_zero is not None
-    if has_place:
-        region.nodes[maker] = None
-    else:
+    if not has_place:
         region.obstacle = f"{maker.op} makes the integers"
+    elif maker.graph is not graph:
+        region.obstacle = "the graph around a subgraph makes the integers"
+    else:
+        region.nodes[maker] = None
 
 
 def _read_users(region: Region, value: Edge, graph: Graph) -> None:
-    if not value.is_constant and value.is_output:
+    is_kept = value.is_constant or is_input(value)  # for others, who read it as it is
+    if not is_kept and value.is_output:
         region.obstacle = "an output of the model holds the integers"
-    elif value.is_pinned:
+    elif not is_kept and value.is_pinned:
         region.obstacle = "an annotation names the integers"
     for user in value.outputs:
         places = [at for at, read in enumerate(user.inputs) if read is value]
         if reason := _reason_to_stay(user, places, graph):
-            reason = _reason_to_share(value) if value.is_constant else reason
+            if is_kept:
+                reason = _reason_to_share(value) if value.is_constant else ""
             region.obstacle = region.obstacle or reason
             continue
         region.nodes[user] = None

@@ -10,9 +10,9 @@ class QuantizedSignednessPass(UBFusionPass):
              constant weights in uint8
     after    the same values plus 128 in uint8 with zero point z + 128; weights minus 128 in int8;
              for ConvInteger, which has its operands the other way round, data in int8 and weights
-             in uint8
-    refuses  integers that are inputs or outputs of the model, that a subgraph reads, or that an
-             operator without a zero point makes or reads; zero points that the model computes; one
+             in uint8; Cast, Add and Cast for an input of the model
+    refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
+             without a zero point makes or reads; zero points that the model computes; one
              region of a network if another one must stay that an operator wants of the same type;
              without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
              other than x86-64; other targets

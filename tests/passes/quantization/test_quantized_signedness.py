@@ -46,11 +46,15 @@ def conv(zero: str, weights: str, weight_zero: str, ops: tuple[str, str]) -> str
     )
 
 
+INT8_IN = (
+    QDQ.format(CONSTANTS, "", "")
+    .replace("float[N,4] x", "int8[N,4] q")
+    .replace("q = QuantizeLinear (x, s, z)", "")
+)
 INT8_OUT = QDQ.format(CONSTANTS, "", "").replace("(float[?,?] y)", "(float[?,?] y, int8[?,?] q)")
 STAYS = [
     Stays("an output of the model", INT8_OUT, "an output of the model holds the integers"),
     Stays("an output on the other side of the product", INT8_OUT.replace(" q)", " r)", 1), "an output of the model holds the integers"),
-    Stays("an input of the model", QDQ.format(CONSTANTS, "", "").replace("float[N,4] x", "int8[N,4] q").replace("q = QuantizeLinear (x, s, z)", ""), "an input of the model holds the integers"),
     Stays("an operator without a zero point", QDQ.format(CONSTANTS, "k = Abs (q) h = Cast <to = 1> (k)", "").replace("float[?,?] y", "float[?,?] y, float[?,?] h", 1), "Abs reads the integers"),
     Stays("a zero point from outside", QDQ.format(CONSTANTS.replace("int8 z = {3}, ", ""), "", "").replace("float[N,4] x", "float[N,4] x, int8 z"), "a zero point is not constant"),
     Stays("no product", "agraph (float[N] x) => (float[?] y) <float s = {0.1}, int8 z = {3}> { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }", None),
@@ -63,6 +67,8 @@ FIRES = [
     Fires("no zero point of what is read", QDQ.format(CONSTANTS.replace("{3}", "{0}"), "", "").replace("d = DequantizeLinear (q, s, z)", "d = DequantizeLinear (q, s)"), OPERATORS, effected=2),
     Fires("moved between", QDQ.format(CONSTANTS, "a = Identity (q) b = Concat <axis = 0> (a, q)", "").replace("(q, s, z) w", "(b, s, z) w"), ["QuantizeLinear", "Identity", "Concat", *OPERATORS[1:]], effected=2),
     Fires("a constant beside", QDQ.format(CONSTANTS + ", int8[2,4] C = {1, 2, 3, 4, -128, 127, 0, -1}", "b = Concat <axis = 0> (C, q)", "").replace("(q, s, z) w", "(b, s, z) w"), ["QuantizeLinear", "Concat", *OPERATORS[1:]], effected=2),
+    Fires("an input of the model", INT8_IN, ["Cast", "Add", "Cast", *OPERATORS[1:]], effected=2),
+    Fires("an input that others read", INT8_IN.replace("y) <", "y, int8[?,?] h) <").replace("d = Deq", "h = Abs (q) d = Deq"), ["Abs", "Cast", "Add", "Cast", *OPERATORS[1:]], effected=2),
     Fires("uint8 weights", QDQ.format(BOTH_UNSIGNED, "", ""), OPERATORS),
     Fires("uint8 weights of a dynamic product", INTEGERS.format(WEIGHTS + ", uint8 e = {128}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
     Fires("one zero point for each column", INTEGERS.format(WEIGHTS + ", uint8[3] e = {128, 127, 129}", ", z, e"), ["DynamicQuantizeLinear", "MatMulInteger"]),
