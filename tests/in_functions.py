@@ -25,7 +25,7 @@ InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasG
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
 RankQuestionPass SoftmaxReshapePass FewChannelsConvPass QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
 ConvSplitPass SqueezeExciteResidualPass RmsNormUbFusionPass FlatBatchEliminationPass
-UnpackTransposePass ShapeOfInputPass ImageTransposePass SameWeightsMatMulPass QuantizedActivationPass
+UnpackTransposePass ShapeOfInputPass ImageTransposePass SameWeightsMatMulPass QuantizedActivationPass GroupedConvIntegerPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """
@@ -35,7 +35,7 @@ StableSoftmaxFusionPass L2NormFusionPass SwishFusionPass SpaceToDepthFusionPass 
 Conv1x1ReassociationPass BatchMatMulFusionPass StridedSliceMergePass ZConcatv2dFusionPass ZConcatExt2FusionPass
 ZSplitVDFusionPass SplitConcatFusionPass GatherFusionPass TransOpSymmetryEliminationPass ArithmeticSimplifyPass
 ConstantReassociationPass PowToMulPass InferenceMatmulSplitFusionPass Conv1dToConv2dPass
-QuantizedSignednessPass QuantizedSumSignednessPass
+QuantizedSignednessPass QuantizedSumSignednessPass DynamicConvSignednessPass
 """
 NEVER = {
     **dict.fromkeys(_ALWAYS_ASK.split(), "it needs types or shapes"),

@@ -155,8 +155,10 @@ _ORDER = (
     "convolution.conv1d_to_conv2d",  # with the activations that it has by then
     "convolution.few_channels_conv",  # as well
     # quantization: of products
+    "quantization.grouped_conv_integer",  # before the change of its types
     "quantization.quantized_signedness",
     "quantization.quantized_sum_signedness",
+    "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
     "quantization.inference_qbmm_add_fusion",
     # matmul
     "matmul.inference_matmul_split_fusion",
