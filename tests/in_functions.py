@@ -35,7 +35,7 @@ StableSoftmaxFusionPass L2NormFusionPass SwishFusionPass SpaceToDepthFusionPass 
 Conv1x1ReassociationPass BatchMatMulFusionPass StridedSliceMergePass ZConcatv2dFusionPass ZConcatExt2FusionPass
 ZSplitVDFusionPass SplitConcatFusionPass GatherFusionPass TransOpSymmetryEliminationPass ArithmeticSimplifyPass
 ConstantReassociationPass PowToMulPass InferenceMatmulSplitFusionPass Conv1dToConv2dPass
-QuantizedSignednessPass QuantizedSumSignednessPass DynamicConvSignednessPass
+QuantizedSignednessPass DynamicConvSignednessPass
 """
 NEVER = {
     **dict.fromkeys(_ALWAYS_ASK.split(), "it needs types or shapes"),

@@ -157,7 +157,6 @@ _ORDER = (
     # quantization: of products
     "quantization.grouped_conv_integer",  # before the change of its types
     "quantization.quantized_signedness",
-    "quantization.quantized_sum_signedness",
     "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
     "quantization.inference_qbmm_add_fusion",
     # matmul

@@ -34,6 +34,7 @@ from fusionc.operators.integer_operators import (
 )
 from fusionc.operators.signedness import (
     CARRIED,
+    KEPT,
     OPPOSITE,
     SIGNED,
     UNSIGNED,
@@ -62,18 +63,13 @@ class Region:
     values: list[Edge] = field(default_factory=list)
     nodes: dict[Node, None] = field(default_factory=dict)
     votes: list[_Vote] = field(default_factory=list)
+    handed_back: list[Edge] = field(default_factory=list)  # read by operators that stay as they are
     obstacle: str = ""  # why the type has to stay; empty if it may change
 
     @property
     def elem_type(self) -> int:
         """The type of all its values."""
         return _type_of(self.values[0])
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all its operators give the same integers then."""
-        kernels = [kernel_of(node.operator, len(node.inputs)) for node in self.nodes]
-        return all(kernel is None or kernel.is_exact for kernel in kernels)
 
     @property
     def is_constant(self) -> bool:
@@ -89,7 +85,8 @@ class Region:
     def outputs(self) -> list[Edge]:
         """What its operators make for others; all of it, if the region must stay."""
         made = [value for node in self.ordered for value in node.outputs if value is not None]
-        return [value for value in made if self.obstacle or value not in self.values]
+        inner = set(self.values).difference(self.handed_back)
+        return [value for value in made if self.obstacle or value not in inner]
 
 
 class _Sets:
@@ -112,22 +109,21 @@ class _Sets:
             self._above[root] = roots[0]
 
 
-def regions_to_change(graph: Graph, is_exact: bool) -> list[Region]:
+def regions_to_change(graph: Graph) -> list[Region]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
-    `is_exact` asks for those whose integers stay the same, except for the change, else for those with
-    an operator that rounds in another way then. One that must stay has its obstacle, and so has each that could change only with it.
+    One that must stay has its obstacle, and so has each that could change only with it.
     """
     regions = _regions_of(graph)
     components = _components_of(graph, regions)
     decisions = _Decisions(regions, components)
-    changed = [region for region in regions.values() if decisions.changes(region)]
-    return [region for region in changed if region.is_exact == is_exact]
+    return [region for region in regions.values() if decisions.changes(region)]
 
 
-def is_input(value: Edge) -> bool:
-    """Whether a graph is given a value, so that another type must be made of it."""
-    return value.producer is None and not value.is_constant
+def is_given(value: Edge) -> bool:
+    """Whether the maker of a value stays as it is, so that another type must be made of it."""
+    maker = value.producer
+    return not value.is_constant and (maker is None or maker.operator in KEPT)
 
 
 def data_places(node: Node) -> tuple[int, ...]:
@@ -218,16 +214,18 @@ def _type_of(value: Edge) -> int:
     """The element type, which a zero point says where nothing is inferred for an operator."""
     if value.elem_type or value.producer is None:
         return value.elem_type
-    kernel = kernel_of(value.producer.operator, len(value.producer.inputs))
-    if kernel is None or kernel.result_zero is None or value is not value.producer.outputs[0]:
+    maker = value.producer
+    kernel = kernel_of(maker.operator, len(maker.inputs))
+    place = KEPT.get(maker.operator) if kernel is None else kernel.result_zero
+    if place is None or place >= len(maker.inputs) or value is not maker.outputs[0]:
         return 0
-    zero = ([*value.producer.inputs, *[None] * (kernel.result_zero + 1)])[kernel.result_zero]
+    zero = maker.inputs[place]
     return 0 if zero is None else zero.elem_type
 
 
 def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
     maker = value.producer
-    if value.is_constant or maker is None:
+    if value.is_constant or maker is None or is_given(value):
         return
     kernel = kernel_of(maker.operator, len(maker.inputs))
     if kernel is None:
@@ -243,21 +241,24 @@ def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
 
 
 def _read_users(region: Region, value: Edge, graph: Graph) -> None:
-    is_kept = value.is_constant or is_input(value)  # for others, who read it as it is
+    is_kept = value.is_constant or is_given(value)  # for others, who read it as it is
     if not is_kept and value.is_output:
         region.obstacle = "an output of the model holds the integers"
     elif not is_kept and value.is_pinned:
         region.obstacle = "an annotation names the integers"
     for user in value.outputs:
         places = [at for at, read in enumerate(user.inputs) if read is value]
-        if reason := _reason_to_stay(user, places, graph):
-            if is_kept:
-                reason = _reason_to_share(value) if value.is_constant else ""
+        reason = _reason_to_stay(user, places, graph)
+        if not reason:
+            region.nodes[user] = None
+            for place in places:
+                region.votes += _votes_of(user, place)
+        elif value.is_constant:
+            region.obstacle = region.obstacle or _reason_to_share(value)
+        elif not is_kept and user.graph is graph and user.operator in KEPT:
+            region.handed_back.append(value)
+        elif not is_kept:
             region.obstacle = region.obstacle or reason
-            continue
-        region.nodes[user] = None
-        for place in places:
-            region.votes += _votes_of(user, place)
 
 
 def _reason_to_stay(user: Node, places: Sequence[int], graph: Graph) -> str:
