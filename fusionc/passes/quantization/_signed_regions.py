@@ -241,24 +241,28 @@ def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
 
 
 def _read_users(region: Region, value: Edge, graph: Graph) -> None:
+    """Note who reads a value, and what keeps it from changing."""
     is_kept = value.is_constant or is_given(value)  # for others, who read it as it is
-    if not is_kept and value.is_output:
-        region.obstacle = "an output of the model holds the integers"
-    elif not is_kept and value.is_pinned:
-        region.obstacle = "an annotation names the integers"
+    obstacles = [] if is_kept else [_reason_to_keep(value)]
     for user in value.outputs:
         places = [at for at, read in enumerate(user.inputs) if read is value]
         reason = _reason_to_stay(user, places, graph)
         if not reason:
             region.nodes[user] = None
-            for place in places:
-                region.votes += _votes_of(user, place)
+            region.votes += [vote for place in places for vote in _votes_of(user, place)]
         elif value.is_constant:
-            region.obstacle = region.obstacle or _reason_to_share(value)
-        elif not is_kept and user.graph is graph and user.operator in KEPT:
+            obstacles.append(_reason_to_share(value))
+        elif not is_kept and user.operator in KEPT:
             region.handed_back.append(value)
         elif not is_kept:
-            region.obstacle = region.obstacle or reason
+            obstacles.append(reason)
+    region.obstacle = next(filter(None, [region.obstacle, *obstacles]), "")
+
+
+def _reason_to_keep(value: Edge) -> str:
+    if value.is_output:
+        return "an output of the model holds the integers"
+    return "an annotation names the integers" if value.is_pinned else ""
 
 
 def _reason_to_stay(user: Node, places: Sequence[int], graph: Graph) -> str:

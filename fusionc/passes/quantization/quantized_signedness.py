@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.operators.integer_operators import QUANTIZE
-from fusionc.operators.signedness import OPPOSITE
+from fusionc.operators.signedness import KERNELS, OPPOSITE
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.quantization._signed_regions import (
@@ -35,6 +35,17 @@ def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
     zero = opposite(np.zeros((), np.int16), elem_type)
     real = new.Cast(value, to=TensorProto.FLOAT)
     return new.QuantizeLinear(real, new.const(np.asarray(1, np.float32)), new.const(zero))
+
+
+def _changed_sources(region: Region, new: Tape) -> dict[Edge, Edge]:
+    """The constants of a region, and what it is given from outside, in the other signedness."""
+    made: dict[Edge, Edge] = {}
+    for value in region.values:
+        if value.is_constant:
+            made[value] = new.const(opposite(array_of(value), region.elem_type))
+        elif is_given(value):
+            made[value] = _converted(value, region.elem_type, new)
+    return made
 
 
 def _moved(node: Node, region: Region, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
@@ -84,7 +95,13 @@ class QuantizedSignednessPass(UBFusionPass):
     """
 
     changes_whole_groups = True
-    patterns = (Pattern("QuantizedSignedness", find=_matches),)
+    patterns = (
+        Pattern(
+            "QuantizedSignedness",
+            find=_matches,
+            operators=tuple(dict.fromkeys(name for _, name in KERNELS)),
+        ),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
@@ -93,12 +110,7 @@ class QuantizedSignednessPass(UBFusionPass):
         region = m.region
         if region.obstacle:
             refuse(region.obstacle)
-        made: dict[Edge, Edge] = {}
-        for value in region.values:
-            if value.is_constant:
-                made[value] = new.const(opposite(array_of(value), region.elem_type))
-            elif is_given(value):
-                made[value] = _converted(value, region.elem_type, new)
+        made = _changed_sources(region, new)
         for node in region.ordered:
             outputs = [value for value in node.outputs if value is not None]
             moved = [value for value in _moved(node, region, made, new) if value is not None]
