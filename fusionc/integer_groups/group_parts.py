@@ -49,6 +49,11 @@ def grade(node: Node, wiring: Wiring) -> int:
     return FLOAT_RESULT if node.op in PRODUCTS and is_exact else 0
 
 
+def reads_integers(node: Node) -> bool:
+    """Whether an operator reads dequantized integers alone, as the core of a group does."""
+    return node.domain == "" and node.op in BETWEEN and bool(_types_read(node, Wiring()))
+
+
 def _types_read(node: Node, wiring: Wiring) -> list[int]:
     """The types of the integers that an operator reads; none if it cannot compute in these."""
     places = BETWEEN[node.op]
@@ -76,13 +81,21 @@ def _dequantized_type(value: Edge | None, wiring: Wiring) -> int | None:
     """The type of the integers that a value is dequantized from, 0 if unknown; None if the value is
     not dequantized.
     """
+    integers = None if value is None else dequantized_from(value, wiring)
+    return None if integers is None else integers.elem_type
+
+
+def dequantized_from(value: Edge, wiring: Wiring) -> Edge | None:
+    """The integers that a value is made of by DequantizeLinear and moves alone; None if it is
+    not.
+    """
     for _ in range(FAR):
-        maker = None if value is None else wiring.maker(value)
+        maker = wiring.maker(value)
         if maker is None or not maker.inputs or maker.inputs[0] is None:
             return None
         value = maker.inputs[0]
         if maker.operator in DEQUANTIZE:
-            return value.elem_type
+            return value
         if maker.domain != "" or maker.op not in PASSED:
             return None
     return None

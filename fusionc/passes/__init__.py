@@ -123,6 +123,8 @@ _ORDER = (
     # convolution: after the constants have been joined
     "convolution.squeeze_excite_residual",
     # The operators of onnxruntime come after all portable passes, which do not know them.
+    # quantization: before activations go into convolutions of floats
+    "quantization.quantized_activation",
     # attention
     "attention.rotary_embedding_ub_fusion",
     "attention.group_query_attention_fusion",  # before the one that takes repeated keys
@@ -153,6 +155,9 @@ _ORDER = (
     "convolution.conv1d_to_conv2d",  # with the activations that the Conv has by now
     "convolution.few_channels_conv",  # likewise
     # quantization: products
+    "quantization.grouped_conv_integer",  # before the change of its types
+    "quantization.quantized_signedness",
+    "quantization.dynamic_conv_signedness",  # of weights that are uint8 by then
     "quantization.inference_qbmm_add_fusion",
     # matmul
     "matmul.inference_matmul_split_fusion",

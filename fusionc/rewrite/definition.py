@@ -81,6 +81,8 @@ class Pass:
     never_matches: ClassVar[str] = ""
     # whether NaN and infinities may give other results; then they are not verified
     is_for_finite: ClassVar[bool] = False
+    # whether its rewrites change every part of a group that runs in integers, one after the other
+    changes_whole_groups: ClassVar[bool] = False
     # whether --pattern_fusion_pass also switches it, as it switches all users' passes
     is_pattern_fusion: bool = False
     place: str = ""  # file and line of a user's pass, for errors

@@ -210,8 +210,10 @@ def _rewrite(
     may_round = pass_.numerics != "bitwise" and not pattern.is_exact
     if may_round and (reason := rounding_rewrites.reason_to_be_exact(match.nodes, match.outputs)):
         refuse(reason)
-    if reason := kept_groups.reason_to_keep_group(match.nodes, new.nodes, new.pairs):
-        refuse(reason)
+    if not pass_.changes_whole_groups:
+        reason = kept_groups.reason_to_keep_group(match.nodes, new.nodes, new.pairs)
+        if reason:
+            refuse(reason)
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)
     splice(match, new, tape, pass_.name)

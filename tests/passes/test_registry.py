@@ -33,6 +33,7 @@ MODEL = {  # the questions that a pass may ask; the rest of the room reads, writ
     "fusionc.protos",
     "fusionc.runtime.cpu_kernels",
     "fusionc.runtime.evaluate",
+    "fusionc.runtime.processor",
 }
 OUTSIDE = {
     "builtins",
@@ -275,7 +276,10 @@ def may_be_imported(name: str) -> bool:
     top = name.split(".")[0]
     if top == "fusionc":
         room = name.split(".")[1]
-        return room in {"exactness", "functions", "operators", "passes", "rewrite"} or name in MODEL
+        return (
+            room in {"exactness", "functions", "integer_groups", "operators", "passes", "rewrite"}
+            or name in MODEL
+        )
     return top in {"numpy", "ml_dtypes", "onnx"} or (
         top in sys.stdlib_module_names and top not in OUTSIDE
     )

@@ -21,6 +21,7 @@ from fusionc.rewrite import (
     var,
 )
 from fusionc.rewrite.pattern import Formula, Out
+from fusionc.runtime.processor import has_vnni
 from fusionc.shapes.expressions import is_static
 
 _LARGEST = 255  # difference between an element and its zero point
@@ -114,15 +115,15 @@ def _scales_of(first: Edge, second: Edge, columns: int) -> tuple[Edge, Edge]:
 
 
 def _unsigned(m: Match, new: Tape) -> tuple[Edge, Edge | None]:
-    """The weights and their zero point in uint8.
+    """The weights and their zero point, in uint8 if the processor lacks VNNI.
 
-    Numbers of int8 become 128 larger: products of signed weights overflow on many processors, which
+    Numbers of int8 become 128 larger then: products of signed weights saturate on processors that
     add pairs of them in 16 bits.
     """
     weight: Edge = m.W
     zero: Edge | None = m.W_zero
     weight.require_type(np.uint8, np.int8, of="the weights")
-    if weight.elem_type == TensorProto.UINT8:
+    if weight.elem_type == TensorProto.UINT8 or has_vnni():
         return weight, zero
     array = array_of(weight)
     point = np.zeros(m.W_scale.shape, np.int8)
@@ -150,9 +151,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
              for each column; for the first form: weights and scales that the model computes,
              elements other than uint8, which lack a fast kernel, a QuantizeLinear after it, large
              signed weights that are used elsewhere
-    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w
-             + 128, y + 128): products of signed weights overflow on processors without VNNI; more
-             rows than 33,025 may need more than 32 bits
+    algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; without VNNI, W becomes
+             unsigned (w + 128, y + 128), as products of signed weights saturate there; more rows
+             than 33,025 may need more than 32 bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's
              DynamicQuantizeMatMulFusion and MatMulIntegerToFloatFusion make the same nodes of
              MatMulInteger at load; the first form takes 0.01 to 0.76 of the time, without VNNI

@@ -1,4 +1,15 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+import numpy as np
+import pytest
+from harness import Fires, Stays, optimize, parse, pass_of, seen_by_subgraph, tables
+from onnx import numpy_helper
+
+from fusionc.passes.quantization import inference_qbmm_add_fusion
+
+
+@pytest.fixture(autouse=True)
+def _processor_without_vnni(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inference_qbmm_add_fusion, "has_vnni", lambda: False)
+
 
 SMALL = ",".join(map(str, range(-10, 10)))
 LARGE = "127,-128,127,126,125," * 3 + "1,2,3,4,5"
@@ -301,3 +312,15 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("InferenceQbmmAddFusionPass", STAYS, FIRES, in_functions="never")
+
+
+@pytest.mark.parametrize("has_vnni", [False, True])
+def test_signed_weights_stay_where_sums_cannot_saturate(
+    monkeypatch: pytest.MonkeyPatch, has_vnni: bool
+) -> None:
+    monkeypatch.setattr(inference_qbmm_add_fusion, "has_vnni", lambda: has_vnni)
+    model = parse(static(w="int8", W=SMALL))
+    result, _ = optimize(model, [pass_of("InferenceQbmmAddFusionPass")])
+    constants = {t.name: numpy_helper.to_array(t) for t in result.graph.initializer}
+    weights = constants[result.graph.node[0].input[1]]
+    assert weights.dtype == (np.int8 if has_vnni else np.uint8)

@@ -1,0 +1,410 @@
+"""Regions of 8-bit integers that must have one signedness, and the one that is fast.
+
+A region holds the values between operators that know a zero point: what a QuantizeLinear makes,
+what a Reshape makes of that, up to the DequantizeLinear. Its zero points move with its values. A
+QLinearConv has its data and its result in one region. Regions on both sides of an operator that
+runs in integers if both are of one type are one component: all of them change, or none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusionc.integer_groups.group_parts import (
+    FAR,
+    dequantized_from,
+    grade,
+    is_core,
+    way_to_quantizer,
+)
+from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.tensors import Array
+from fusionc.operators.integer_operators import (
+    BETWEEN,
+    DEQUANTIZE,
+    INTEGERS,
+    PASSED,
+    QUANTIZE,
+    WEIGHTED,
+)
+from fusionc.operators.signedness import (
+    CARRIED,
+    KEPT,
+    OPPOSITE,
+    SIGNED,
+    UNSIGNED,
+    kernel_of,
+)
+from fusionc.passes._shared.constants import SHARED, dims_of, would_double
+from fusionc.runtime.processor import has_vnni
+
+_SAFE = 64  # weights up to this size cannot saturate a sum of two products in 16 bits
+_HALF = 128  # of the range of 8 bits
+_AS_IT_IS = Wiring()
+
+
+@dataclass(frozen=True)
+class _Vote:
+    """What the reader of a region is fast with, and the other operand of the product there."""
+
+    fast: int
+    other: Edge | None
+
+
+@dataclass
+class Region:
+    """Values of one type that change together, and the operators that make, move and read them."""
+
+    values: list[Edge] = field(default_factory=list)
+    nodes: dict[Node, None] = field(default_factory=dict)
+    votes: list[_Vote] = field(default_factory=list)
+    handed_back: list[Edge] = field(default_factory=list)  # read by operators that stay as they are
+    obstacle: str = ""  # why the type has to stay; empty if it may change
+
+    @property
+    def elem_type(self) -> int:
+        """The type of all its values."""
+        return _type_of(self.values[0])
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing in it depends on an input of the model."""
+        return all(value.is_constant for value in self.values)
+
+    @property
+    def ordered(self) -> list[Node]:
+        """Its operators, each after those that it reads."""
+        return sorted(self.nodes, key=lambda node: node.position)
+
+    @property
+    def outputs(self) -> list[Edge]:
+        """What its operators make for others; all of it, if the region must stay."""
+        made = [value for node in self.ordered for value in node.outputs if value is not None]
+        inner = set(self.values).difference(self.handed_back)
+        return [value for value in made if self.obstacle or value not in inner]
+
+
+class _Sets:
+    """Disjoint sets of values."""
+
+    def __init__(self) -> None:
+        self._above: dict[Edge, Edge] = {}
+
+    def root(self, value: Edge) -> Edge:
+        """The value that stands for the set."""
+        while (above := self._above.get(value, value)) is not value:
+            self._above[value] = self._above.get(above, above)
+            value = above
+        return value
+
+    def join(self, values: Iterable[Edge]) -> None:
+        """Make one set of those that hold these."""
+        roots = [self.root(value) for value in values]
+        for root in roots[1:]:
+            self._above[root] = roots[0]
+
+
+def regions_to_change(graph: Graph) -> list[Region]:
+    """The regions that are fast with the other signedness, in the order of the graph.
+
+    One that must stay has its obstacle, and so has each that could change only with it.
+    """
+    regions = _regions_of(graph)
+    components = _components_of(graph, regions)
+    decisions = _Decisions(regions, components)
+    return [region for region in regions.values() if decisions.changes(region)]
+
+
+def is_given(value: Edge) -> bool:
+    """Whether the maker of a value stays as it is, so that another type must be made of it."""
+    maker = value.producer
+    return not value.is_constant and (maker is None or maker.operator in KEPT)
+
+
+def data_places(node: Node) -> tuple[int, ...]:
+    """The inputs that hold integers with a zero point, or such that are only moved."""
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is not None:
+        return tuple(operand.value for operand in kernel.operands)
+    if node.domain != "" or node.op not in CARRIED:
+        return ()
+    places = CARRIED[node.op]
+    return tuple(range(len(node.inputs))) if places is None else places
+
+
+def zero_places(node: Node, region: Region) -> list[int]:
+    """The inputs of an operator that hold the zero points of a region."""
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is None:
+        return []
+    places = [
+        operand.zero
+        for operand in kernel.operands
+        if operand.value < len(node.inputs) and node.inputs[operand.value] in region.values
+    ]
+    if kernel.result_zero is not None and node.outputs[0] in region.values:
+        places.append(kernel.result_zero)
+    return places
+
+
+def zero_point(node: Node, place: int) -> Array | None:
+    """The zero point at an input of an operator; None if it is not known before the model runs."""
+    given = node.inputs[place] if place < len(node.inputs) else None
+    if given is not None:
+        return given.constant()
+    if node.operator not in DEQUANTIZE | QUANTIZE:
+        return np.zeros((), np.int16)
+    scale = node.inputs[1]
+    sizes = () if scale is None or scale.shape is None else scale.shape
+    known = [size for size in sizes if isinstance(size, int)]
+    is_known = scale is not None and scale.shape is not None and len(known) == len(sizes)
+    return np.zeros(known, np.int16) if is_known else None
+
+
+def opposite(array: Array, elem_type: int) -> Array:
+    """Elements or zero points of this type in the other signedness."""
+    by = _HALF if elem_type == SIGNED else -_HALF
+    return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)
+
+
+def _regions_of(graph: Graph) -> dict[Edge, Region]:
+    """All regions of a graph, by the value that stands for each."""
+    values = dict.fromkeys(_values_of(graph))
+    sets = _Sets()
+    for node in graph.nodes:
+        sets.join(value for value in _values_of_one_type(node) if value in values)
+    regions: dict[Edge, Region] = {}
+    for value in values:
+        region = regions.setdefault(sets.root(value), Region())
+        region.values.append(value)
+        _read_maker(region, value, graph)
+        _read_users(region, value, graph)
+    for region in regions.values():
+        _read_zero_points(region)
+    return regions
+
+
+def _values_of_one_type(node: Node) -> list[Edge | None]:
+    """The integers that an operator reads and makes in one type, as long as it is that operator."""
+    if node.domain == "" and node.op in CARRIED:
+        made = node.outputs if node.op == "Split" else node.outputs[:1]
+        return [*(node.inputs[at] for at in data_places(node) if at < len(node.inputs)), *made]
+    kernel = kernel_of(node.operator, len(node.inputs))
+    if kernel is None or kernel.result_zero is None:
+        return []
+    # onnxruntime has kernels for data and a result of one type only
+    data = [node.inputs[operand.value] for operand in kernel.operands[: kernel.alike]]
+    return [*data, node.outputs[0]]
+
+
+def _values_of(graph: Graph) -> Iterator[Edge]:
+    for node in graph.nodes:
+        read = [node.inputs[at] for at in data_places(node) if at < len(node.inputs)]
+        for value in (*read, *node.outputs):
+            if value is not None and _type_of(value) in OPPOSITE:
+                yield value
+
+
+def _type_of(value: Edge) -> int:
+    """The element type, which a zero point says where nothing is inferred for an operator."""
+    if value.elem_type or value.producer is None:
+        return value.elem_type
+    maker = value.producer
+    kernel = kernel_of(maker.operator, len(maker.inputs))
+    place = KEPT.get(maker.operator) if kernel is None else kernel.result_zero
+    if place is None or place >= len(maker.inputs) or value is not maker.outputs[0]:
+        return 0
+    zero = maker.inputs[place]
+    return 0 if zero is None else zero.elem_type
+
+
+def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
+    maker = value.producer
+    if value.is_constant or maker is None or is_given(value):
+        return
+    kernel = kernel_of(maker.operator, len(maker.inputs))
+    if kernel is None:
+        has_place = maker.domain == "" and maker.op in CARRIED
+    else:
+        has_place = kernel.result_zero is not None
+    if not has_place:
+        region.obstacle = f"{maker.op} makes the integers"
+    elif maker.graph is not graph:
+        region.obstacle = "the graph around a subgraph makes the integers"
+    else:
+        region.nodes[maker] = None
+
+
+def _read_users(region: Region, value: Edge, graph: Graph) -> None:
+    """Note who reads a value, and what keeps it from changing."""
+    is_kept = value.is_constant or is_given(value)  # for others, who read it as it is
+    obstacles = [] if is_kept else [_reason_to_keep(value)]
+    for user in value.outputs:
+        places = [at for at, read in enumerate(user.inputs) if read is value]
+        reason = _reason_to_stay(user, places, graph)
+        if not reason:
+            region.nodes[user] = None
+            region.votes += [vote for place in places for vote in _votes_of(user, place)]
+        elif value.is_constant:
+            obstacles.append(_reason_to_share(value))
+        elif not is_kept and user.operator in KEPT:
+            region.handed_back.append(value)
+        elif not is_kept:
+            obstacles.append(reason)
+    region.obstacle = next(filter(None, [region.obstacle, *obstacles]), "")
+
+
+def _reason_to_keep(value: Edge) -> str:
+    if value.is_output:
+        return "an output of the model holds the integers"
+    return "an annotation names the integers" if value.is_pinned else ""
+
+
+def _reason_to_stay(user: Node, places: Sequence[int], graph: Graph) -> str:
+    if user.graph is not graph or not places:
+        return "a subgraph reads the integers"
+    if user.has_references or not set(places).issubset(data_places(user)):
+        return f"{user.op} reads the integers"
+    return ""
+
+
+def _reason_to_share(constant: Edge) -> str:
+    """Why a constant that others read as it is must not be there a second time."""
+    return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
+
+
+def _read_zero_points(region: Region) -> None:
+    known = (zero_point(node, at) for node in region.nodes for at in zero_places(node, region))
+    if not region.obstacle and any(array is None for array in known):
+        region.obstacle = "a zero point is not constant"
+
+
+def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
+    """What the products want that read a value, at once or once it is dequantized."""
+    kernel = kernel_of(user.operator, len(user.inputs))
+    operands = () if kernel is None else kernel.operands
+    for operand in operands:
+        if operand.value == place and operand.fast:
+            others = [user.inputs[one.value] for one in operands if one is not operand]
+            yield _Vote(operand.fast, others[0] if others else None)
+    if user.operator in DEQUANTIZE and user.outputs[0] is not None:
+        yield from _votes_of_dequantized(user.outputs[0])
+
+
+def _votes_of_dequantized(value: Edge) -> Iterator[_Vote]:
+    reached = [value]
+    for _ in range(FAR):
+        users = [(user, read) for read in reached for user in read.outputs if user.domain == ""]
+        for user, read in users:
+            if user.op in WEIGHTED:
+                yield from _votes_of_product(user, read)
+        moved = (user.outputs[0] for user, _ in users if user.op in PASSED)
+        reached = [value for value in moved if value is not None]
+
+
+def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
+    for place, fast in enumerate((UNSIGNED, SIGNED)):
+        other = product.inputs[1 - place]
+        if product.inputs[place] is dequantized and other is not None:
+            yield _Vote(fast, dequantized_from(other, _AS_IT_IS))
+
+
+def _components_of(graph: Graph, regions: dict[Edge, Region]) -> list[list[Region]]:
+    """The regions that operators between them want of one type."""
+    by_value = {value: root for root, region in regions.items() for value in region.values}
+    sets = _Sets()
+    for node in graph.nodes:
+        alike = [by_value[value] for value in _data_of_one_type(node) if value in by_value]
+        sets.join(alike)
+    components: dict[Edge, list[Region]] = {}
+    for root, region in regions.items():
+        components.setdefault(sets.root(root), []).append(region)
+    return list(components.values())
+
+
+def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
+    """The integers that an operator reads and makes, which must be of one type."""
+    if is_core(node) and node.op in BETWEEN and grade(node, _AS_IT_IS) == INTEGERS:
+        places = (0,) if node.op in WEIGHTED else BETWEEN[node.op]
+        for at, value in enumerate(node.inputs):
+            if value is not None and (places is None or at in places):
+                yield dequantized_from(value, _AS_IT_IS)
+        yield way_to_quantizer(node, _AS_IT_IS)[-1].outputs[0]
+
+
+class _Decisions:
+    """Which regions change: first unsigned weights, then all that is computed, then weights."""
+
+    def __init__(self, regions: dict[Edge, Region], components: list[list[Region]]) -> None:
+        self._region_of = {value: one for one in regions.values() for value in one.values}
+        self._target: dict[int, int] = {}
+        is_weight = [all(region.is_constant for region in one) for one in components]
+        weights = [one for one, is_so in zip(components, is_weight, strict=True) if is_so]
+        data = [one for one, is_so in zip(components, is_weight, strict=True) if not is_so]
+        self._decide(weights, self._wants_unsigned)
+        self._decide(data, self._wants_unsigned)
+        self._decide(data, self._wants_signed)
+        self._decide(weights, self._wants_signed)
+
+    def changes(self, region: Region) -> bool:
+        """Whether the other type is wanted, be there an obstacle or not."""
+        return self._target.get(id(region), region.elem_type) != region.elem_type
+
+    def _decide(self, components: list[list[Region]], wants: Callable[[list[Region]], int]) -> None:
+        for component in components:
+            target = wants(component)
+            if not target or id(component[0]) in self._target:
+                continue
+            obstacle = next((one.obstacle for one in component if one.obstacle), "")
+            obstacle = obstacle or self._saturation(component, target)
+            for region in component:
+                region.obstacle = obstacle
+                self._target[id(region)] = target
+
+    def _wants_unsigned(self, component: list[Region]) -> int:
+        votes = [vote for region in component for vote in region.votes]
+        is_weight = all(region.is_constant for region in component)
+        fits = all if is_weight else any
+        return UNSIGNED if votes and fits(vote.fast == UNSIGNED for vote in votes) else 0
+
+    def _wants_signed(self, component: list[Region]) -> int:
+        votes = [vote for region in component for vote in region.votes]
+        is_fast = bool(votes) and all(
+            vote.fast == SIGNED and (vote.other is None or self._type_of(vote.other) == UNSIGNED)
+            for vote in votes
+        )
+        return SIGNED if is_fast else 0
+
+    def _type_of(self, value: Edge) -> int:
+        """The type that a value will have."""
+        region = self._region_of.get(value)
+        if region is None or region.obstacle:
+            return value.elem_type
+        return self._target.get(id(region), value.elem_type)
+
+    def _saturation(self, component: list[Region], target: int) -> str:
+        """Why sums may saturate: without VNNI, products of uint8 and int8 are added in 16 bits."""
+        if has_vnni():
+            return ""
+        votes = [vote for region in component for vote in region.votes]
+        weights = [vote.other for vote in votes if vote.fast == UNSIGNED]
+        if target == SIGNED:
+            weights = [value for region in component for value in region.values]
+        if all(value is not None and self._is_small(value, target) for value in weights):
+            return ""
+        return "without VNNI, products with these weights may saturate"
+
+    def _is_small(self, value: Edge, target: int) -> bool:
+        """Whether weights are small once they are signed, or stay unsigned."""
+        array = value.constant()
+        if target == UNSIGNED and value.elem_type == UNSIGNED:
+            return True
+        if array is None:
+            return False
+        signed = array if value.elem_type == SIGNED else opposite(array, UNSIGNED)
+        return bool((np.abs(signed.astype(np.int16)) <= _SAFE).all())

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.integer_groups.group_parts import reads_integers
+from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array
+from fusionc.operators.integer_operators import DEQUANTIZE
+from fusionc.passes._shared.clipping import Interval, interval_of
+from fusionc.passes._shared.constants import array_of
+from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, op, refuse, rest, var
+
+_INTEGER_CLIP = 12  # the opset since which Clip takes integers
+_BYTES = (np.dtype(np.int8), np.dtype(np.uint8))
+_LARGEST = 2.0**100  # of a scale: what is dequantized by it is finite
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The one scale and zero point of a quantization."""
+
+    scale: np.float32
+    zero: Array
+
+    def quantized(self, limit: float) -> int:
+        """A number as QuantizeLinear rounds it."""
+        ends = np.iinfo(self.zero.dtype)
+        steps = np.rint(np.float32(limit) / self.scale) + np.float32(self.zero)
+        return int(np.clip(steps, ends.min, ends.max))
+
+    def limited(self, value: Edge, low: int, high: int, new: Tape) -> Edge:
+        """Integers between limits; those that the type has anyway are left out."""
+        ends = np.iinfo(self.zero.dtype)
+        if low == ends.min and high == ends.max:
+            return value
+        bounds = [
+            None if limit == end else new.const(np.asarray(limit, self.zero.dtype))
+            for limit, end in ((low, ends.min), (high, ends.max))
+        ]
+        return new.Clip(value, *bounds)
+
+
+def _grid_of(scale: Edge | None, zero: Edge | None) -> _Grid:
+    """Refuses what is not one positive scale and one zero point of 8 bits."""
+    arrays = [None if value is None else value.constant() for value in (scale, zero)]
+    if any(array is None or array.size != 1 for array in arrays):
+        refuse("not one scale and one zero point that are constants")
+    step, point = (array_of(value) for value in (scale, zero) if value is not None)
+    if step.dtype != np.float32 or point.dtype not in _BYTES:
+        refuse("the elements are not float32 and integers of 8 bits")
+    if not 0 < step.item() < _LARGEST:
+        refuse("the scale is not a positive number of usual size")
+    return _Grid(np.float32(step.item()), point.reshape(()))
+
+
+def _table(m: Match, new: Tape, interval: Interval, source: Node, grid: _Grid) -> Result:
+    """Integers from one grid to another one, within limits."""
+    before = _grid_of(*([*source.inputs, None][1:3]))
+    if before.zero.dtype != grid.zero.dtype:
+        refuse("the integers before and after it are of two types")
+    low = grid.quantized(interval.low)
+    high = grid.quantized(interval.high)
+    if before == grid:
+        integers = source.inputs[0]
+        assert integers is not None  # DequantizeLinear has no optional first input
+        return grid.limited(integers, low, high, new)
+    is_rectified = interval.low == 0
+    looked_up = new.LeakyRelu(m.x, alpha=0.0 if is_rectified else 1.0)
+    quantized = new.QuantizeLinear(looked_up, m.scale, m.zero, like=m.quantize)
+    least = np.iinfo(grid.zero.dtype).min
+    return grid.limited(quantized, least if is_rectified else low, high, new)
+
+
+class QuantizedActivationPass(UBFusionPass):
+    """A Relu or Clip between integers becomes an operator on integers.
+
+    before   QuantizeLinear(Relu(x), s, z), where x is made by a Conv, MatMul, Add, … of dequantized
+             integers and z is above the lowest integer, or where x is dequantized; Clip in place of
+             Relu
+    after    Clip(QuantizeLinear(x, s, z), z), so that onnxruntime computes the operator in
+             integers; for dequantized x LeakyRelu with alpha 0, or 1 for other limits, which
+             onnxruntime computes by a table of 256 numbers; Clip alone if the scales are equal
+    refuses  what is not one scale and one zero point; a scale that is not positive; types other
+             than float32 and 8 bits; limits at which the quantization saturates anyway, which
+             onnxruntime removes; x that is not made of integers, or that others read; opset below
+             12, where Clip takes no integers; other targets
+    algebra  quantization with s > 0 never decreases, so that it changes places with min and max;
+             LeakyRelu with alpha 1 is x
+    source   symmetric models of TensorRT and ModelOpt, and onnxruntime's quantize_static with
+             ActivationSymmetric; onnxruntime fuses an activation only if the zero point is the
+             lowest integer. The table takes 0.2 to 0.4 of the time
+    """
+
+    patterns = (
+        Pattern(
+            "QuantizedActivation",
+            op.QuantizeLinear(
+                op["Relu", "Clip"](var("x"), rest("limits"), _as="activation"),
+                const("scale"),
+                const("zero"),
+                _as="quantize",
+            ),
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_onnxruntime(m)
+        if m.opset < _INTEGER_CLIP:
+            refuse("before opset 12 Clip takes no integers", opset=_INTEGER_CLIP)
+        grid = _grid_of(m.scale, m.zero)
+        if m.x.elem_type != TensorProto.FLOAT:
+            refuse("the elements are not float32 and integers of 8 bits")
+        interval = interval_of(m.activation)
+        source = m.x.producer
+        if source is not None and source.operator in DEQUANTIZE:
+            return _table(m, new, interval, source, grid)
+        if source is None or m.x.use_count > 1 or not reads_integers(source):
+            refuse("the operator before it does not compute with integers")
+        low = grid.quantized(interval.low)
+        high = grid.quantized(interval.high)
+        ends = np.iinfo(grid.zero.dtype)
+        if low == ends.min and high == ends.max:
+            refuse("the quantization saturates at the limits")
+        quantized = new.QuantizeLinear(m.x, m.scale, m.zero, like=m.quantize)
+        return grid.limited(quantized, low, high, new)

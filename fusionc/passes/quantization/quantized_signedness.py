@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.operators.integer_operators import QUANTIZE
+from fusionc.operators.signedness import KERNELS, OPPOSITE
+from fusionc.passes._shared.constants import array_of
+from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.passes.quantization._signed_regions import (
+    Region,
+    data_places,
+    is_given,
+    opposite,
+    regions_to_change,
+    zero_places,
+    zero_point,
+)
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
+
+_MEASURED = ("x86_64", "AMD64")  # processors whose fast types are known
+
+
+def _matches(graph: Graph) -> Iterator[Match]:
+    for region in regions_to_change(graph):
+        yield Match(graph, region.ordered, region.outputs, {"region": region})
+
+
+def _converted(value: Edge, elem_type: int, new: Tape) -> Edge:
+    """The same integers in the other signedness, made from those of this type."""
+    zero = opposite(np.zeros((), np.int16), elem_type)
+    real = new.Cast(value, to=TensorProto.FLOAT)
+    return new.QuantizeLinear(real, new.const(np.asarray(1, np.float32)), new.const(zero))
+
+
+def _changed_sources(region: Region, new: Tape) -> dict[Edge, Edge]:
+    """The constants of a region, and what it is given from outside, in the other signedness."""
+    made: dict[Edge, Edge] = {}
+    for value in region.values:
+        if value.is_constant:
+            made[value] = new.const(opposite(array_of(value), region.elem_type))
+        elif is_given(value):
+            made[value] = _converted(value, region.elem_type, new)
+    return made
+
+
+def _moved(node: Node, region: Region, made: dict[Edge, Edge], new: Tape) -> tuple[Edge, ...]:
+    """An operator that reads and makes the region in the other signedness."""
+    places = data_places(node)
+    inputs = [
+        made.get(value, value) if value is not None and at in places else value
+        for at, value in enumerate(node.inputs)
+    ]
+    for place in zero_places(node, region):
+        zero = zero_point(node, place)
+        assert zero is not None  # else the region has an obstacle
+        inputs += [None] * (place + 1 - len(inputs))
+        inputs[place] = new.const(opposite(zero, region.elem_type))
+    written = {}
+    if node.operator in QUANTIZE and node.attr("output_dtype"):
+        written["output_dtype"] = OPPOSITE[region.elem_type]
+    return new.node(
+        node.op,
+        inputs,
+        domain=node.domain,
+        like=node,
+        outputs=[value is not None for value in node.outputs],
+        **written,
+    )
+
+
+class QuantizedSignednessPass(UBFusionPass):
+    """Quantized values become uint8, and weights int8: products are fast in that form alone.
+
+    before   values in int8 with zero point z, between the operators that know it: QuantizeLinear,
+             DequantizeLinear, QLinearConv, QLinearMatMul, MatMulInteger, ConvInteger, QGemm, …;
+             constant weights in uint8
+    after    the same values plus 128 in uint8 with zero point z + 128; weights minus 128 in int8;
+             for ConvInteger, which has its operands the other way round, data in int8 and weights
+             in uint8; Cast and QuantizeLinear for an input of the model, and between what changes
+             and a QLinearAdd, QLinearMul or QLinearAveragePool, which would round otherwise
+    refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
+             without a zero point makes or reads; zero points that the model computes; one
+             region of a network if another one must stay that an operator wants of the same type;
+             without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
+             other than x86-64; other targets
+    algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in that
+             of uint8; (q + 128) − (z + 128) = q − z
+    source   microsoft/onnxruntime 6732 and 12854, where maintainers name signed values as the cause
+             of slow models; the types were measured (operators/signedness.py)
+    """
+
+    changes_whole_groups = True
+    patterns = (
+        Pattern(
+            "QuantizedSignedness",
+            find=_matches,
+            operators=tuple(dict.fromkeys(name for _, name in KERNELS)),
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_onnxruntime(m)
+        if platform.machine() not in _MEASURED:
+            refuse("the signedness that is fast on this processor is not known")
+        region = m.region
+        if region.obstacle:
+            refuse(region.obstacle)
+        made = _changed_sources(region, new)
+        for node in region.ordered:
+            outputs = [value for value in node.outputs if value is not None]
+            moved = [value for value in _moved(node, region, made, new) if value is not None]
+            made.update(zip(outputs, moved, strict=True))
+        to = OPPOSITE[region.elem_type]
+        back = {value: _converted(made[value], to, new) for value in region.handed_back}
+        return [back.get(value, made[value]) for value in m.outputs]

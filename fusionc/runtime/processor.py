@@ -1,0 +1,25 @@
+"""Instructions of the processor that this process runs on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+_CPUINFO = Path("/proc/cpuinfo")
+
+
+@cache
+def linux_flags() -> frozenset[str]:
+    """The names of the processor's features as Linux has them, in capitals; empty elsewhere."""
+    with suppress(OSError):
+        for line in _CPUINFO.read_text().splitlines():
+            name, _, words = line.partition(":")
+            if name.strip() in ("flags", "Features"):
+                return frozenset(words.upper().split())
+    return frozenset()
+
+
+def has_vnni() -> bool:
+    """Whether products of 8-bit integers are summed in 32 bits, so that they cannot saturate."""
+    return not linux_flags().isdisjoint(("AVX512_VNNI", "AVX_VNNI"))
