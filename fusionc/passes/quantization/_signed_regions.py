@@ -57,7 +57,7 @@ class _Vote:
 
 
 @dataclass
-class Region:
+class IntegerRegion:
     """Values of one type that change together, and the operators that make, move and read them."""
 
     values: list[Edge] = field(default_factory=list)
@@ -109,7 +109,7 @@ class _Sets:
             self._above[root] = roots[0]
 
 
-def regions_to_change(graph: Graph) -> list[Region]:
+def regions_to_change(graph: Graph) -> list[IntegerRegion]:
     """The regions that are fast with the other signedness, in the order of the graph.
 
     One that must stay has its obstacle, and so has each that could change only with it.
@@ -137,7 +137,7 @@ def data_places(node: Node) -> tuple[int, ...]:
     return tuple(range(len(node.inputs))) if places is None else places
 
 
-def zero_places(node: Node, region: Region) -> list[int]:
+def zero_places(node: Node, region: IntegerRegion) -> list[int]:
     """The inputs of an operator that hold the zero points of a region."""
     kernel = kernel_of(node.operator, len(node.inputs))
     if kernel is None:
@@ -172,15 +172,15 @@ def opposite(array: Array, elem_type: int) -> Array:
     return (array.astype(np.int16) + by).astype(np.uint8 if elem_type == SIGNED else np.int8)
 
 
-def _regions_of(graph: Graph) -> dict[Edge, Region]:
+def _regions_of(graph: Graph) -> dict[Edge, IntegerRegion]:
     """All regions of a graph, by the value that stands for each."""
     values = dict.fromkeys(_values_of(graph))
     sets = _Sets()
     for node in graph.nodes:
         sets.join(value for value in _values_of_one_type(node) if value in values)
-    regions: dict[Edge, Region] = {}
+    regions: dict[Edge, IntegerRegion] = {}
     for value in values:
-        region = regions.setdefault(sets.root(value), Region())
+        region = regions.setdefault(sets.root(value), IntegerRegion())
         region.values.append(value)
         _read_maker(region, value, graph)
         _read_users(region, value, graph)
@@ -223,7 +223,7 @@ def _type_of(value: Edge) -> int:
     return 0 if zero is None else zero.elem_type
 
 
-def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
+def _read_maker(region: IntegerRegion, value: Edge, graph: Graph) -> None:
     maker = value.producer
     if value.is_constant or maker is None or is_given(value):
         return
@@ -240,7 +240,7 @@ def _read_maker(region: Region, value: Edge, graph: Graph) -> None:
         region.nodes[maker] = None
 
 
-def _read_users(region: Region, value: Edge, graph: Graph) -> None:
+def _read_users(region: IntegerRegion, value: Edge, graph: Graph) -> None:
     """Note who reads a value, and what keeps it from changing."""
     is_kept = value.is_constant or is_given(value)  # for others, who read it as it is
     obstacles = [] if is_kept else [_reason_to_keep(value)]
@@ -278,7 +278,7 @@ def _reason_to_share(constant: Edge) -> str:
     return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
 
 
-def _read_zero_points(region: Region) -> None:
+def _read_zero_points(region: IntegerRegion) -> None:
     known = (zero_point(node, at) for node in region.nodes for at in zero_places(node, region))
     if not region.obstacle and any(array is None for array in known):
         region.obstacle = "a zero point is not constant"
@@ -314,14 +314,14 @@ def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:
             yield _Vote(fast, dequantized_from(other, _AS_IT_IS))
 
 
-def _components_of(graph: Graph, regions: dict[Edge, Region]) -> list[list[Region]]:
+def _components_of(graph: Graph, regions: dict[Edge, IntegerRegion]) -> list[list[IntegerRegion]]:
     """The regions that operators between them want of one type."""
     by_value = {value: root for root, region in regions.items() for value in region.values}
     sets = _Sets()
     for node in graph.nodes:
         alike = [by_value[value] for value in _data_of_one_type(node) if value in by_value]
         sets.join(alike)
-    components: dict[Edge, list[Region]] = {}
+    components: dict[Edge, list[IntegerRegion]] = {}
     for root, region in regions.items():
         components.setdefault(sets.root(root), []).append(region)
     return list(components.values())
@@ -340,7 +340,9 @@ def _data_of_one_type(node: Node) -> Iterator[Edge | None]:
 class _Decisions:
     """Which regions change: first unsigned weights, then all that is computed, then weights."""
 
-    def __init__(self, regions: dict[Edge, Region], components: list[list[Region]]) -> None:
+    def __init__(
+        self, regions: dict[Edge, IntegerRegion], components: list[list[IntegerRegion]]
+    ) -> None:
         self._region_of = {value: one for one in regions.values() for value in one.values}
         self._target: dict[int, int] = {}
         is_weight = [all(region.is_constant for region in one) for one in components]
@@ -351,11 +353,13 @@ class _Decisions:
         self._decide(data, self._wants_signed)
         self._decide(weights, self._wants_signed)
 
-    def changes(self, region: Region) -> bool:
+    def changes(self, region: IntegerRegion) -> bool:
         """Whether the other type is wanted, be there an obstacle or not."""
         return self._target.get(id(region), region.elem_type) != region.elem_type
 
-    def _decide(self, components: list[list[Region]], wants: Callable[[list[Region]], int]) -> None:
+    def _decide(
+        self, components: list[list[IntegerRegion]], wants: Callable[[list[IntegerRegion]], int]
+    ) -> None:
         for component in components:
             target = wants(component)
             if not target or id(component[0]) in self._target:
@@ -366,13 +370,13 @@ class _Decisions:
                 region.obstacle = obstacle
                 self._target[id(region)] = target
 
-    def _wants_unsigned(self, component: list[Region]) -> int:
+    def _wants_unsigned(self, component: list[IntegerRegion]) -> int:
         votes = [vote for region in component for vote in region.votes]
         is_weight = all(region.is_constant for region in component)
         fits = all if is_weight else any
         return UNSIGNED if votes and fits(vote.fast == UNSIGNED for vote in votes) else 0
 
-    def _wants_signed(self, component: list[Region]) -> int:
+    def _wants_signed(self, component: list[IntegerRegion]) -> int:
         votes = [vote for region in component for vote in region.votes]
         is_fast = bool(votes) and all(
             vote.fast == SIGNED and (vote.other is None or self._type_of(vote.other) == UNSIGNED)
@@ -387,7 +391,7 @@ class _Decisions:
             return value.elem_type
         return self._target.get(id(region), value.elem_type)
 
-    def _saturation(self, component: list[Region], target: int) -> str:
+    def _saturation(self, component: list[IntegerRegion], target: int) -> str:
         """Why sums may saturate: without VNNI, products of uint8 and int8 are added in 16 bits."""
         if has_vnni():
             return ""

@@ -19,7 +19,7 @@ STAYS = [
     Stays("no zero point", graph(inputs="(q, W)"), "the zero point is not the one of the data"),
     Stays("other readers", graph(more=" k = Cast <to = 1> (q)", out=", float[?,?,?,?] k"), "not only ConvInteger reads the integers"),
     Stays("no convolution", "agraph (float[N,3] x) => (int32[?,?] y) <uint8[3,2] W> { q, s, z = DynamicQuantizeLinear (x) y = MatMulInteger (q, W, z) }", None),
-    Stays("another target", graph(), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("another target", graph(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 LEFT = ["DynamicQuantizeLinear", "Cast", "Sub", "Cast", "QuantizeLinear", "ConvInteger"]
 FIRES = [

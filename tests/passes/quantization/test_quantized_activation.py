@@ -34,7 +34,7 @@ STAYS = [
     Stays("integers of 16 bits", table(grids=GRIDS.replace("int8 o", "int16 o")).replace("int8[?,?] r", "int16[?,?] r"), "the elements are not float32 and integers of 8 bits", opset=21),
     Stays("two types", table(grids=GRIDS.replace("int8 o = {-7}", "uint8 o = {7}")).replace("int8[?,?] r", "uint8[?,?] r"), "the integers before and after it are of two types"),
     Stays("opset 11", product(), "before opset 12 Clip takes no integers", opset=11),
-    Stays("another target", product(), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("another target", product(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 CORE = ["DequantizeLinear", "DequantizeLinear", "MatMul", "QuantizeLinear"]
 FIRES = [

@@ -105,7 +105,7 @@ STAYS = [
     Stays("a sum alone", SUM_GRAPH.format("", "r = com.microsoft.QLinearAdd (q, s, z, q, s, z, t, o)"), None),
     Stays("fast as it is", QDQ.format(UNSIGNED, "", ""), None),
     Stays("uint8 weights of ConvInteger", conv("uint8 z = {131}", UNSIGNED_WEIGHTS, "uint8 e = {128}", CONVINTEGER).replace("q = QuantizeLinear (x, s, z)", "q, u, k = DynamicQuantizeLinear (x)"), "DynamicQuantizeLinear makes the integers"),
-    Stays("another target", QDQ.format(CONSTANTS, "", ""), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("another target", QDQ.format(CONSTANTS, "", ""), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 FIRES = [
     Fires("int8 everywhere", QDQ.format(CONSTANTS, "", ""), OPERATORS, effected=2),
