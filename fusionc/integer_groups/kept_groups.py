@@ -30,7 +30,7 @@ def reason_to_keep_group(
     makers = (made.producer for _, made in pairs)
     shared = [maker for maker in makers if maker is not None and maker not in new]
     before = {
-        node: found for node in _affected_cores(nodes, shared) if (found := grade(node, _AS_IT_IS))
+        node: level for node in _affected_cores(nodes, shared) if (level := grade(node, _AS_IT_IS))
     }
     lost = (
         next(_lost_cores(before, Wiring(set(nodes), new, pairs), set(nodes), new), None)
@@ -51,9 +51,9 @@ def _lost_cores(
     is gone may have become another one.
     """
     yield from (
-        node for node, found in before.items() if node not in gone and grade(node, wiring) < found
+        node for node, level in before.items() if node not in gone and grade(node, wiring) < level
     )
-    replaced = {node: found for node, found in before.items() if node in gone}
+    replaced = {node: level for node, level in before.items() if node in gone}
     made = sum(grade(node, wiring) for node in new if is_core(node))
     if new and made < sum(replaced.values()):
         yield from replaced
@@ -78,13 +78,13 @@ def _affected_cores(nodes: Iterable[Node], shared: Iterable[Node]) -> dict[Node,
     """The cores whose groups may change with these nodes: the nodes themselves and those before or
     after them.
     """
-    found = dict.fromkeys(node for node in (*nodes, *shared) if is_core(node))
+    cores = dict.fromkeys(node for node in (*nodes, *shared) if is_core(node))
     for node in nodes:
         if node.operator in QUANTIZE or (node.domain == "" and node.op in _UP_TO_QUANTIZER):
-            found.update(dict.fromkeys(_cores_upstream(node)))
+            cores.update(dict.fromkeys(_cores_upstream(node)))
         if node.operator in DEQUANTIZE or (node.domain == "" and node.op in PASSED):
-            found.update(dict.fromkeys(_cores_downstream(node)))
-    return found
+            cores.update(dict.fromkeys(_cores_downstream(node)))
+    return cores
 
 
 def _cores_upstream(node: Node) -> Iterator[Node]:

@@ -149,13 +149,13 @@ def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
 def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     """onnxruntime broadcasts sizes of 1; onnx takes the first size that it sees."""
     terms = str(call.attr("equation")).replace(" ", "").split("->")[0].split(",")
-    found: dict[str, int | str | None] = {}
+    sizes: dict[str, int | str | None] = {}
     for term, value in zip(terms, call.inputs, strict=False):
         dims = None if value is None else value.shape
         if dims is None or len(term) != len(dims) or "." in term:
             return None
         if any(
-            dim is None or found.setdefault(label, dim) != dim
+            dim is None or sizes.setdefault(label, dim) != dim
             for label, dim in zip(term, dims, strict=True)
         ):
             return (None,) * len(shape)

@@ -141,10 +141,10 @@ def _gathered_elements(node: Node) -> list[Element] | None:
 
 def _sliced_elements(node: Node) -> list[Element] | None:
     inner = elements(node.inputs[0])
-    given = [None if v is None else v.constant() for v in node.inputs[1:]]
-    if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in given):
+    numbers = [None if v is None else v.constant() for v in node.inputs[1:]]
+    if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in numbers):
         return None
-    start, end, *more = (int(g.item()) for g in given if g is not None)
+    start, end, *more = (int(g.item()) for g in numbers if g is not None)
     step = more[1] if len(more) > 1 else 1
     return inner[start:end:step] if step > 0 else None
 
@@ -240,19 +240,19 @@ def _chained(parts: Sequence[Dims | None]) -> Dims | None:
 def _slice(node: Node) -> Dims | None:
     # below opset 10, all None
     dims = _dims(node.inputs[0])
-    given = [*node.inputs[1:], *[None] * 4][:4]
-    starts, ends, axes, steps = map(elements, given)
-    axes = list(range(len(starts or []))) if given[2] is None else axes
+    operands = [*node.inputs[1:], *[None] * 4][:4]
+    starts, ends, axes, steps = map(elements, operands)
+    axes = list(range(len(starts or []))) if operands[2] is None else axes
     if dims is None or starts is None or ends is None or axes is None:
         return None
-    if given[3] is not None and steps != [1] * len(starts):
+    if operands[3] is not None and steps != [1] * len(starts):
         return None
-    made: list[Element | None] = list(dims)
+    sliced: list[Element | None] = list(dims)
     for axis, start, end in zip(axes, starts, ends, strict=False):
         if not isinstance(axis, int) or not -len(dims) <= axis < len(dims):
             return None
-        made[axis] = _cut(dims[axis], start, end)
-    return made
+        sliced[axis] = _cut(dims[axis], start, end)
+    return sliced
 
 
 def _cut(size: Element, start: Element, end: Element) -> Element | None:

@@ -231,9 +231,9 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
     """
     count = scan.attr("num_scan_inputs")
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
-    for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=False):
+    for value, outer, axis in zip(body.inputs, scan.inputs, axes, strict=False):
         # defaults come after all of these
-        if given is not None and (shape := given.shape) is not None:
+        if outer is not None and (shape := outer.shape) is not None:
             dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
             value.known_type = replace(value.known_type, shape=tuple(dims))
     return body.inputs

@@ -63,19 +63,19 @@ def _question(node: Node, held: Mapping[str, Array], is_new: bool) -> tuple[Any,
 
 def _answer(node: Node, held: Mapping[str, Array], is_new: bool) -> list[ValueType]:
     proto = _lone_node(node)
-    given = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
+    inputs = {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     protos = (called.proto for called in graphs_called(node))
     types = output_types(
         proto,
         operators.schema(proto.op_type, proto.domain, node.graph.opset_of(proto.domain)),
-        {name: value.known_type.proto for name, value in given.items()},
+        {name: value.known_type.proto for name, value in inputs.items()},
         {name: tensors.to_proto(array, name) for name, array in held.items()},
         {node.domain: 1} | node.graph.opsets,
         [called for called in protos if isinstance(called, FunctionProto)],
         is_new=is_new,
     )
     ends = (value for body in node.bodies for value in (*body.inputs, *body.outputs))
-    names = _dimensions((*given.values(), *ends))
+    names = _dimensions((*inputs.values(), *ends))
     return [_with_names(ValueType.of(types.get(name, TypeProto())), names) for name in proto.output]
 
 
@@ -141,15 +141,15 @@ def graphs_called(node: Node) -> list[Graph]:
     """The body of the function that a node calls and of all that are called there, with their
     subgraphs.
     """
-    found: dict[Graph, None] = {}
+    reached: dict[Graph, None] = {}
     pending = [node]
     while pending:
         function = pending.pop().function
-        if function is not None and function not in found:
+        if function is not None and function not in reached:
             graphs = (
                 function,
                 *(body for inner in function.nodes for body in inner.subgraphs(recursive=True)),
             )
-            found |= dict.fromkeys(graphs)
+            reached |= dict.fromkeys(graphs)
             pending += (inner for graph in graphs for inner in graph.nodes)
-    return list(found)
+    return list(reached)
