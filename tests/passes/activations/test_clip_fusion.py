@@ -72,7 +72,12 @@ STAYS = [
             "Pow": "a = Max (x, zero) b = Min (a, six) y = Pow (b, low)",
         }.items()
     ),
-    Stays("opset 5", graph("a = Min (x, high) y = Relu (a)"), "before opset 6 Clip has another form", opset=5),
+    Stays(
+        "opset 5",
+        graph("a = Min (x, high) y = Relu (a)"),
+        "before opset 6 Clip has another form",
+        opset=5,
+    ),
     Stays(
         "limits that are computed",
         "agraph (float[N] x, float l) => (float[N] y) { a = Clip (x, l) y = Relu (a) }",

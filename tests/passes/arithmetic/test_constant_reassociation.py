@@ -323,4 +323,6 @@ FIRES = [
     *[Fires(f"opset {opset}", MUL, ["Mul"], opset=opset) for opset in (7, 9, 13, 14)],
 ]
 
-test_stays, test_fires = tables("ConstantReassociationPass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "ConstantReassociationPass", STAYS, FIRES, in_functions="less often"
+)

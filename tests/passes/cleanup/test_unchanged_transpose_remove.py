@@ -24,4 +24,6 @@ FIRES = [
     Fires("a vector", GRAPH.format("N", ""), ["Relu", "Neg"]),
 ]
 
-test_stays, test_fires = tables("UnchangedTransposeRemovePass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "UnchangedTransposeRemovePass", STAYS, FIRES, in_functions="less often"
+)

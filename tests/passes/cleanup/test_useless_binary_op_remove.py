@@ -111,4 +111,6 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("UselessBinaryOpRemovePass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "UselessBinaryOpRemovePass", STAYS, FIRES, in_functions="less often"
+)

@@ -140,4 +140,6 @@ FIRES = [
     Fires("opset 22", graph(), SQUEEZED, opset=22),
 ]
 
-test_stays, test_fires = tables("Conv2DSqueezeBiasaddFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "Conv2DSqueezeBiasaddFusionPass", STAYS, FIRES, in_functions="never"
+)

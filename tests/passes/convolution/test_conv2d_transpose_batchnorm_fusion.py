@@ -94,4 +94,6 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("Conv2DTransposeBatchnormFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "Conv2DTransposeBatchnormFusionPass", STAYS, FIRES, in_functions="never"
+)

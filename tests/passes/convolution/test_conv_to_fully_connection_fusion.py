@@ -81,4 +81,6 @@ FIRES = [
     Fires("float16", graph().replace("float[", "float16["), FULL),
 ]
 
-test_stays, test_fires = tables("ConvToFullyConnectionFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "ConvToFullyConnectionFusionPass", STAYS, FIRES, in_functions="never"
+)

@@ -646,4 +646,6 @@ FIRES = [
     ),
 ]
 
-test_stays, test_fires = tables("TransOpSymmetryEliminationPass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "TransOpSymmetryEliminationPass", STAYS, FIRES, in_functions="less often"
+)

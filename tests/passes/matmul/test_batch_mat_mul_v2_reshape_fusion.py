@@ -143,4 +143,6 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), ["MatMul", "Add"], opset=opset) for opset in (9, 11, 13)],
 ]
 
-test_stays, test_fires = tables("BatchMatMulV2ReshapeFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "BatchMatMulV2ReshapeFusionPass", STAYS, FIRES, in_functions="never"
+)

@@ -148,4 +148,6 @@ def test_its_products_stay_apart(body: str, ir_version: int) -> None:
     assert effected(counts) == 0 and again == result
 
 
-test_stays, test_fires = tables("InferenceMatmulSplitFusionPass", STAYS, FIRES, in_functions="less often")
+test_stays, test_fires = tables(
+    "InferenceMatmulSplitFusionPass", STAYS, FIRES, in_functions="less often"
+)

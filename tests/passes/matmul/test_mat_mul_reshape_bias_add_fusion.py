@@ -84,4 +84,6 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), LEFT, opset=opset) for opset in (9, 13, 22)],
 ]
 
-test_stays, test_fires = tables("MatMulReshapeBiasAddFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "MatMulReshapeBiasAddFusionPass", STAYS, FIRES, in_functions="never"
+)

@@ -177,4 +177,6 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), FUSED, opset=opset) for opset in (7, 13, 22)],
 ]
 
-test_stays, test_fires = tables("TransposeScaleMatMulFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "TransposeScaleMatMulFusionPass", STAYS, FIRES, in_functions="never"
+)

@@ -79,7 +79,9 @@ STAYS = [
         graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
         "scales would take too much memory",
     ),
-    Stays("another axis", graph(ax="int64[1] ax = {1}"), "other axes than the last ones are reduced"),
+    Stays(
+        "another axis", graph(ax="int64[1] ax = {1}"), "other axes than the last ones are reduced"
+    ),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
     Stays(
         "double",

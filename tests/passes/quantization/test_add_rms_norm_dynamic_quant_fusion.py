@@ -144,7 +144,9 @@ FIRES = [
     Fires("TorchAir's, written out", torchair("plain", with_sum=True, written=True), ["Add", "Pow", "ReduceMean", "Add", "Sqrt", "Reciprocal", "Mul", "Mul", *SCALES, *TYPED]),
 ]  # fmt: skip
 
-test_stays, test_fires = tables("AddRmsNormDynamicQuantFusionPass", STAYS, FIRES, in_functions="never")
+test_stays, test_fires = tables(
+    "AddRmsNormDynamicQuantFusionPass", STAYS, FIRES, in_functions="never"
+)
 PASS = pass_of("AddRmsNormDynamicQuantFusionPass")
 
 

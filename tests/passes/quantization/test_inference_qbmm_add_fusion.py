@@ -109,7 +109,12 @@ STAYS = [
         .replace("[N,5]", "[2,N,5]"),
         "the second operand is not a matrix of a known shape",
     ),
-    Stays("weights of 16 bits", static(w="uint16"), "the elements of the weights are not uint8 or int8", opset=21),
+    Stays(
+        "weights of 16 bits",
+        static(w="uint16"),
+        "the elements of the weights are not uint8 or int8",
+        opset=21,
+    ),
     Stays(
         "scales of float16",
         static(scale="float16 as", ws="float16 ws", bias="float16[5] B").replace(
