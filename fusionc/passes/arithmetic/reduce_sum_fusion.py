@@ -10,7 +10,7 @@ from fusionc.passes._shared.reduce_axes import (
     without_reduce,
 )
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, not_constant, op, refuse, rest, var
 
 x = var("x")
 _REDUCES = (
@@ -44,7 +44,7 @@ def _moved(m: Match, new: Tape) -> Result:
     moved = axes_of(m.move)
     axes = _axes(m.reduce, m.x.rank)
     if moved is None:
-        refuse("the axes are not known before the model runs")
+        refuse(not_constant("the axes"))
     if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
         refuse("the axes differ")
     return new.node(

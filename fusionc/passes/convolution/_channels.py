@@ -15,19 +15,13 @@ from fusionc.passes._shared.batchnorm import affine
 from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Result, Tape, const, maybe, op, refuse, var
-from fusionc.shapes.expressions import is_static
 
 CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")), _as="conv")
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:
     """The shape of the weights. Refuses if it is unknown."""
-    shape = weight.shape
-    if not is_static(shape):
-        refuse("the shape of the weights is unknown")
-    if len(shape) < 3:
-        refuse("the weights do not have an axis of an image")
-    return shape
+    return weight.require_sizes(least=3, of="the weights")
 
 
 def out_channels(conv: Node, shape: tuple[int, ...]) -> int:

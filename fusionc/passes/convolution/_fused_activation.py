@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Node
-from fusionc.rewrite import op, refuse, rest
+from fusionc.rewrite import op, rest
 from fusionc.rewrite.pattern import Formula
 
 _OF_CONV = ("Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid")
@@ -40,10 +40,5 @@ def _clip_bounds(clip: Node) -> list[float]:
     bounds = []
     for at, missing in ((1, -_LIMIT), (2, _LIMIT)):
         bound = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if bound is None else bound.constant()
-        if bound is not None and array is None:
-            refuse("the bounds are not known before the model runs")
-        if array is not None and array.size != 1:
-            refuse("a bound is not one number")
-        bounds.append(missing if array is None else float(array.item()))
+        bounds.append(missing if bound is None else float(bound.require_number("the bound")))
     return bounds

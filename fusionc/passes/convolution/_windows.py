@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
-from fusionc.rewrite import refuse
+from fusionc.rewrite import not_constant, refuse
 
 
 @dataclass(frozen=True)
@@ -102,5 +102,5 @@ def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
     arrays = [None if value is None else value.constant() for value in inputs]
     for value, array in zip(inputs, arrays, strict=True):
         if value is not None and array is None:
-            refuse("the padding is not known before the model runs")
+            refuse(not_constant("the padding"))
     return [*arrays, None, None][:3]

@@ -106,10 +106,8 @@ def _sink(m: Match, new: Tape) -> Result:
 def _sink_both(m: Match, new: Tape) -> Result:
     """An operator of two values before the Squeeze; the other value gets the additional axis."""
     require_onnxruntime(m)
-    if m.x.rank != 4:
-        refuse("the image does not have four axes")
-    if m.opset < BROADCASTING:
-        refuse("before opset 8 operators may align their operands in another way")
+    m.x.require_rank(4)
+    m.require_opset(BROADCASTING, "operators may align their operands in another way")
     other = _with_axis(new, m.other)
     operands = [m.x, other] if m.node.inputs[0] is m.squeeze.outputs[0] else [other, m.x]
     return new_unsqueeze(new, new.node(m.node.op, operands, like=m.node), [_AXIS], "Squeeze")
@@ -121,8 +119,7 @@ def _with_axis(new: Tape, value: Edge) -> Edge:
         return value
     if array is not None and array.ndim < 4:
         return new.const(np.expand_dims(array, -2), like=value)
-    if value.rank != 3:
-        refuse("the other operand has another rank")
+    value.require_rank(3, of="the other operand")
     return new_unsqueeze(new, value, [_AXIS])
 
 

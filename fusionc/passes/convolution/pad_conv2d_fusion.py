@@ -9,11 +9,7 @@ others = rest("others")
 
 def _padded_conv(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
     """The convolution of these inputs that pads itself. Refuses padding by another number."""
-    rank = m.W.rank
-    if rank is None:
-        refuse("the rank is unknown")
-    if rank < 3:
-        refuse("the weights do not have an axis of an image")
+    rank = m.W.require_rank(least=3, of="the weights")
     pads, value = with_padding(m.conv, m.pad, rank - 2)
     if value != zero:
         refuse("the padding is not zero")

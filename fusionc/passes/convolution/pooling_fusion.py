@@ -55,9 +55,7 @@ def _pads(m: Match) -> tuple[list[int], float]:
 
 def _pad_max(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
-    dtype = m.x.dtype
-    if dtype is None:
-        refuse("the element type is unknown")
+    dtype = m.x.require_type()
     is_integer = dtype.kind in "iu"  # which wrap around: an absolute value may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (

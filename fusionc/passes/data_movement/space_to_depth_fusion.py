@@ -16,7 +16,20 @@ from fusionc.passes.data_movement._pixel_blocks import (
     require_equal_shape,
     transposed_blocks,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    keep,
+    maybe,
+    op,
+    refuse,
+    unknown,
+    var,
+)
 from fusionc.shapes.elements import FAR
 
 
@@ -82,9 +95,7 @@ def _join_slices(m: Match, new: Tape) -> Result:
     result = new.SpaceToDepth(m.x, blocksize=m.size)
     if m.places == sorted(m.places):
         return result
-    channels = m.x.shape[1]
-    if not isinstance(channels, int):
-        refuse("the number of channels is unknown")
+    channels = m.x.require_size(1, "the number of channels")
     index = np.concatenate([np.arange(channels) + place * channels for place in m.places])
     return new.Gather(result, new.const(index.astype(np.int64)), axis=1)
 
@@ -94,7 +105,7 @@ def _unshuffle(m: Match, new: Tape) -> Result:
     shape, size = _checked(m)
     channels = shape[1]
     if not isinstance(channels, int):
-        refuse("the number of channels is unknown")
+        refuse(unknown("the number of channels"))
     index = np.arange(channels * size * size).reshape(size * size, channels).transpose().reshape(-1)
     return new.Gather(
         new.SpaceToDepth(m.x, blocksize=size), new.const(index.astype(np.int64)), axis=1
