@@ -43,9 +43,7 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
 
 
 def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
-    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be
-    that.
-    """
+    """The rule for a zero of this sign; one of the other sign would turn an x of −0 into 0."""
 
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
@@ -62,7 +60,7 @@ def _x_if_it_fits(m: Match, new: Tape) -> Result:
 
 
 def _of_integers(m: Match) -> bool:
-    """Whether the elements are integers. Of NaN no comparison holds, and ∞ − ∞ is NaN."""
+    """Whether the elements are integers, which cannot be NaN or infinite."""
     return m.x.dtype is not None and m.x.dtype.kind in "iu"
 
 
@@ -70,25 +68,23 @@ def _select(m: Match, new: Tape) -> Result:
     if not broadcasts_into(m.c.shape, m.x.shape):
         refuse("the condition may enlarge the result")
     if is_real(m.x.elem_type) and not is_never_negative(m.x):
-        refuse("onnxruntime's Where makes 0 of −0")
+        refuse("onnxruntime's Where turns −0 into 0")
     return m.x
 
 
 def _exact_square(m: Match, new: Tape) -> Result:
-    """x · x where onnxruntime computes the power in this way, too: with one exponent for several
-    elements in a row.
+    """x · x if onnxruntime computes the power in this way: with one exponent for several elements
+    in a row.
     """
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
     if not is_multiplied and (m.x.dtype is None or m.x.dtype.kind == "f"):
-        refuse("a power that onnxruntime may compute as any other one")
+        refuse("onnxruntime may not compute this power as a product")
     return square(m, new)
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether all axes that a ReduceSum reduces are known to have one element, which is no −0: of
-    that it makes 0.
-    """
+    """Whether all reduced axes of a ReduceSum are known to have one element, which is not −0."""
     return reduces_nothing(m) and (_of_integers(m) or is_never_negative(m.x))
 
 
@@ -121,21 +117,21 @@ class ArithmeticSimplifyPass(Pass):
 
     before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of
              integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison;
-             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; Transposes or Reshapes
-             one after the other, Slice of everything, Cast to the same type
+             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; two Transposes or
+             Reshapes in a row, Slice of everything, Cast to the same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
-    refuses  what may enlarge the result; x ^ 2 of floating-point numbers where the last axis is not
-             known to have several elements, or c has, which onnxruntime computes as any power; a
-             large constant that is used elsewhere; a square of which the mean is taken, or a vector
-             of ones that scales what is divided by the root of a mean, by which runtimes recognize
-             normalizations
-    never    x + 0, x − −0 and ReduceSum over axes of size 1 where x may be −0, which they make 0;
-             1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is
-             no faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
-             which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
+    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers if the last
+             axis is not known to have several elements, or c has several, because onnxruntime may
+             not compute it as a product; a large constant that is used elsewhere; a square whose
+             mean is taken, or a vector of ones that scales a quotient by the root of a mean, which
+             identify normalizations for runtimes
+    never    x + 0, x − −0 and ReduceSum over axes of size 1 if x may be −0, which becomes 0; 1.6,
+             1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is not
+             faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
+             which ONNX lacks operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
              1.35
-    algebra  each is an identity, of NaN, infinities and integers that wrap around, too
+    algebra  each is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 

@@ -37,10 +37,8 @@ def _axes(node: Node, rank: int | None) -> list[int]:
     return [int(node.attr("axis")) % rank]
 
 
-def _moved(m: Match, new: Tape) -> Result:
-    """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has
-    reduced.
-    """
+def _set_keepdims(m: Match, new: Tape) -> Result:
+    """The Reduce with the other keepdims, if the Unsqueeze or Squeeze has its axes."""
     moved = axes_of(m.move)
     axes = _axes(m.reduce, m.x.rank)
     if moved is None:
@@ -60,18 +58,19 @@ def _without_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their
-    attribute.
+    """Reduce operators that reduce nothing are removed; a Squeeze or Unsqueeze after one becomes
+    its attribute.
 
     before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or
              ArgMin along the axes that it dropped, Squeeze of those that it kept;
              ReduceMax(ReduceMax(x)) of integers, ReduceMin, ReduceSum and ReduceProd likewise
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; a sum or mean of what may be −0 and is divided by;
-             two Reduces of which only one keeps its dimensions; two Reduces of floating-point
-             numbers: sums would be rounded in another order, and runtimes lose a NaN in some
-    algebra  of one number, the sum, the mean, the product and the largest are that number, but for
-             a sum or mean of −0, which is 0; the largest of the largest is the largest of all
+    refuses  axes that are not known; other axes; a sum or mean that may be −0 and by which
+             something is divided; two Reduces if only one keeps its dimensions; two Reduces of
+             floating-point numbers: sums would be rounded in another order, and some runtimes lose
+             a NaN
+    algebra  the sum, mean, product and maximum of one number are that number, except for the sum or
+             mean of −0, which is 0; the maximum of maxima is the maximum of all
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and
              Unsqueeze
     """
@@ -87,13 +86,13 @@ class AReduceSumFusionPass(Pass):
             op.Unsqueeze(
                 op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"
             ),
-            _moved,
+            _set_keepdims,
             is_exact=True,
         ),
         Pattern(
             "ReduceSqueeze",
             op.Squeeze(op[_REDUCES](x, rest("a"), keepdims=1, _as="reduce"), rest("b"), _as="move"),
-            _moved,
+            _set_keepdims,
             is_exact=True,
         ),
         *(
