@@ -18,7 +18,7 @@ _FACTOR = 2.0**40  # by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
 _FARTHEST = 5_000  # nodes that are followed
 
-# Operators that compute with a constant, and the inputs where they take it.
+# Operators that compute with a constant, and the positions of the inputs that may be one.
 _COMPUTES = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
     **dict.fromkeys(("LSTM", "GRU", "RNN"), (1, 2, 3)),

@@ -34,7 +34,7 @@ def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 
     Refuses factors that the weights cannot take.
     """
-    if conv.op == "ConvTranspose":  # its outputs lie where a Conv has its inputs
+    if conv.op == "ConvTranspose":  # its weights have outputs and inputs exchanged
         return scale_inputs(new, conv, weight, factor)
     return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
 
