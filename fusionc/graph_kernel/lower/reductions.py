@@ -14,9 +14,9 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import (
     AreaInfo,
     KernelShape,
-    as_first,
     attribute,
     axes_of,
+    first_shape,
     numbers,
 )
 from fusionc.graph_kernel.lower.c_types import CType
@@ -245,7 +245,7 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
 
 REDUCTIONS = {
     **dict.fromkeys(_FLOAT_TYPES, OperatorLowering(_reduced_shapes, _reduce)),
-    **dict.fromkeys(("Softmax", "LogSoftmax"), OperatorLowering(as_first, _softmax)),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), OperatorLowering(first_shape, _softmax)),
     **dict.fromkeys(
         ("LayerNormalization", "RMSNormalization"),
         OperatorLowering(_normalized_shapes, _layer_norm),

@@ -81,7 +81,7 @@ def _negative_power(m: Match, new: Tape) -> Result:
     return new.Mul(m.a, new.Pow(m.b, negated(new, m.k)))
 
 
-def _after_sum(m: Match, new: Tape) -> Result:
+def _scale_sum(m: Match, new: Tape) -> Result:
     if numbers(m.k).size != 1:
         refuse("not one number for all elements")
     check_fits(m.k, m.a)
@@ -142,8 +142,8 @@ _RULES: dict[str, tuple[Formula, Build]] = {
     "2.40": (op.Neg(a) / k, lambda m, new: new.Div(m.a, negated(new, m.k))),
     "2.41": ((a / b) / c, lambda m, new: new.Div(m.a, new.Mul(m.b, m.c))),
     "2.42": (a / (b / c), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
-    "2.43": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
-    "2.44": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
+    "2.43": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _scale_sum),
+    "2.44": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _scale_sum),
 }
 
 

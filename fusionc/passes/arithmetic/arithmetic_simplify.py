@@ -42,7 +42,7 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
     return Pattern(rule, formula, _x_if_it_fits, where=c_is(number))
 
 
-def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
+def _drop_zero(rule: str, formula: Formula, sign: float) -> Pattern:
     """The rule for a zero of this sign; one of the other sign would turn an x of −0 into 0."""
 
     def where(m: Match) -> bool:
@@ -59,7 +59,7 @@ def _x_if_it_fits(m: Match, new: Tape) -> Result:
     return m.x
 
 
-def _of_integers(m: Match) -> bool:
+def _has_integers(m: Match) -> bool:
     """Whether the elements are integers, which cannot be NaN or infinite."""
     return m.x.dtype is not None and m.x.dtype.kind in "iu"
 
@@ -85,7 +85,7 @@ def _exact_square(m: Match, new: Tape) -> Result:
 
 def _adds_nothing(m: Match) -> bool:
     """Whether all reduced axes of a ReduceSum are known to have one element, which is not −0."""
-    return reduces_nothing(m) and (_of_integers(m) or is_never_negative(m.x))
+    return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
 def _sum_of_negatives(m: Match, new: Tape) -> Result:
@@ -137,9 +137,9 @@ class ArithmeticSimplifyPass(Pass):
 
     aliases = ("AlgebraicSimplificationPass",)
     patterns = (
-        _without_zero("1.0", x + c, -1.0),
-        Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_of_integers),
-        _without_zero("1.2", x - c, 1.0),
+        _drop_zero("1.0", x + c, -1.0),
+        Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_has_integers),
+        _drop_zero("1.2", x - c, 1.0),
         Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
         _neutral("1.4", x**c, 1),
         Pattern("1.5", x**c, _exact_square, where=c_is(2)),
@@ -148,14 +148,14 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.9", x * c, without_one, where=c_is(1)),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
-        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
+        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_has_integers),
         Pattern("1.14", reduce_twice("ReduceMin"), join_reduces),
         Pattern("1.15", reduce_twice("ReduceMax"), join_reduces),
         Pattern(
             "1.16",
             op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"),
             _sum_of_negatives,
-            where=_of_integers,
+            where=_has_integers,
         ),
         Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
         Pattern(
@@ -165,7 +165,7 @@ class ArithmeticSimplifyPass(Pass):
         ),
         Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=slices_nothing_off),
         *(
-            Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_of_integers)
+            Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_has_integers)
             for i, (name, opposite) in enumerate(_OPPOSITE)
         ),
         *(

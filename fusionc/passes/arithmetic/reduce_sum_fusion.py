@@ -50,7 +50,7 @@ def _set_keepdims(m: Match, new: Tape) -> Result:
     )
 
 
-def _without_reduce(m: Match, new: Tape) -> Result:
+def _drop_reduce(m: Match, new: Tape) -> Result:
     adds = m.reduce.op in ("ReduceSum", "ReduceMean")
     if adds and (m.x.dtype is None or m.x.dtype.kind not in "iu") and not is_never_negative(m.x):
         check_zeros(m)
@@ -78,9 +78,7 @@ class AReduceSumFusionPass(Pass):
     numerics = "rounding"
     aliases = ("AReduceMeanFusionPass",)
     patterns = (
-        Pattern(
-            "ReduceNothing", reduce_once(), _without_reduce, where=reduces_nothing, is_exact=True
-        ),
+        Pattern("ReduceNothing", reduce_once(), _drop_reduce, where=reduces_nothing, is_exact=True),
         Pattern(
             "ReduceUnsqueeze",
             op.Unsqueeze(

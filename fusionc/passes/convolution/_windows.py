@@ -53,7 +53,7 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
     return window.is_unpadded and set(window.dilations) <= {1} and list(shape[2:]) == list(kernel)
 
 
-def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
+def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
     """The `pads` of a node that takes over a Pad before it, and the number that the Pad writes.
 
     Refuses padding of batch or channels, negative or unknown padding, and an image that is known to

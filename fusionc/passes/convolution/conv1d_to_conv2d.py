@@ -108,12 +108,12 @@ def _sink_both(m: Match, new: Tape) -> Result:
     require_onnxruntime(m)
     m.x.require_rank(4)
     m.require_opset(BROADCASTING, "operators may align their operands in another way")
-    other = _with_axis(new, m.other)
+    other = _add_axis(new, m.other)
     operands = [m.x, other] if m.node.inputs[0] is m.squeeze.outputs[0] else [other, m.x]
     return new_unsqueeze(new, new.node(m.node.op, operands, like=m.node), [_AXIS], "Squeeze")
 
 
-def _with_axis(new: Tape, value: Edge) -> Edge:
+def _add_axis(new: Tape, value: Edge) -> Edge:
     array = value.constant()
     if array is not None and array.ndim < 2:
         return value

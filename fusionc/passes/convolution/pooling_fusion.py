@@ -7,7 +7,7 @@ from fusionc.passes._shared.clipping import interval_of
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.target import require_floats, require_kernel
 from fusionc.passes.convolution._blocked_layout import is_blocked
-from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
+from fusionc.passes.convolution._windows import covers_all, joint_padding, window_of
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
 from fusionc.shapes.expressions import is_static
 
@@ -47,7 +47,7 @@ def _pads(m: Match) -> tuple[list[int], float]:
         refuse("the number of windows is rounded up")
     if set(window_of(m.pool, len(kernel)).dilations) - {1}:
         refuse("the window is dilated")
-    pads, value = with_padding(m.pool, m.pad, len(kernel))
+    pads, value = joint_padding(m.pool, m.pad, len(kernel))
     if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
         refuse("the padding is not smaller than the window")
     return pads, value
