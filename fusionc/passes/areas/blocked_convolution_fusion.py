@@ -2,8 +2,7 @@ from fusionc.passes.areas._area_pass import AreaPass
 
 
 class BlockedConvolutionFusionPass(AreaPass):
-    """Convolutions and the operators between them become one area, whose kernel keeps images in
-    blocks of channels.
+    """Convolutions and the operators between them become one area, computed in blocks of channels.
 
     before   Conv, ConvTranspose, pools, activations, sums, products with one factor for each
              channel, BatchNormalization, Concat, Split, Slice, shuffles of channels (Reshape,

@@ -2,8 +2,7 @@ from fusionc.passes.areas._area_pass import AreaPass
 
 
 class BlockedMatMulFusionPass(AreaPass):
-    """Products with constant matrices and the operators around them become one area, whose kernel
-    has matrices in blocks.
+    """Products with constant matrices and the operators around them become one area of blocks.
 
     before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal
              shapes, LayerNormalization, RMSNormalization, also as x / √(mean(x²) + epsilon) with

@@ -148,8 +148,7 @@ _RULES: dict[str, tuple[Formula, Build]] = {
 
 
 class ArithmeticInexactPass(Pass):
-    """The rules of graph kernel fusion that only hold for real numbers; every pattern has the
-    number of its rule.
+    """Rules of graph kernel fusion that only hold for real numbers; patterns have their numbers.
 
     before   sums and differences of products with a common factor; sums and products of a value and
              its inverse; roots, reciprocal roots, exponentials and absolute values that are

@@ -58,8 +58,7 @@ def _drop_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """Reduce operators that reduce nothing are removed; a Squeeze or Unsqueeze after one becomes
-    its attribute.
+    """A Reduce of nothing is removed; a Squeeze or Unsqueeze after a Reduce becomes its attribute.
 
     before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or
              ArgMin along the axes that it dropped, Squeeze of those that it kept;

@@ -196,8 +196,7 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights become 0: many processors are up to a hundred times slower with
-    them.
+    """Subnormal elements of weights, which slow down processors up to a hundred times, become 0.
 
     before   Conv(x, W) with elements of W below the smallest normal number, as in dead filters of
              trained models

@@ -124,8 +124,7 @@ def _add_axis(new: Tape, value: Edge) -> Edge:
 
 
 class Conv1dToConv2dPass(UBFusionPass):
-    """A convolution over one axis becomes one over two, the first of size 1, for which onnxruntime
-    has a faster layout.
+    """A convolution over one axis becomes one over two, for which onnxruntime has a faster layout.
 
     before   Conv(x, W, B?) of [N, C, L], and FusedConv
     after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2); the Squeeze moves after

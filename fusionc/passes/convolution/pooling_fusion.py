@@ -119,8 +119,7 @@ def _is_full(m: Match) -> bool:
 
 
 class PoolingFusionPass(Pass):
-    """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image
-    becomes a global pool.
+    """A Pad before a pool becomes its padding; a mean or pool over the whole image a global pool.
 
     before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or
              with v ≤ 0 if x is at least 0 (Relu); ReduceMean over all axes from 2 on;

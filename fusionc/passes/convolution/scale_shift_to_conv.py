@@ -71,8 +71,7 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A constant factor and addend per channel become a convolution if those around cannot take
-    them.
+    """A factor and addend per channel become a convolution if those around cannot take them.
 
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result
