@@ -355,8 +355,8 @@ MISSES = [
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
         (
-            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
-            "and alike but for these"
+            f"Concat ‹y›: {UNMET}: the Convs are several ungrouped ones of one value "
+            "that differ only in constants"
         ),
     ),
     Miss(
@@ -364,8 +364,8 @@ MISSES = [
         "(float[N,3,6,6] x)",
         "(float[N,3,6,6] x, float[2,3,3,3] W)",
         (
-            f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, "
-            "and alike but for these"
+            f"Concat ‹y›: {UNMET}: the Convs are several ungrouped ones of one value "
+            "that differ only in constants"
         ),
     ),
     Miss(
