@@ -171,7 +171,7 @@ def compile_units(
             linked = [*units[0].flags(command), str(jobs[0].source)]
         _run([[*start, "-shared", "-o", str(built), *linked, "-lm"]])
         if not built.is_file():
-            raise DoesNotCompile(_without_a_word(command[0]))
+            raise DoesNotCompile(_silent_failure(command[0]))
         # whatever the user's umask: a library that others could write is not used
         built.chmod(0o700)
         built.replace(library)
@@ -257,7 +257,7 @@ class _Compiler:
         except subprocess.TimeoutExpired as error:
             raise CompilerHangs(name, self._seconds) from error
         if self._process.returncode:
-            raise DoesNotCompile(complaint.strip() or said.strip() or _without_a_word(name))
+            raise DoesNotCompile(complaint.strip() or said.strip() or _silent_failure(name))
         return said
 
     def end(self) -> None:
@@ -269,5 +269,5 @@ class _Compiler:
                     os.killpg(self._process.pid, signal.SIGTERM)
 
 
-def _without_a_word(compiler: str) -> str:
+def _silent_failure(compiler: str) -> str:
     return f"the C compiler {compiler} failed without a word"

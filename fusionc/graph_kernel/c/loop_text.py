@@ -193,12 +193,12 @@ class LoopNestText:
             row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
             lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._schedule.count):
-            lines += self._before_pass(phase)
+            lines += self._row_steps(phase)
             if self._schedule.roots(phase):
                 lines += self._pass(phase)
         return lines
 
-    def _before_pass(self, phase: int) -> list[str]:
+    def _row_steps(self, phase: int) -> list[str]:
         """The steps and stores of a phase that are computed once for a row."""
         schedule = self._schedule
         steps = [s for s, its in schedule.of.items() if its == phase and not schedule.is_rowwise(s)]

@@ -76,8 +76,8 @@ def put(made: Path, key: str) -> Path:
 
 
 def known(library: Path) -> Path | None:
-    """The file in the cache with the content of `library`; None if this user's fusionc has not
-    compiled it."""
+    """The file in the cache with the content of `library`; None if this user's fusionc did not
+    compile it."""
     with suppress(OSError):
         for kept in cache_folder().glob(f"*.{digest(library)}.so"):
             if _is_intact(kept):

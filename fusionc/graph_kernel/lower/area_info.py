@@ -73,7 +73,7 @@ def numbers(info: AreaInfo, node: onnx.NodeProto, k: int, name: str) -> list[int
     return None if found is None else [int(v) for v in found]
 
 
-def as_first(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
+def first_shape(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     """The shape of an output, equal to that of the first input."""
     return [info.shapes[node.input[0]]]
 

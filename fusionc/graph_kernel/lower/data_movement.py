@@ -13,10 +13,10 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import (
     AreaInfo,
     KernelShape,
-    as_first,
     attribute,
     axes_of,
     constant,
+    first_shape,
     numbers,
 )
 from fusionc.graph_kernel.lower.broadcasting import broadcast_index, broadcast_shape
@@ -255,7 +255,7 @@ def _moved(
 
 
 DATA_MOVEMENT = {
-    "Identity": _moved(as_first, _identity),
+    "Identity": _moved(first_shape, _identity),
     "Transpose": _moved(_transposed, _transpose),
     **dict.fromkeys(names_with(Trait.RESHAPES), _moved(reshaped, reshape)),
     "Slice": _moved(_sliced, _slice),

@@ -123,7 +123,7 @@ class Call:
 Rule = Callable[..., Step]  # takes a Call and its arguments, None for an omitted one
 
 
-def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
+def _formula_rule(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
     """The rule of an operator, by name of C type: its formula and cost."""
     defaults = _ATTRIBUTES.get(op, {})
 
@@ -158,7 +158,7 @@ def _rules() -> dict[str, Rule]:
             formulas.setdefault(op, {}).update(
                 dict.fromkeys(_TYPES.get(name, (name,)), (int(cost), text))
             )
-    return {op: _by_formula(op, own) for op, own in formulas.items()}
+    return {op: _formula_rule(op, own) for op, own in formulas.items()}
 
 
 def _extreme(name: str) -> Rule:
@@ -226,7 +226,7 @@ def _mean(call: Call, *arguments: Step) -> Step:
 def _cast(call: Call, x: Step) -> Step:
     to = ctype_of(call.dtype)
     if to.name == x.ctype.name:
-        return _as_half(call, x) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
+        return _nearest_half(call, x) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
     if to is BOOL:
         return call.op("{0} != 0", x)
     if x.ctype.is_float and not to.is_float:
@@ -237,11 +237,11 @@ def _cast(call: Call, x: Step) -> Step:
         )
         return call.op(f"({to.local}){whole}", x, cost=3)
     if call.dtype == TensorProto.FLOAT16:
-        return _as_half(call, x)
+        return _nearest_half(call, x)
     return call.op(f"({to.local}){{0}}", x)
 
 
-def _as_half(call: Call, x: Step) -> Step:
+def _nearest_half(call: Call, x: Step) -> Step:
     """The nearest float16, as a float."""
     return call.steps.op(ctype_of(TensorProto.FLOAT16), "gk_round_to_half((float){0})", x, cost=5)
 
@@ -310,7 +310,7 @@ def _is_infinite(call: Call, x: Step) -> Step:
     negative = attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
     if _is_half(x.ctype):  # a finite float may be infinite in float16
-        x = _as_half(call, x)
+        x = _nearest_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 
 

@@ -14,9 +14,9 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import (
     AreaInfo,
     KernelShape,
-    as_first,
     attribute,
     axes_of,
+    first_shape,
     numbers,
 )
 from fusionc.graph_kernel.lower.c_types import CType
@@ -247,7 +247,7 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
 
 REDUCTIONS = {
     **dict.fromkeys(names_with(Trait.REDUCES), OperatorLowering(_reduced_shapes, _reduce)),
-    **dict.fromkeys(names_with(Trait.SOFTMAX), OperatorLowering(as_first, _softmax)),
+    **dict.fromkeys(names_with(Trait.SOFTMAX), OperatorLowering(first_shape, _softmax)),
     **dict.fromkeys(
         names_with(Trait.ROW_NORM),
         OperatorLowering(_normalized_shapes, _layer_norm),

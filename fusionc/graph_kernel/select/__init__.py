@@ -1,3 +1,1 @@
-"""Which operators become one area: clusters, expanded, simplified, split by patterns, judged by
-what they cost.
-"""
+"""Select operators for areas: cluster, expand, simplify, split by patterns, and judge the cost."""

@@ -121,7 +121,7 @@ class _Orders:
     def spread(self, nodes: Iterable[Node]) -> dict[Edge, set[_Order]]:
         """The orders of all values that nodes in this direction reach."""
         for node in nodes:
-            orders = self._of_node(node)
+            orders = self._orders_of(node)
             for value in self._targets(node) if orders else ():
                 if value is None or value.is_constant or value.elem_type != TensorProto.FLOAT:
                     continue
@@ -129,7 +129,7 @@ class _Orders:
                 self._known.setdefault(value, set()).update(fitting)
         return self._known
 
-    def _of_node(self, node: Node) -> set[_Order]:
+    def _orders_of(self, node: Node) -> set[_Order]:
         """The orders that a node passes on."""
         if node.operator in _BLOCKED:
             return {self._blocked}

@@ -58,11 +58,11 @@ def _packet(nodes: list[Node]) -> AreaLocation | None:
     return (
         None
         if area is None
-        else AreaLocation(_of_any_sizes(area), tuple(nodes), tuple(inputs), tuple(outputs))
+        else AreaLocation(_generalized(area), tuple(nodes), tuple(inputs), tuple(outputs))
     )
 
 
-def _of_any_sizes(area: Area) -> Area:
+def _generalized(area: Area) -> Area:
     """The area without equal symbols: its operators do not need equal sizes."""
     values = {
         name: replace(

@@ -60,7 +60,7 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
     if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
         rules.append(registry[INEXACT_RULES])
     passes = {
-        SIMPLIFY: tuple(_with_rules(rules, flags)),
+        SIMPLIFY: tuple(_enabled_rules(rules, flags)),
         CSE: (registry[_EQUAL],),
         TRANSFORM_OPS: tuple(registry[name] for name in _TURNED),
     }
@@ -68,7 +68,7 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
     return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)
 
 
-def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
+def _enabled_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
     """The passes without the patterns that the flags switch off."""
     for pass_ in passes:
         kept = tuple(pattern for pattern in pass_.patterns if flags.has_rule(pattern.name))

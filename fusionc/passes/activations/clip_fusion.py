@@ -1,8 +1,8 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
+from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
 from fusionc.passes._shared.constant_arithmetic import check_zeros, require_attribute
-from fusionc.passes.activations._clipping import Interval, interval_of, largest_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into

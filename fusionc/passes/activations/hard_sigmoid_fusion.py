@@ -1,5 +1,5 @@
+from fusionc.passes._shared.clipping import interval_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
-from fusionc.passes.activations._clipping import interval_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 
 x = var("x")

@@ -1,1 +1,1 @@
-"""The names under which CANN has automatic fusion; graph kernel fusion does their work."""
+"""Names of CANN's automatic fusion; graph kernel fusion does the work."""

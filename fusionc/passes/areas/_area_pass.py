@@ -1,13 +1,13 @@
-"""Passes of which graph kernel fusion does the work."""
+"""Passes whose work graph kernel fusion does."""
 
 from fusionc.rewrite import Pattern, UBFusionPass
 
 
 class AreaPass(UBFusionPass):
-    """A name under which graph kernel fusion makes areas, counts and is switched off.
+    """A name by which graph kernel fusion counts its areas and is switched off.
 
-    It runs when all other passes have come to rest, and only where graph kernels are enabled; in
-    the order of the registry there is nothing to find.
+    It runs after all other passes have finished, and only if graph kernels are enabled; in the
+    order of the registry it does not match anything.
     """
 
     numerics = "rounding"

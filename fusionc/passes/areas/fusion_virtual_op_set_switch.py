@@ -8,8 +8,7 @@ class FusionVirtualOpSetSwitch(AreaPass):
              operators that compute
     after    the same area with them inside: they cost nothing
     refuses  nothing itself: the areas count for the other passes
-    never    without --enable_graph_kernel; off, no area has such an operator
-    algebra  an element is read where it lies; which operators share a kernel decides how these
-             round
+    never    without --enable_graph_kernel; if it is off, areas do not contain such operators
+    algebra  an element is read in place; rounding depends on the operators that share a kernel
     source   CANN's FusionVirtualOpSetSwitch
     """

@@ -6,11 +6,11 @@ class TbeReduceElemwiseFusionPass(AreaPass):
 
     before   Reduce operators, Softmax, LayerNormalization or RMSNormalization with others; one
              result
-    after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the
+    after    one operator of the domain fusionc.gk: a model-local function, and a kernel next to the
              model
-    refuses  what AutomaticUbFusion refuses
+    refuses  the same as AutomaticUbFusion
     never    without --enable_graph_kernel
-    algebra  the kernel adds up in another order
+    algebra  the kernel sums in another order
     source   CANN's TbeReduceElemwiseFusionPass
     """
 

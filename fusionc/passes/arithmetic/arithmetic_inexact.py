@@ -28,7 +28,7 @@ def _rsqrt(x: Formula) -> Formula:
     return either(op.Reciprocal(op.Sqrt(x)), 1 / op.Sqrt(x))
 
 
-def _of_floats(build: Build) -> Build:
+def _require_floats(build: Build) -> Build:
     def rewrite(m: Match, new: Tape) -> Result:
         require_floats(m.outputs[0])
         return build(m, new)
@@ -36,19 +36,19 @@ def _of_floats(build: Build) -> Build:
     return rewrite
 
 
-def _gone(m: Match, *stay: Edge) -> None:
-    """The value a no longer occurs: refuses where it may have given the result its shape."""
-    if not any(broadcasts_into(m.a.shape, value.shape) for value in stay):
-        refuse("what is gone may have enlarged the result")
+def _require_no_shape_of_a(m: Match, *rest: Edge) -> None:
+    """Refuse if the value a, which no longer occurs, may have given the result its shape."""
+    if not any(broadcasts_into(m.a.shape, value.shape) for value in rest):
+        refuse("the removed value may have enlarged the result")
 
 
 def _inverse_pair(m: Match, new: Tape) -> Result:
-    _gone(m, m.b)
+    _require_no_shape_of_a(m, m.b)
     return m.b
 
 
 def _inverse_pair_of_sums(m: Match, new: Tape) -> Result:
-    _gone(m, m.b, m.c)
+    _require_no_shape_of_a(m, m.b, m.c)
     return new.Add(m.b, m.c)
 
 
@@ -81,7 +81,7 @@ def _negative_power(m: Match, new: Tape) -> Result:
     return new.Mul(m.a, new.Pow(m.b, negated(new, m.k)))
 
 
-def _after_sum(m: Match, new: Tape) -> Result:
+def _scale_sum(m: Match, new: Tape) -> Result:
     if numbers(m.k).size != 1:
         refuse("not one number for all elements")
     check_fits(m.k, m.a)
@@ -142,34 +142,32 @@ _RULES: dict[str, tuple[Formula, Build]] = {
     "2.40": (op.Neg(a) / k, lambda m, new: new.Div(m.a, negated(new, m.k))),
     "2.41": ((a / b) / c, lambda m, new: new.Div(m.a, new.Mul(m.b, m.c))),
     "2.42": (a / (b / c), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
-    "2.43": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
-    "2.44": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
+    "2.43": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _scale_sum),
+    "2.44": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _scale_sum),
 }
 
 
 class ArithmeticInexactPass(Pass):
-    """The rules of graph kernel fusion that hold for real numbers only; every pattern has the
-    number of its rule.
+    """Rules of graph kernel fusion that only hold for real numbers; patterns have their numbers.
 
-    before   sums and differences of products with a common factor; sums and products in which a
-             value and its inverse meet; roots, reciprocal roots, exponentials and absolute values
-             that are multiplied or divided; quotients of quotients; logarithms of powers, roots and
-             exponentials; ReduceSum of what a number scales
+    before   sums and differences of products with a common factor; sums and products of a value and
+             its inverse; roots, reciprocal roots, exponentials and absolute values that are
+             multiplied or divided; quotients of quotients; logarithms of powers, roots and
+             exponentials; ReduceSum of a value that a number scales
     after    fewer operators, or cheaper ones
-    refuses  integers; exponents of another type than the base; a value that is gone and may have
-             given the result its shape; constants that together would be too large or too small for
+    refuses  integers; exponents of another type than the base; a removed value that may have given
+             the result its shape; constants whose combination would be too large or too small for
              their type; under a ReduceSum, more than one number
-    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass do; 2.5,
-             which is 2.4; 2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more
+    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass handle;
+             2.5, which is 2.4; 2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more
              operators
-    algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way,
-             and so may what has a sign that a root or a logarithm of it has not: therefore off by
-             default
+    algebra  right for real numbers; results may differ for overflow, 0, infinities, NaN, and
+             negative numbers under a root or a logarithm: therefore off by default
     source   MindSpore's arithmetic_simplify; its inexact rules numbered in the order of its table
     """
 
     numerics = "approximate"
     default = "off"
     patterns = tuple(
-        Pattern(rule, formula, _of_floats(build)) for rule, (formula, build) in _RULES.items()
+        Pattern(rule, formula, _require_floats(build)) for rule, (formula, build) in _RULES.items()
     )

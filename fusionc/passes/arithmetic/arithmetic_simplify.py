@@ -42,10 +42,8 @@ def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
     return Pattern(rule, formula, _x_if_it_fits, where=c_is(number))
 
 
-def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
-    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be
-    that.
-    """
+def _drop_zero(rule: str, formula: Formula, sign: float) -> Pattern:
+    """The rule for a zero of this sign; one of the other sign would turn an x of −0 into 0."""
 
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
@@ -61,8 +59,8 @@ def _x_if_it_fits(m: Match, new: Tape) -> Result:
     return m.x
 
 
-def _of_integers(m: Match) -> bool:
-    """Whether the elements are integers. Of NaN no comparison holds, and ∞ − ∞ is NaN."""
+def _has_integers(m: Match) -> bool:
+    """Whether the elements are integers, which cannot be NaN or infinite."""
     return m.x.dtype is not None and m.x.dtype.kind in "iu"
 
 
@@ -70,26 +68,24 @@ def _select(m: Match, new: Tape) -> Result:
     if not broadcasts_into(m.c.shape, m.x.shape):
         refuse("the condition may enlarge the result")
     if is_real(m.x.elem_type) and not is_never_negative(m.x):
-        refuse("onnxruntime's Where makes 0 of −0")
+        refuse("onnxruntime's Where turns −0 into 0")
     return m.x
 
 
 def _exact_square(m: Match, new: Tape) -> Result:
-    """x · x where onnxruntime computes the power in this way, too: with one exponent for several
-    elements in a row.
+    """x · x if onnxruntime computes the power in this way: with one exponent for several elements
+    in a row.
     """
     last = m.x.shape[-1] if m.x.shape else 1
     is_multiplied = m.c.constant().size == 1 and isinstance(last, int) and last > 1
     if not is_multiplied and (m.x.dtype is None or m.x.dtype.kind == "f"):
-        refuse("a power that onnxruntime may compute as any other one")
+        refuse("onnxruntime may not compute this power as a product")
     return square(m, new)
 
 
 def _adds_nothing(m: Match) -> bool:
-    """Whether all axes that a ReduceSum reduces are known to have one element, which is no −0: of
-    that it makes 0.
-    """
-    return reduces_nothing(m) and (_of_integers(m) or is_never_negative(m.x))
+    """Whether all reduced axes of a ReduceSum are known to have one element, which is not −0."""
+    return reduces_nothing(m) and (_has_integers(m) or is_never_negative(m.x))
 
 
 def _sum_of_negatives(m: Match, new: Tape) -> Result:
@@ -121,29 +117,29 @@ class ArithmeticSimplifyPass(Pass):
 
     before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of
              integers also x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison;
-             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; Transposes or Reshapes
-             one after the other, Slice of everything, Cast to the same type
+             ReduceMin and ReduceMax likewise, Reduce over axes of size 1; two Transposes or
+             Reshapes in a row, Slice of everything, Cast to the same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce,
              Transpose or Reshape
-    refuses  what may enlarge the result; x ^ 2 of floating-point numbers where the last axis is not
-             known to have several elements, or c has, which onnxruntime computes as any power; a
-             large constant that is used elsewhere; a square of which the mean is taken, or a vector
-             of ones that scales what is divided by the root of a mean, by which runtimes recognize
-             normalizations
-    never    x + 0, x − −0 and ReduceSum over axes of size 1 where x may be −0, which they make 0;
-             1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is
-             no faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
-             which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
+    refuses  a constant that may enlarge the result; x ^ 2 of floating-point numbers if the last
+             axis is not known to have several elements, or c has several, because onnxruntime may
+             not compute it as a product; a large constant that is used elsewhere; a square whose
+             mean is taken, or a vector of ones that scales a quotient by the root of a mean, which
+             identify normalizations for runtimes
+    never    x + 0, x − −0 and ReduceSum over axes of size 1 if x may be −0, which becomes 0; 1.6,
+             1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is not
+             faster and hides a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for
+             which ONNX lacks operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36, which is
              1.35
-    algebra  each is an identity, of NaN, infinities and integers that wrap around, too
+    algebra  each is an identity, also for NaN, infinities and integers that wrap around
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 
     aliases = ("AlgebraicSimplificationPass",)
     patterns = (
-        _without_zero("1.0", x + c, -1.0),
-        Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_of_integers),
-        _without_zero("1.2", x - c, 1.0),
+        _drop_zero("1.0", x + c, -1.0),
+        Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_has_integers),
+        _drop_zero("1.2", x - c, 1.0),
         Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
         _neutral("1.4", x**c, 1),
         Pattern("1.5", x**c, _exact_square, where=c_is(2)),
@@ -152,14 +148,14 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.9", x * c, drop_one, where=c_is(1)),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
-        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
+        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_has_integers),
         Pattern("1.14", reduce_twice("ReduceMin"), join_reduces),
         Pattern("1.15", reduce_twice("ReduceMax"), join_reduces),
         Pattern(
             "1.16",
             op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"),
             _sum_of_negatives,
-            where=_of_integers,
+            where=_has_integers,
         ),
         Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
         Pattern(
@@ -169,7 +165,7 @@ class ArithmeticSimplifyPass(Pass):
         ),
         Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=slices_nothing_off),
         *(
-            Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_of_integers)
+            Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_has_integers)
             for i, (name, opposite) in enumerate(_OPPOSITE)
         ),
         *(

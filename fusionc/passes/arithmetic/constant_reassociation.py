@@ -65,7 +65,7 @@ def _addends(m: Match, new: Tape) -> Result:
         not is_integer(both)
         and (np.abs(both) < np.maximum(np.abs(first), np.abs(second)) / 4).any()
     ):
-        refuse("the constants cancel")  # so that the first may be there to cut off digits of x
+        refuse("the constants cancel")  # the first one may be meant to cut off digits of x
     constant = rounded(new, both, m.c, m.d)
     return new.Add(m.x, constant) if sign > 0 else new.Sub(constant, m.x)
 
@@ -74,7 +74,7 @@ def _affine(m: Match, new: Tape) -> Result:
     factor = numbers(m.c)
     outer = numbers(m.e)
     if outer.size != 1 and not broadcasts_into(outer.shape, m.x.shape):
-        refuse("the outer factor may enlarge what the inner one multiplies")
+        refuse("the outer factor may enlarge the inner product")
     factor = inverse(factor) if m.inner.op == "Div" else factor
     outer = inverse(outer) if m.outer.op == "Div" else outer
     sign, addend = _shift(m.middle, m.d)
@@ -85,16 +85,16 @@ def _affine(m: Match, new: Tape) -> Result:
 
 
 class ConstantReassociationPass(Pass):
-    """Constants that are multiplied or added one after the other become one.
+    """Constants that are multiplied or added in a row become one.
 
     before   (x·c)·d, (x/c)/d and mixed; (x + c) + d, (x − c) − d and mixed, also c − x; (x·c + d)·e
              and the same with divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
-    refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be
+    refuses  addends that cancel, because (x + c) − c rounds x; constants whose combination would be
              infinite, too small for their type or larger in size; a large constant that is used
-             elsewhere; division of integers; e that may enlarge x; the factor ½ of Gelu
-    algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around,
-             else but for rounding
+             elsewhere; division of integers; an e that may enlarge x; the factor ½ of Gelu
+    algebra  · and + are associative, and · distributes over +: exactly for integers, which wrap
+             around, else except for rounding
     source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c +
              d)·e
     """

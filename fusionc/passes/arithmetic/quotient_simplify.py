@@ -32,7 +32,7 @@ def _product(m: Match, new: Tape) -> Result:
     return new.Mul(m.b, m.a)
 
 
-def _turned(m: Match, new: Tape) -> Result:
+def _inverse_quotient(m: Match, new: Tape) -> Result:
     require_floats(m.a)
     return new.Div(m.b, m.a)
 
@@ -43,12 +43,12 @@ class QuotientSimplifyPass(Pass):
     before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with
              Reciprocal for 1/…
     after    b/a; kq/a; b·a; b/a
-    refuses  integers; b of a larger shape than a, of which more numbers would be divided; constants
-             that together would be too large or too small for their type, or larger in size; a k
-             that alone may make the quotient so
-    never    (k/a)·b with a k other than 1, which is as many operators in any order
-    algebra  of real numbers it is the same; it rounds once instead of twice, and a quotient that
-             would be too large on the way no longer is
+    refuses  integers; a b with a larger shape than a, because more numbers would be divided;
+             constants whose product would be too large or too small for their type, or larger in
+             size; a k that alone may enlarge the quotient
+    never    (k/a)·b with a k other than 1, which takes as many operators in any order
+    algebra  equal for real numbers; it rounds once instead of twice, and an intermediate quotient
+             can no longer overflow
     source   the rules for reciprocals of other optimizers of ONNX models
     """
 
@@ -61,5 +61,5 @@ class QuotientSimplifyPass(Pass):
             _constants,
         ),
         Pattern("OverInverse", b / _one_over(a), _product),
-        Pattern("InverseOfQuotient", _one_over(a / b), _turned),
+        Pattern("InverseOfQuotient", _one_over(a / b), _inverse_quotient),
     )

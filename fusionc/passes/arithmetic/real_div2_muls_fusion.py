@@ -32,10 +32,10 @@ class RealDiv2MulsFusionPass(Pass):
     before   x / c
     after    x · (1/c)
     refuses  integers; a c that is 0 or infinite, or whose reciprocal is too small for its type; a
-             quotient that Erf takes, by which runtimes recognize Gelu; a scaled product of
-             matrices, by which they recognize attention; a large c that is used elsewhere
-    algebra  bit by bit the same where c is a power of two; else 1/c is rounded, once
-    source   CANN's RealDiv2MulsFusionPass, which takes scalars only
+             quotient that Erf takes, which identifies Gelu for runtimes; a scaled matrix product,
+             which identifies attention; a large c that is used elsewhere
+    algebra  bit by bit the same if c is a power of two; else 1/c is rounded once
+    source   CANN's RealDiv2MulsFusionPass, which only takes scalars
     """
 
     numerics = "rounding"

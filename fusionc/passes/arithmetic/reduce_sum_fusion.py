@@ -11,7 +11,7 @@ from fusionc.passes._shared.reduce_axes import (
     reduces_nothing,
 )
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, not_constant, op, refuse, rest, var
 
 x = var("x")
 _REDUCES = tuple(sorted(names_with(Trait.REDUCES, Trait.FINDS_INDEX)))
@@ -25,14 +25,12 @@ def _axes(node: Node, rank: int | None) -> list[int]:
     return [int(node.attr("axis")) % rank]
 
 
-def _moved(m: Match, new: Tape) -> Result:
-    """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has
-    reduced.
-    """
+def _set_keepdims(m: Match, new: Tape) -> Result:
+    """The Reduce with the other keepdims, if the Unsqueeze or Squeeze has its axes."""
     moved = axes_of(m.move)
     axes = _axes(m.reduce, m.x.rank)
     if moved is None:
-        refuse("the axes are not known before the model runs")
+        refuse(not_constant("the axes"))
     if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
         refuse("the axes differ")
     return new.node(
@@ -40,7 +38,7 @@ def _moved(m: Match, new: Tape) -> Result:
     )
 
 
-def _without_reduce(m: Match, new: Tape) -> Result:
+def _drop_reduce(m: Match, new: Tape) -> Result:
     adds = m.reduce.op in ("ReduceSum", "ReduceMean")
     if adds and (m.x.dtype is None or m.x.dtype.kind not in "iu") and not is_never_negative(m.x):
         check_zeros(m)
@@ -48,18 +46,18 @@ def _without_reduce(m: Match, new: Tape) -> Result:
 
 
 class AReduceSumFusionPass(Pass):
-    """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their
-    attribute.
+    """A Reduce of nothing is removed; a Squeeze or Unsqueeze after a Reduce becomes its attribute.
 
     before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or
              ArgMin along the axes that it dropped, Squeeze of those that it kept;
              ReduceMax(ReduceMax(x)) of integers, ReduceMin, ReduceSum and ReduceProd likewise
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; a sum or mean of what may be −0 and is divided by;
-             two Reduces of which only one keeps its dimensions; two Reduces of floating-point
-             numbers: sums would be rounded in another order, and runtimes lose a NaN in some
-    algebra  of one number, the sum, the mean, the product and the largest are that number, but for
-             a sum or mean of −0, which is 0; the largest of the largest is the largest of all
+    refuses  axes that are not known; other axes; a sum or mean that may be −0 and by which
+             something is divided; two Reduces if only one keeps its dimensions; two Reduces of
+             floating-point numbers: sums would be rounded in another order, and some runtimes lose
+             a NaN
+    algebra  the sum, mean, product and maximum of one number are that number, except for the sum or
+             mean of −0, which is 0; the maximum of maxima is the maximum of all
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and
              Unsqueeze
     """
@@ -67,21 +65,19 @@ class AReduceSumFusionPass(Pass):
     numerics = "rounding"
     aliases = ("AReduceMeanFusionPass",)
     patterns = (
-        Pattern(
-            "ReduceNothing", reduce_once(), _without_reduce, where=reduces_nothing, is_exact=True
-        ),
+        Pattern("ReduceNothing", reduce_once(), _drop_reduce, where=reduces_nothing, is_exact=True),
         Pattern(
             "ReduceUnsqueeze",
             op.Unsqueeze(
                 op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"
             ),
-            _moved,
+            _set_keepdims,
             is_exact=True,
         ),
         Pattern(
             "ReduceSqueeze",
             op.Squeeze(op[_REDUCES](x, rest("a"), keepdims=1, _as="reduce"), rest("b"), _as="move"),
-            _moved,
+            _set_keepdims,
             is_exact=True,
         ),
         *(

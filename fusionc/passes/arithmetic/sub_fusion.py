@@ -8,9 +8,9 @@ class SubFusionPass(Pass):
     """A value minus itself becomes zeros.
 
     before   x − x
-    after    ConstantOfShape of the shape of x, where that is known; else ConstantOfShape(Shape(x))
+    after    ConstantOfShape of the shape of x if it is known; else ConstantOfShape(Shape(x))
     refuses  an unknown element type
-    algebra  x − x = 0, but for NaN and infinities, of which it is NaN: therefore off by default
+    algebra  x − x = 0, except for NaN and infinities, which give NaN: therefore off by default
     source   CANN's SubFusionPass
     """
 

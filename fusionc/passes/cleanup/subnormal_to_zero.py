@@ -19,7 +19,7 @@ _FACTOR = 2.0**40  # by which all operators together may enlarge a difference
 _DOMAINS = ("", MICROSOFT)
 _FARTHEST = 5_000  # nodes that are followed
 
-# Operators that compute with a constant, and the inputs where they take it.
+# Operators that compute with a constant, and the positions of the inputs that may be one.
 _COMPUTES = {
     **dict.fromkeys(("Conv", "ConvTranspose", "FusedConv"), (1, 2)),
     **dict.fromkeys(names_with(Trait.RECURRENT), (1, 2, 3)),
@@ -195,8 +195,7 @@ def _follow(value: Edge, factor: float, reached: _Reached) -> None:
 
 
 class SubnormalToZeroPass(Pass):
-    """Subnormal elements of weights become 0: many processors are up to a hundred times slower with
-    them.
+    """Subnormal elements of weights, which slow down processors up to a hundred times, become 0.
 
     before   Conv(x, W) with elements of W below the smallest normal number, as in dead filters of
              trained models

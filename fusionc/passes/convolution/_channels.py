@@ -15,19 +15,13 @@ from fusionc.passes._shared.batchnorm import affine
 from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Result, Tape, const, maybe, op, refuse, var
-from fusionc.shapes.expressions import is_static
 
 CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")), _as="conv")
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:
     """The shape of the weights. Refuses if it is unknown."""
-    shape = weight.shape
-    if not is_static(shape):
-        refuse("the shape of the weights is unknown")
-    if len(shape) < 3:
-        refuse("the weights do not have an axis of an image")
-    return shape
+    return weight.require_sizes(least=3, of="the weights")
 
 
 def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
@@ -40,7 +34,7 @@ def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 
     Refuses factors that the weights cannot take.
     """
-    if conv.op == "ConvTranspose":  # its outputs lie where a Conv has its inputs
+    if conv.op == "ConvTranspose":  # its weights have outputs and inputs exchanged
         return scale_inputs(new, conv, weight, factor)
     return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
 
@@ -49,11 +43,13 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     """Weights of a Conv with input channel c multiplied by factor[c]."""
     shape = weight_shape(weight)
     return scaled(
-        new, weight, _by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2))
+        new,
+        weight,
+        _repeat_by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2)),
     )
 
 
-def _by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
+def _repeat_by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
     """Numbers of all input channels; for each output channel, those of its group."""
     groups = int(conv.attr("group"))
     return np.repeat(numbers.reshape(groups, shape[1]), shape[0] // groups, axis=0)
@@ -75,7 +71,7 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
     weights = array_of(weight)
     require_range(weights)
     sums = weights.reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
-    return np.asarray((sums * _by_group(conv, shape, addend)).sum(1))
+    return np.asarray((sums * _repeat_by_group(conv, shape, addend)).sum(1))
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
@@ -99,7 +95,7 @@ def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
 
 
-def into_convolution(m: Match, new: Tape) -> Result:
+def scaled_convolution(m: Match, new: Tape) -> Result:
     """The convolution `m.conv` of `m.x`, `m.W`, `m.B` with the factor in its weights and the addend
     in its bias.
     """

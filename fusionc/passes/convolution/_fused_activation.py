@@ -9,7 +9,7 @@ import numpy as np
 from fusionc.model.graph import Node
 from fusionc.operators.clip_bounds import clip_bounds
 from fusionc.operators.facts import Trait, names_with
-from fusionc.rewrite import op, refuse, rest
+from fusionc.rewrite import op, rest
 from fusionc.rewrite.pattern import Formula
 
 _OF_CONV = tuple(sorted(names_with(Trait.JOINS_CONV) - {"Clip"}))  # whose bounds are inputs
@@ -37,12 +37,7 @@ def activation_attributes(activation: Node) -> dict[str, Any]:
 
 
 def _clip_bounds(clip: Node) -> list[float]:
-    bounds = [bound for bound in clip_bounds(clip, _LIMIT) if bound is not None]
-    if len(bounds) < 2:
-        is_open = any(value is not None and not value.is_constant for value in clip.inputs[1:])
-        refuse(
-            "the bounds are not known before the model runs"
-            if is_open
-            else "a bound is not one number"
-        )
-    return bounds
+    for bound in clip.inputs[1:]:
+        if bound is not None:
+            bound.require_number("the bound")
+    return [bound for bound in clip_bounds(clip, _LIMIT) if bound is not None]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
-from fusionc.rewrite import refuse
+from fusionc.rewrite import not_constant, refuse
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
     return window.is_unpadded and set(window.dilations) <= {1} and list(shape[2:]) == list(kernel)
 
 
-def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
+def joint_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
     """The `pads` of a node that takes over a Pad before it, and the number that the Pad writes.
 
     Refuses padding of batch or channels, negative or unknown padding, and an image that is known to
@@ -102,5 +102,5 @@ def _constants(inputs: Sequence[Edge | None]) -> list[Array | None]:
     arrays = [None if value is None else value.constant() for value in inputs]
     for value, array in zip(inputs, arrays, strict=True):
         if value is not None and array is None:
-            refuse("the padding is not known before the model runs")
+            refuse(not_constant("the padding"))
     return [*arrays, None, None][:3]

@@ -13,9 +13,7 @@ c = const("c")
 
 def _constant(m: Match, is_before: bool) -> Array:
     channels = array_of(m.scale).size
-    rank = m.x.rank
-    if rank is None or rank < 2:
-        refuse("the rank is unknown")
+    rank = m.x.require_rank(least=2)
     numbers = per_channel(array_of(m.c), channels, rank)
     if is_before and m.c.constant().size > 1 and m.x.shape[1] != channels:
         refuse("the constant may enlarge the value that it is combined with")

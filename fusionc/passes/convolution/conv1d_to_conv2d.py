@@ -111,29 +111,25 @@ def _sink(m: Match, new: Tape) -> Result:
 def _sink_both(m: Match, new: Tape) -> Result:
     """An operator of two values before the Squeeze; the other value gets the additional axis."""
     require_onnxruntime(m)
-    if m.x.rank != 4:
-        refuse("the image does not have four axes")
-    if m.opset < BROADCASTING:
-        refuse("before opset 8 operators may align their operands in another way")
-    other = _with_axis(new, m.other)
+    m.x.require_rank(4)
+    m.require_opset(BROADCASTING, "operators may align their operands in another way")
+    other = _add_axis(new, m.other)
     operands = [m.x, other] if m.node.inputs[0] is m.squeeze.outputs[0] else [other, m.x]
     return new_unsqueeze(new, new.node(m.node.op, operands, like=m.node), [_AXIS], "Squeeze")
 
 
-def _with_axis(new: Tape, value: Edge) -> Edge:
+def _add_axis(new: Tape, value: Edge) -> Edge:
     array = value.constant()
     if array is not None and array.ndim < 2:
         return value
     if array is not None and array.ndim < 4:
         return new.const(np.expand_dims(array, -2), like=value)
-    if value.rank != 3:
-        refuse("the other operand has another rank")
+    value.require_rank(3, of="the other operand")
     return new_unsqueeze(new, value, [_AXIS])
 
 
 class Conv1dToConv2dPass(UBFusionPass):
-    """A convolution over one axis becomes one over two, the first of size 1, for which onnxruntime
-    has a faster layout.
+    """A convolution over one axis becomes one over two, for which onnxruntime has a faster layout.
 
     before   Conv(x, W, B?) of [N, C, L], and FusedConv
     after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2); the Squeeze moves after

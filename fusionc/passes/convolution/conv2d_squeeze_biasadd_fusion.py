@@ -8,7 +8,18 @@ from fusionc.passes.convolution._channels import (
     per_channel,
     weight_shape,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    not_constant,
+    op,
+    refuse,
+    rest,
+)
 from fusionc.shapes.expressions import is_static
 
 _MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="move")
@@ -19,7 +30,7 @@ def _squeezed(m: Match, rank: int) -> int:
     shape = m.conv.outputs[0].shape
     if axes is None:
         if any(m.options) or not is_static(shape):
-            refuse("the axes are not known before the model runs")
+            refuse(not_constant("the axes"))
         axes = [axis for axis, size in enumerate(shape) if size == 1]
     axes = [axis % rank for axis in axes]
     if 1 in axes:
@@ -63,11 +74,9 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         shape = weight_shape(m.W)
-        rank = m.move.outputs[0].rank
         channels = out_channels(m.conv, shape)
         axis = _squeezed(m, len(shape)) if m.move.op == "Squeeze" else _reshaped(m, channels)
-        if rank is None or rank <= axis:
-            refuse("the rank is unknown")
+        rank = m.move.outputs[0].require_rank(least=axis + 1)
         addend = per_channel(m.c.constant(), channels, rank, axis)
         bias = bias_or_zero(m.B, channels) + (-addend if m.sub else addend)
         conv = new.node(

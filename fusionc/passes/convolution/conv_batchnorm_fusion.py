@@ -1,5 +1,5 @@
 from fusionc.passes._shared.batchnorm import batchnorm_of
-from fusionc.passes.convolution._channels import into_convolution
+from fusionc.passes.convolution._channels import scaled_convolution
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
 
 _CONV = op.Conv(var("x"), known("W"), maybe(const("B")), _as="conv")
@@ -23,4 +23,4 @@ class ConvBatchnormFusionPass(Pass):
     patterns = (Pattern("ConvBatchnorm", batchnorm_of(_CONV)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return into_convolution(m, new)
+        return scaled_convolution(m, new)

@@ -12,7 +12,7 @@ class TbeConvDoubleInFusionPass(UBFusionPass):
     before   f(Conv(x, W, B?) + z) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
     after    com.microsoft.FusedConv(x, W, B?, z) with that activation
     refuses  an addend that is not known to have the shape of the convolution; elements other than
-             float32 (there is no kernel); bounds of Clip that the model computes
+             float32 (without a kernel); bounds of Clip that the model computes
     never    by default: for images and constant weights, onnxruntime itself computes the three
              together in blocks of channels unless the model has a FusedConv, with which a ResNet-50
              takes 1.11 to 1.13 of the time; other cases are rare, and take 0.95 to 1.06

@@ -10,7 +10,7 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
 
     before   f(Conv(x, W, B?)) with f one of Relu, LeakyRelu, Sigmoid, Tanh, HardSigmoid, Clip
     after    com.microsoft.FusedConv(x, W, B?) with that activation
-    refuses  elements other than float32 (there is no kernel); bounds of Clip that the model
+    refuses  elements other than float32 (without a kernel); bounds of Clip that the model
              computes
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's TbeConvElemwiseFusionPass; onnxruntime's ConvActivationFusion makes the same

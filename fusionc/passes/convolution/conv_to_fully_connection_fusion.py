@@ -48,11 +48,9 @@ class ConvToFullyConnectionFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
-        if m.opset < 7:
-            refuse("Gemm below opset 7 does not broadcast its bias")
-        images = m.x.shape[0]
-        if not isinstance(images, int) or images < _IMAGES:
-            refuse("there are few images, or an unknown number of them")
+        m.require_opset(7, "Gemm does not broadcast its bias")
+        if m.x.require_size(0, "the number of images") < _IMAGES:
+            refuse("there are few images")
         require_own(m, m.W)
         weight = m.W.constant()
         bias = m.B

@@ -86,8 +86,7 @@ def _reorder(
 
 
 class FewChannelsConvPass(UBFusionPass):
-    """A convolution with few output channels computes a block of pixels at a time, as more
-    channels.
+    """A convolution with few output channels computes blocks of pixels as more channels.
 
     before   Conv(x, W, B?) over two axes, or FusedConv, with few output channels
     after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and

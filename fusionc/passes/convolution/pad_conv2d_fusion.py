@@ -1,5 +1,5 @@
 from fusionc.model.graph import Edge
-from fusionc.passes.convolution._windows import with_padding
+from fusionc.passes.convolution._windows import joint_padding
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, maybe, op, refuse, rest, var
 
 _PADDED = op.Pad(var("x"), rest("options"), _as="pad")
@@ -9,12 +9,8 @@ others = rest("others")
 
 def _padded_conv(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
     """The convolution of these inputs that pads itself. Refuses padding by another number."""
-    rank = m.W.rank
-    if rank is None:
-        refuse("the rank is unknown")
-    if rank < 3:
-        refuse("the weights do not have an axis of an image")
-    pads, value = with_padding(m.conv, m.pad, rank - 2)
+    rank = m.W.require_rank(least=3, of="the weights")
+    pads, value = joint_padding(m.conv, m.pad, rank - 2)
     if value != zero:
         refuse("the padding is not zero")
     return new.node(m.conv.op, inputs, like=m.conv, pads=pads, auto_pad=None)

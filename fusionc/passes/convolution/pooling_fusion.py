@@ -7,7 +7,7 @@ from fusionc.model.graph import Node
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.target import require_floats, require_kernel
 from fusionc.passes.convolution._blocked_layout import is_blocked
-from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
+from fusionc.passes.convolution._windows import covers_all, joint_padding, window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 from fusionc.shapes.expressions import is_static
 
@@ -27,7 +27,7 @@ def _pads(m: Match) -> tuple[list[int], float]:
         refuse("the number of windows is rounded up")
     if set(window_of(m.pool, len(kernel)).dilations) - {1}:
         refuse("the window is dilated")
-    pads, value = with_padding(m.pool, m.pad, len(kernel))
+    pads, value = joint_padding(m.pool, m.pad, len(kernel))
     if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
         refuse("the padding is not smaller than the window")
     return pads, value
@@ -35,9 +35,7 @@ def _pads(m: Match) -> tuple[list[int], float]:
 
 def _pad_max(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
-    dtype = m.x.dtype
-    if dtype is None:
-        refuse("the element type is unknown")
+    dtype = m.x.require_type()
     is_integer = dtype.kind in "iu"  # which wrap around: an absolute value may be negative
     lowest = np.iinfo(dtype).min if is_integer else -np.inf
     if value != lowest and (
@@ -101,8 +99,7 @@ def _is_full(m: Match) -> bool:
 
 
 class PoolingFusionPass(Pass):
-    """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image
-    becomes a global pool.
+    """A Pad before a pool becomes its padding; a mean or pool over the whole image a global pool.
 
     before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or
              with v ≤ 0 if x is at least 0 (Relu); ReduceMean over all axes from 2 on;

@@ -9,7 +9,7 @@ from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.convolution._blocked_layout import is_blocked, is_for_blocks
 from fusionc.passes.convolution._channels import per_channel
 from fusionc.passes.convolution._windows import window_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, refuse, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, var
 
 _BLOCK = 16  # channels, on processors with the widest registers; others take 8
 
@@ -46,8 +46,7 @@ def _numbers(m: Match, name: str) -> Array:
 
 def _conv(m: Match, new: Tape, factor: Array, addend: Array | None) -> Result:
     require_onnxruntime(m)
-    if m.opset < BROADCASTING:
-        refuse("before opset 8 operators may align their operands in another way")
+    m.require_opset(BROADCASTING, "operators may align their operands in another way")
     weights = new.const(factor.reshape(-1, 1, 1, 1), dtype=np.float32)
     bias = None if addend is None else new.const(addend, dtype=np.float32)
     return new.Conv(m.x, weights, bias, group=factor.size, kernel_shape=[1, 1])
@@ -72,8 +71,7 @@ def _shift(m: Match, new: Tape) -> Result:
 
 
 class ScaleShiftToConvPass(UBFusionPass):
-    """A constant factor and addend per channel become a convolution if those around cannot take
-    them.
+    """A factor and addend per channel become a convolution if those around cannot take them.
 
     before   x·s + b, (x + b)·s, x·s, x + b, where x comes from a Conv and its activation, and a
              Conv or a pool reads the result

@@ -20,8 +20,7 @@ def _perm(node: Node) -> list[int]:
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
-    """A convolution of every b-th pixel, for all b·b offsets as a batch, becomes a dilated
-    convolution.
+    """A convolution of every b-th pixel, with all b·b offsets as a batch, becomes a dilated one.
 
     before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and
              channels, T lets SpaceToDepth work on the batch

@@ -29,8 +29,7 @@ def _one_conv_a_piece(m: Match) -> bool:
 
 
 class ASplitConv2dConcatPass(Pass):
-    """Equal convolutions of all pieces of a Split, concatenated again, become one grouped
-    convolution.
+    """Equal convolutions of all pieces of a Split, joined again, become one grouped convolution.
 
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the
              channels

@@ -40,8 +40,7 @@ class SqueezeExciteResidualPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_floats(m.x)
-        if m.opset < BROADCASTING:
-            refuse("before opset 8 operators may align their operands in another way")
+        m.require_opset(BROADCASTING, "operators may align their operands in another way")
         is_known = is_static(m.x.shape)
         if (
             m.graph.model.is_for_onnxruntime

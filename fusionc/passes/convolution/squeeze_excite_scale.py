@@ -2,8 +2,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes.convolution._squeeze_excite import is_scaled_in_blocks
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
-from fusionc.shapes.expressions import is_static
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, var
 
 
 def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
@@ -35,12 +34,9 @@ class SqueezeExciteScalePass(UBFusionPass):
     patterns = (Pattern("SqueezeExcite", op.Mul(var("x"), var("s")), where=_is_between_blocks),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.opset < 13:
-            refuse("before opset 13 Resize needs a region", opset=13)
+        m.require_opset(13, "Resize needs a region")
         x, s = _image_and_scale(m)
-        if not is_static(x.shape):
-            refuse("the shape is not known before the model runs")
-        scales = new.const(np.array([1, 1, *x.shape[2:]], np.float32))
+        scales = new.const(np.array([1, 1, *x.require_sizes()[2:]], np.float32))
         large = new.Resize(
             s,
             None,

@@ -3,9 +3,11 @@ from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, var
 
 
-def _repeats(value: Edge) -> list[int] | None:
-    array = value.constant()
-    return None if array is None or array.ndim != 1 else [int(i) for i in array]
+def _repeats(value: Edge) -> list[int]:
+    array = value.require_constant("the repeats")
+    if array.ndim != 1:
+        refuse("the repeats are not a vector")
+    return [int(i) for i in array]
 
 
 class ConcatTileFusionPass(Pass):
@@ -26,8 +28,8 @@ class ConcatTileFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         repeats = [_repeats(value) for value in m.repeats_of]
         first = repeats[0]
-        if first is None or any(r != first for r in repeats):
-            refuse("the repeats differ, or are not known before the model runs")
+        if any(r != first for r in repeats):
+            refuse("the repeats differ")
         axis = axis_of(m.concat, len(first))
         if axis is None or first[axis] != 1:
             refuse("the joined axis is repeated")

@@ -38,7 +38,7 @@ def _is_batchwise(node: Node) -> bool:
 
 @dataclass
 class _Region:
-    """Batchwise operators that begin with Reshapes, all of which join the same leading axes."""
+    """Batchwise operators that begin with Reshapes, which all join the same leading axes."""
 
     graph: Graph
     lead: Shape = ()  # the joined dimensions

@@ -3,7 +3,19 @@ import numpy as np
 from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of, joins_all_inputs
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    const,
+    op,
+    refuse,
+    rest,
+    unknown,
+    var,
+)
 
 x = var("x")
 index = const("index")
@@ -70,7 +82,7 @@ def _gather_concat(m: Match, new: Tape) -> Result:
     for value in m.inputs:
         size = None if value.shape is None else value.shape[axis]
         if not isinstance(size, int):
-            refuse("the sizes are not known before the model runs")
+            refuse(unknown("the sizes"))
         if place < size:
             return new.Gather(
                 value, new.const(np.full(at.shape, place), like=m.index), like=m.gather

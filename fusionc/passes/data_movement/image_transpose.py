@@ -3,7 +3,7 @@ import numpy as np
 from fusionc.model.graph import Shape
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import order_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, unknown, var
 from fusionc.shapes.equality import same_shape
 from fusionc.shapes.expressions import is_static
 
@@ -66,13 +66,17 @@ def _channels(image: Shape | None, pixels: Shape | None, axes: tuple[int, int]) 
     `axes` are the batch and channels of the pixels. Refuses if the Reshape is not known to leave
     both as they are.
     """
-    if image is None or pixels is None or len(image) != 4:
-        refuse("a shape is unknown, or the image does not have four axes")
+    if image is None or pixels is None:
+        refuse(unknown("the shape"))
+    if len(image) != 4:
+        refuse("the rank of the image is not 4")
     if not same_shape(image[:2], [pixels[axis] for axis in axes]):
         refuse("the Reshape is not known to leave batch and channels as they are")
     channels = image[1]
-    if not isinstance(channels, int) or channels < 1:
-        refuse("the number of channels is unknown, or 0")
+    if not isinstance(channels, int):
+        refuse(unknown("the number of channels"))
+    if channels < 1:
+        refuse("the number of channels is 0")
     return channels
 
 

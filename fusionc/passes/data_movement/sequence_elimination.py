@@ -22,7 +22,9 @@ from fusionc.rewrite import (
     maybe,
     op,
     refuse,
+    require_known,
     rest,
+    unknown,
     var,
 )
 from fusionc.shapes.elements import FAR
@@ -84,9 +86,7 @@ def _may_drop_its_axis(m: Match) -> bool:
 
 
 def _split_at(m: Match, new: Tape) -> Result:
-    axis = axis_of(m.split, m.x.rank)
-    if axis is None:
-        refuse("the rank is unknown")
+    axis = require_known(axis_of(m.split, m.x.rank), "the axis")
     if _may_drop_its_axis(m):
         refuse("runtimes differ on keepdims = 0 with one size for all pieces")
     length = _length_of(m.x, axis)
@@ -140,15 +140,15 @@ def _are_all(bounds: Sequence[tuple[int, int]], length: int | None) -> bool:
 
 def _bounds(at: Edge, written: Edge | None, length: int | None) -> tuple[int, int]:
     """Where a piece begins and ends along an axis of this length."""
-    sizes = np.array(1) if written is None else written.constant()
-    if sizes is None or (sizes <= 0).any():
-        refuse("the sizes are not known before the model runs")
+    sizes = np.array(1) if written is None else written.require_constant("the sizes")
+    if (sizes <= 0).any():
+        refuse("a size is not positive")
     if sizes.ndim:
         place = _place(at, len(sizes))
         return int(sizes[:place].sum()), int(sizes[: place + 1].sum())
     size = int(sizes)
     if length is None and int(array_of(at).reshape(-1)[0]) < 0:
-        refuse("the number of pieces is not known before the model runs")
+        refuse(unknown("the number of pieces"))
     place = _place(at, FAR if length is None else -(-length // size))
     return place * size, (place + 1) * size if length is None else min((place + 1) * size, length)
 
@@ -181,7 +181,7 @@ def _number_of_pieces(m: Match, new: Tape) -> Result:
         return new.const(np.array(m.sizes.shape[0], np.int64))
     step = _step(m.sizes)
     if not length or not step:
-        refuse("the number of pieces is not known before the model runs")
+        refuse(unknown("the number of pieces"))
     return new.const(np.array(-(-length // step), np.int64))
 
 

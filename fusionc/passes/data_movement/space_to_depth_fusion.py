@@ -27,6 +27,7 @@ from fusionc.rewrite import (
     maybe,
     op,
     refuse,
+    unknown,
     var,
 )
 from fusionc.shapes.elements import FAR
@@ -99,9 +100,7 @@ def _join_slices(m: Match, new: Tape) -> Result:
     result = new.SpaceToDepth(m.x, blocksize=m.size)
     if m.places == sorted(m.places):
         return result
-    channels = m.x.shape[1]
-    if not isinstance(channels, int):
-        refuse("the number of channels is unknown")
+    channels = m.x.require_size(1, "the number of channels")
     index = np.concatenate([np.arange(channels) + place * channels for place in m.places])
     return new.Gather(result, new.const(index.astype(np.int64)), axis=1)
 
@@ -111,7 +110,7 @@ def _unshuffle(m: Match, new: Tape) -> Result:
     shape, size = _checked(m)
     channels = shape[1]
     if not isinstance(channels, int):
-        refuse("the number of channels is unknown")
+        refuse(unknown("the number of channels"))
     index = np.arange(channels * size * size).reshape(size * size, channels).transpose().reshape(-1)
     return new.Gather(
         new.SpaceToDepth(m.x, blocksize=size), new.const(index.astype(np.int64)), axis=1

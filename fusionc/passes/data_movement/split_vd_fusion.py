@@ -1,6 +1,6 @@
 from fusionc.model.graph import Node
 from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, find_each, refuse, require_known
 
 
 def _find_at(inner: Node) -> Match:
@@ -44,9 +44,7 @@ class ZSplitVDFusionPass(Pass):
         axis = axis_of(m.outer, rank)
         if axis is None or axis != axis_of(m.inner, rank):
             refuse("the axes differ")
-        outer = sizes_of(m.outer)
-        inner = sizes_of(m.inner)
-        if outer is None or inner is None:
-            refuse("the sizes are not known before the model runs")
+        outer = require_known(sizes_of(m.outer), "the sizes")
+        inner = require_known(sizes_of(m.inner), "the sizes")
         pieces = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)
         return [value for value, old in zip(pieces, m.all_outputs, strict=True) if old is not None]

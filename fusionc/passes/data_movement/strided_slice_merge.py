@@ -6,7 +6,19 @@ from fusionc.passes._shared.slice_split_concat import (
     joins_all_inputs,
     new_slice,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import (
+    Match,
+    Pass,
+    Pattern,
+    Result,
+    Tape,
+    not_constant,
+    op,
+    refuse,
+    rest,
+    unknown,
+    var,
+)
 
 x = var("x")
 _NOT_WITHIN = "the piece does not lie within one of the joined values"
@@ -16,9 +28,9 @@ def _cuts(node: Node, rank: int | None) -> dict[int, Cut]:
     """The cut of a Slice along each axis. Refuses bounds that are computed when the model runs."""
     cuts = cuts_of(node)
     if cuts is None:
-        refuse("the bounds are not known before the model runs")
+        refuse(not_constant("the bounds"))
     if rank is None and any(cut.axis < 0 for cut in cuts):
-        refuse("the rank is unknown")
+        refuse(unknown("the rank"))
     return {cut.axis % rank if rank else cut.axis: cut for cut in cuts}
 
 
@@ -44,7 +56,7 @@ def _input_at(m: Match, axis: int, place: int) -> tuple[Edge, int, int]:
     for value in m.inputs:
         size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
         if not isinstance(size, int):
-            refuse("the sizes are not known before the model runs")
+            refuse(unknown("the sizes"))
         if place < offset + size:
             return value, offset, size
         offset += size

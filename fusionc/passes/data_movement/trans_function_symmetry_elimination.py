@@ -34,8 +34,8 @@ class TransFunctionSymmetryEliminationPass(Pass):
     """Transposes around functions such as Log or Tanh become one or disappear.
 
     before   Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where f
-             is made of elementwise operators, at least one of which is a function: Exp, Log, Tanh,
-             Sigmoid, Pow, Max …
+             is made of elementwise operators with at least one function: Exp, Log, Tanh, Sigmoid,
+             Pow, Max …
     after    f(a, …), Transpose(f(a, b, …))
     refuses  a power whose last bit decides a later result, for example of Floor
     never    a rewrite that would leave as many Transposes; constants of a higher rank, or large

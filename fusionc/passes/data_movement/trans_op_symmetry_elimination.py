@@ -19,7 +19,7 @@ from fusionc.passes.data_movement._sunk_transposes import (
     joined_transposes,
     sink,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, not_constant, op, refuse, rest, var
 from fusionc.shapes.equality import same_shape
 
 x = var("x")
@@ -31,7 +31,7 @@ _MOVED_COPY = "the shape copies a dimension that would move"
 def _axes(m: Match) -> tuple[list[int], list[int]]:
     axes = axes_of(m.first), axes_of(m.second)
     if not axes[0] or not axes[1]:  # runtimes differ on an empty list: all axes, or no axis
-        refuse("the axes are not known before the model runs")
+        refuse(not_constant("the axes"))
     return axes[0], axes[1]
 
 
@@ -40,9 +40,7 @@ def _undo(m: Match, new: Tape) -> Result:
     # Both count the axes of the larger tensor: what Unsqueeze makes, what Squeeze takes.
     if sorted(first) == sorted(second):
         return m.x
-    rank = m.first.outputs[0].rank if m.first.op == "Unsqueeze" else m.x.rank
-    if rank is None:
-        refuse("the rank is unknown")
+    rank = (m.first.outputs[0] if m.first.op == "Unsqueeze" else m.x).require_rank()
     if sorted(axis % rank for axis in first) != sorted(axis % rank for axis in second):
         refuse("the axes differ")
     return m.x
@@ -51,9 +49,7 @@ def _undo(m: Match, new: Tape) -> Result:
 def _twice(m: Match, new: Tape) -> Result:
     """One Unsqueeze, or one Squeeze, in place of two: its axes are those of the largest tensor."""
     first, second = _axes(m)
-    largest = m.x.rank if m.second.op == "Squeeze" else m.second.outputs[0].rank
-    if largest is None:
-        refuse("the rank is unknown")
+    largest = (m.x if m.second.op == "Squeeze" else m.second.outputs[0]).require_rank()
     is_unsqueeze = m.second.op == "Unsqueeze"
     outer = [axis % largest for axis in (second if is_unsqueeze else first)]
     inner = first if is_unsqueeze else second
@@ -91,10 +87,12 @@ def _written_sizes(m: Match) -> tuple[list[int | None], list[int]]:
 
     A size that the Reshape copies from x is written out if it is known; else it is _COPY.
     """
-    target = m.shape.constant()
+    target = m.shape.require_constant("the shape")
+    if target.ndim != 1:
+        refuse("the shape is not a vector")
     axes = axes_of(m.second)
-    if target is None or target.ndim != 1 or not axes:
-        refuse("the shape or the axes are not known before the model runs")
+    if not axes:
+        refuse(not_constant("the axes"))
     if any(user.is_op("Expand") for user in m.second.outputs[0].outputs):
         refuse("an Expand repeats the new axis, which identifies attention")
     sizes: list[int | None] = [int(size) for size in target]

@@ -13,6 +13,7 @@ from fusionc.rewrite import (
     find_each,
     refuse,
     require_known,
+    unknown,
 )
 from fusionc.shapes.equality import same_shape
 
@@ -87,9 +88,9 @@ class UnpackTransposePass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         shape = m.whole.shape
-        if m.x is None or m.x.rank != 3 or shape is None:
-            refuse("x does not have three axes, or the shape is unknown")
-        if not same_shape(m.x.shape[:2], shape[:2]):
+        if m.x is None or shape is None:
+            refuse(unknown("the shape"))
+        if not same_shape(m.x.require_shape(3)[:2], shape[:2]):
             refuse("the Reshape is not known to split only the last axis")
         sizes = (*shape[2:], shape[1])
         if not all(isinstance(size, int) and size > 0 for size in sizes):

@@ -228,8 +228,7 @@ def _slice_selection(node: Node, shape: Shape) -> _Selection:
 
 
 class UpstreamGatherPass(Pass):
-    """A Gather or Slice of some rows moves before operators that work row by row, so that the other
-    rows are not computed.
+    """A Gather or Slice of some rows moves before row-by-row operators, which skip other rows.
 
     before   Gather(f(x, c), 0, axis 1), where f is made of elementwise operators, normalizations,
              Softmax, products (with the rows on either side), Transpose, Reshape, …: a classifier

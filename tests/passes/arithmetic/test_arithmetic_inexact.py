@@ -25,7 +25,7 @@ def left(body: str, *operators: str) -> list[str]:
     return ["Sigmoid"] * made + [operator for operator in operators if operator != "a"]
 
 
-GONE = "what is gone may have enlarged the result"
+GONE = "the removed value may have enlarged the result"
 STAYS = [
     Stays("no common factor", graph("e = Mul (a, b) f = Mul (c, d) y = Add (e, f)"), None),
     Stays(

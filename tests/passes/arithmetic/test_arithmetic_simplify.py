@@ -19,7 +19,7 @@ def ints(
 
 
 ENLARGES = "the constant may enlarge the result"
-ANY_POWER = "a power that onnxruntime may compute as any other one"
+ANY_POWER = "onnxruntime may not compute this power as a product"
 BOOL = "bool[N,4] y"
 TWO = ", int64[N,4] z"
 
@@ -66,7 +66,7 @@ STAYS = [
     Stays(
         "a choice of −0",
         graph("a = Where (w, x, x) y = Abs (a)", more=", bool[1,4] w"),
-        "onnxruntime's Where makes 0 of −0",
+        "onnxruntime's Where turns −0 into 0",
     ),
     Stays(
         "a sum of one −0", graph("y = ReduceSum (x, k)", "int64[1] k = {1}", "float[N,1] x"), None

@@ -190,7 +190,7 @@ STAYS = [
     Stays(
         "an outer factor that enlarges",
         graph(AFFINE, "float c = {2}, float d = {3}, float[3,1] e", "float[1,4] x", "float[3,4] y"),
-        "the outer factor may enlarge what the inner one multiplies",
+        "the outer factor may enlarge the inner product",
     ),
     Stays(
         "an addend that becomes larger",

@@ -27,12 +27,12 @@ STAYS = [
     Stays(
         "the third power of who knows how much",
         graph(POW, "float c = {3}"),
-        "so many elements that two multiplications may take longer",
+        "with so many elements, two multiplications may take longer",
     ),
     Stays(
         "the third power of much",
         graph(POW, "float c = {3}", "float[512,1024] x"),
-        "so many elements that two multiplications may take longer",
+        "with so many elements, two multiplications may take longer",
     ),
     Stays(
         "the mean of squares",

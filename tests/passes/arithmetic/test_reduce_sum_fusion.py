@@ -93,7 +93,7 @@ STAYS = [
         graph(
             "a = ReduceMax <keepdims = 1> (x, k) y = Squeeze (a)", "float[4,2,3] x", "float[4,3] y"
         ),
-        "the axes are not known before the model runs",
+        "the axes are not constant",
     ),
     Stays(
         "put back where nothing was dropped",

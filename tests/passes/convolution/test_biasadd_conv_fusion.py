@@ -91,7 +91,7 @@ STAYS = [
         "weights from outside, of unknown channels",
         "agraph (float[N,3,6,6] x, float[M,3,3,3] W) => (float[N,a,b,d] y) <float c> "
         "{ a = Conv (x, W) y = Add (a, c) }",
-        "the shape of the weights is unknown",
+        "the sizes of the weights are unknown",
     ),
     Stays(
         "a subgraph uses the convolution",
@@ -111,7 +111,7 @@ STAYS = [
         "weights of which the shape is computed",
         "agraph (float[N,3,6,6] x) => (float[N,a,b,d] y) <float[4] sizes = {4,3,3,3}, float c> "
         "{ s = Cast <to = 7> (sizes) W = ConstantOfShape <value = float[1] {0.5}> (s) a = Conv (x, W) y = Add (a, c) }",
-        "the shape of the weights is unknown",
+        "the sizes of the weights are unknown",
     ),
     Stays(
         "aligned at an axis, before opset 7",
@@ -143,7 +143,7 @@ STAYS = [
             a = Conv (x, W)
             y = Add (a, c)
         }""",
-        "the shape of the weights is unknown",
+        "the rank of the weights is unknown",
     ),
 ]
 

@@ -96,7 +96,7 @@ STAYS = [
     Stays(
         "an operand of another rank",
         squeezed("y = Add (s, z)", ", float[L] z"),
-        "the other operand has another rank",
+        "the rank of the other operand is not 3",
     ),
 ]
 

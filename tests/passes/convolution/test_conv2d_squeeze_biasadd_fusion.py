@@ -15,7 +15,7 @@ def graph(
 
 
 WRONG = "the constant is not one number for each channel"
-UNKNOWN = "the axes are not known before the model runs"
+UNKNOWN = "the axes are not constant"
 RESHAPE = "the Reshape may not keep the channels"
 STAYS = [
     Stays("along the height", graph(c="float[4] c"), WRONG),

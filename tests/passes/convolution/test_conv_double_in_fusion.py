@@ -45,7 +45,7 @@ STAYS = [
     Stays(
         "bounds that are computed",
         graph("Clip (s, lo)", more=", float one = {1}").replace("y = ", "lo = Neg (one) y = "),
-        "the bounds are not known before the model runs",
+        "the bound is not constant",
     ),
 ]
 

@@ -28,12 +28,12 @@ STAYS = [
     Stays(
         "bounds from outside",
         graph("Clip (c, lo)", more=", float lo"),
-        "the bounds are not known before the model runs",
+        "the bound is not constant",
     ),
     Stays(
         "two bounds",
         graph("Clip (c, lo)", weights=", float[2] lo = {0, 0}"),
-        "a bound is not one number",
+        "the bound is not one number",
         valid=False,
     ),
     Stays("an activation without a kernel", graph("Elu (c)"), None),
@@ -55,12 +55,12 @@ STAYS = [
     Stays(
         "bounds that the caller may override",
         graph("Clip (c, lo)", more=", float lo = {0}"),
-        "the bounds are not known before the model runs",
+        "the bound is not constant",
     ),
     Stays(
         "bounds that are computed",
         graph("Clip (c, lo)", weights=", float one = {1}").replace("y = ", "lo = Neg (one) y = "),
-        "the bounds are not known before the model runs",
+        "the bound is not constant",
     ),
     Stays("a ConvTranspose", graph(conv="ConvTranspose (x, W)", W="float[3,4,2,2] W"), None),
     Stays(

@@ -38,7 +38,7 @@ STAYS = [
     Stays(
         "weights without an axis of an image",
         "agraph (float[1,2,4,4] x, float[3,2] W) => (float[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a = Pad (x, p) y = Conv (a, W) }",
-        "the weights do not have an axis of an image",
+        "the rank of the weights is less than 3",
         valid=False,
     ),
     *[
@@ -106,7 +106,7 @@ STAYS = [
     Stays(
         "pads from outside",
         graph(pads="", more=", int64[8] p"),
-        "the padding is not known before the model runs",
+        "the padding is not constant",
     ),
     Stays(
         "auto_pad",
@@ -153,7 +153,7 @@ STAYS = [
         Stays(
             f"{name} from outside",
             graph(f"Pad (x, {inputs})", pads, more=more),
-            "the padding is not known before the model runs",
+            "the padding is not constant",
         )
         for name, inputs, pads, more in (
             ("the value", "p, v", "int64[8] p = {0,0,1,2,0,0,3,4}", ", float v"),
@@ -171,7 +171,7 @@ STAYS = [
         "unknown rank",
         "agraph (float[N,3,6,6] x, float[M] w, int64[K] s) => (float[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> "
         "{ W = Reshape (w, s) a = Pad (x, p) y = Conv (a, W) }",
-        "the rank is unknown",
+        "the rank of the weights is unknown",
     ),
     Stays(
         "the Pad is outside of the subgraph",

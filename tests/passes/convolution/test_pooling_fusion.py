@@ -172,7 +172,7 @@ STAYS = [
     Stays(
         "the padding from outside",
         padded(pads="", x="float[N,3,6,6] x, int64[8] p").replace("[a,b,c,d,e]", "[a,b,c,d]"),
-        "the padding is not known before the model runs",
+        "the padding is not constant",
     ),
     Stays(
         "what is padded is used elsewhere",

@@ -22,7 +22,7 @@ def graph(
 
 
 STAYS = [
-    Stays("an unknown batch", graph(batch="N"), "the shape is not known before the model runs"),
+    Stays("an unknown batch", graph(batch="N"), "the sizes are unknown"),
     Stays("opset 12", graph(), "before opset 13 Resize needs a region", opset=12),
     Stays("any runtime", graph(), None, target="onnx"),
     Stays("no Conv takes it", graph(end="y = Neg (q)"), None),

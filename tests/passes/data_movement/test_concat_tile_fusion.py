@@ -15,12 +15,12 @@ STAYS = [
     Stays(
         "other repeats",
         graph("other", axis=1, x="float[2,4] a, float[2,4] b"),
-        "the repeats differ, or are not known before the model runs",
+        "the repeats differ",
     ),
     Stays(
         "repeats that are no vector",
         graph().replace("int64[2] r = {1, 3}", "int64[2,1] r = {1, 3}"),
-        "the repeats differ, or are not known before the model runs",
+        "the repeats are not a vector",
         valid=False,
     ),
     Stays(
@@ -36,7 +36,7 @@ STAYS = [
     Stays(
         "repeats that are computed",
         graph("s", x="float[N,4] a, float[M,4] b, int64[2] s"),
-        "the repeats differ, or are not known before the model runs",
+        "the repeats are not constant",
     ),
     Stays(
         "a tiled value is used elsewhere",

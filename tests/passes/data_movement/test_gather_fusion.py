@@ -109,7 +109,7 @@ STAYS = [
             x="float[N,M] a, float[N,4] b",
             y="float[N] y",
         ),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
     Stays(
         "an element from the end",

@@ -40,11 +40,11 @@ def length(
 
 
 TWO = ", float[N,4] z"
-UNKNOWN = "the number of pieces is not known before the model runs"
+UNKNOWN = "the number of pieces is unknown"
 WRONG = "the sizes do not add up to the length of the axis"
 MADE = "s = SequenceConstruct (x, z)"
 NO_PLACE = "the index lies outside the sequence"
-SIZES = "the sizes are not known before the model runs"
+SIZES = "the sizes are not constant"
 COLUMNS = "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
 STAYS = [
     Stays("the number of pieces along an open axis", length(attributes="axis = 0"), UNKNOWN),
@@ -103,7 +103,7 @@ STAYS = [
     Stays(
         "the last of an unknown number",
         split("last", axis=0),
-        "the number of pieces is not known before the model runs",
+        "the number of pieces is unknown",
     ),
     Stays(
         "the whole is needed, too",
@@ -117,7 +117,7 @@ STAYS = [
     Stays(
         "an unknown rank",
         split("k1", axis=-1, x="float[] x", y="float[] y"),
-        "the rank is unknown",
+        "the axis is unknown",
         valid=False,
     ),
     Stays(

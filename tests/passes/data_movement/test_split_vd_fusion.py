@@ -32,13 +32,13 @@ STAYS = [
     Stays(
         "sizes that are no vector",
         graph(sizes="int64[2] s = {2,4}, int64[2,1] t = {1,3}"),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
         valid=False,
     ),
     Stays(
         "fewer sizes than pieces",
         graph(sizes="int64[2] s = {2,4}, int64[1] t = {4}"),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
         valid=False,
     ),
     Stays(
@@ -63,7 +63,7 @@ STAYS = [
     Stays(
         "sizes from outside",
         graph(sizes="int64[2] t = {1,3}", inputs="float[N,6] x, int64[2] s"),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
     Stays(
         "equal pieces of an unknown dimension",
@@ -73,7 +73,7 @@ STAYS = [
             "int64 unused = {0}",
             inputs="float[N,M] x",
         ),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
     Stays(
         "a subgraph uses the piece",
@@ -100,7 +100,7 @@ STAYS = [
     Stays(
         "sizes that the caller may override",
         graph(sizes="int64[2] t = {1,3}", inputs="float[N,6] x, int64[2] s = {2,4}"),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
     Stays(
         "axes that only the rank makes equal",
@@ -120,7 +120,7 @@ STAYS = [
             "int64 unused = {0}",
             inputs="float[N,5] x",
         ),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
         valid=False,
     ),
     Stays(
@@ -139,7 +139,7 @@ STAYS = [
     Stays(
         "sizes of the second from outside",
         graph(sizes="int64[2] s = {2,4}", inputs="float[N,6] x, int64[2] t"),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
     Stays("the axis of the first is a parameter of a function", lambda: function("k", "1"), None),
     Stays("the axis of the second is a parameter of a function", lambda: function("1", "k"), None),

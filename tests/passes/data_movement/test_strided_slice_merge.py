@@ -33,7 +33,7 @@ STAYS = [
     Stays(
         "bounds that are computed",
         graph("a = Slice (x, n1, s, n1) y = Slice (a, n1, n2, n2)", x="float[N,6,5] x, int64[1] s"),
-        "the bounds are not known before the model runs",
+        "the bounds are not constant",
     ),
     Stays(
         "the first one is used elsewhere",
@@ -65,7 +65,7 @@ STAYS = [
             x="float[N,A] a, float[N,4] b",
             y="float[N,1] y",
         ),
-        "the sizes are not known before the model runs",
+        "the sizes are unknown",
     ),
 ]
 

@@ -68,7 +68,6 @@ def quantized(
 
 TWO = "float[2,3,N] x, float[2,3,N] w"
 COPIES = "the shape copies a dimension that would move"
-UNKNOWN_SHAPE = "the shape or the axes are not known before the model runs"
 STAYS = [
     Stays(
         "a Flatten to unknown sizes",
@@ -286,15 +285,15 @@ STAYS = [
     Stays(
         "axes that are not written",
         graph("Squeeze (a)", "Unsqueeze (b, t)", "int64[1] t = {0}", "float[1,4] x", "p,q"),
-        "the axes are not known before the model runs",
+        "the axes are not constant",
     ),
 ]
 
 STAYS += [
-    Stays("an unknown shape behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[1] s = {0}", "float[2,3] x", "p,q,r", inputs=", int64[2] t"), UNKNOWN_SHAPE),
-    Stays("a shape behind that is no vector", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2,1] t = {3, 2}, int64[1] s = {0}", "float[2,3] x", "p,q,r"), UNKNOWN_SHAPE, valid=False),
-    Stays("unknown axes behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {3, 2}", "float[2,3] x", "p,q,r", inputs=", int64[1] s"), UNKNOWN_SHAPE),
-    Stays("unwritten axes behind", graph("Reshape (a, t)", "Squeeze (b)", "int64[3] t = {3, 1, 2}", "float[2,3] x", "p,q"), UNKNOWN_SHAPE),
+    Stays("an unknown shape behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[1] s = {0}", "float[2,3] x", "p,q,r", inputs=", int64[2] t"), "the shape is not constant"),
+    Stays("a shape behind that is no vector", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2,1] t = {3, 2}, int64[1] s = {0}", "float[2,3] x", "p,q,r"), "the shape is not a vector", valid=False),
+    Stays("unknown axes behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {3, 2}", "float[2,3] x", "p,q,r", inputs=", int64[1] s"), "the axes are not constant"),
+    Stays("unwritten axes behind", graph("Reshape (a, t)", "Squeeze (b)", "int64[3] t = {3, 1, 2}", "float[2,3] x", "p,q"), "the axes are not constant"),
     Stays("a copied dimension that would move", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[N,3,4] x"), COPIES),
     Stays("a copied dimension behind that would move", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {1, 0, -1}, int64[1] s = {0}", "float[1,N,3,4] x", "p,q"), COPIES),
     Stays("an axis that may be longer", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {-1, 3, 4}, int64[1] s = {0}", "float[N,3,4] x", "p,q"), "an axis is not known to have one element"),

@@ -23,7 +23,7 @@ STAYS = [
     Stays("pieces of other sizes", graph("r = Reshape (x, apart) t = Transpose <perm = [2, 0, 3, 4, 1]> (r) a, b = Split <axis = 0> (t, some) q = Squeeze (a, zero) k = Identity (q) v = Neg (q) w = Neg (b)", constants=", int64[2] some = {1, 2}", results=", float[2,N,2,4,5] w"), None),
     Stays("a piece without a Squeeze", graph(BODY.replace("v = Squeeze (c, zero)", "v = Identity (q) w = Neg (c)"), results=", float[1,N,2,4,5] w"), None),
     Stays("the Reshape parts two axes", graph(x="float[N,10,12]"), "the Reshape is not known to split only the last axis"),
-    Stays("four axes", graph(x="float[N,5,24,1]"), "x does not have three axes, or the shape is unknown"),
+    Stays("four axes", graph(x="float[N,5,24,1]"), "the rank is not 3"),
     Stays("a length that is not known", graph(x="float[N,S,24]", apart="{0, 0, 3, 2, 4}", y="float[N,2,4,S]"), "a size other than that of the batch is unknown, or is 0"),
     Stays("a size that is not known", graph(x="float[N,5,C]", apart="{0, 5, 3, 2, -1}", y="float[N,2,?,5]"), "a size other than that of the batch is unknown, or is 0"),
     Stays("the whole is used elsewhere", graph(f"{BODY} w = Neg (t)", results=", float[3,N,2,4,5] w"), "an interior value is used elsewhere"),
