@@ -181,7 +181,7 @@ def test_processes_are_pinned_where_models_wait_and_nothing_is_timed(
 
     monkeypatch.setattr(batch_story, "start_processes", start)
     monkeypatch.setattr(batch_story, "check", lambda *_: [])
-    monkeypatch.setattr(batch_story, "converted_here", lambda *_: (outcome for outcome in ()))
+    monkeypatch.setattr(batch_story, "convert_here", lambda *_: (outcome for outcome in ()))
     for number in range(count):
         write_model(models.parent / f"some/{number}.onnx")
     converted(models.parent / "some", jobs=2, **given)
