@@ -50,8 +50,23 @@ def grade(node: Node, wiring: Wiring) -> int:
 
 
 def reads_integers(node: Node) -> bool:
-    """Whether an operator reads dequantized integers alone, as the core of a group does."""
-    return node.domain == "" and node.op in BETWEEN and bool(_types_read(node, Wiring()))
+    """Whether an operator reads dequantized integers alone, as the core of a group does, with
+    scales that onnxruntime's integer operator takes: one for all data, a scalar for AveragePool.
+    """
+    wiring = Wiring()
+    if node.domain != "" or node.op not in BETWEEN or not _types_read(node, wiring):
+        return False
+    data = node.inputs[:1] if node.op in WEIGHTED else node.inputs
+    makers = [_dequantizer_of(value, wiring) for value in data]
+    scales = [maker.inputs[1] for maker in makers if maker is not None]
+    return all(takes_scale(node, scale) for scale in scales)
+
+
+def takes_scale(core: Node, scale: Edge | None) -> bool:
+    """Whether onnxruntime's integer operator takes a scale of its data or of its result."""
+    if scale is None or scale.shape is None:
+        return True
+    return scale.shape == () if core.op == "AveragePool" else set(scale.shape) <= {1}
 
 
 def _types_read(node: Node, wiring: Wiring) -> list[int]:
@@ -89,13 +104,18 @@ def dequantized_from(value: Edge, wiring: Wiring) -> Edge | None:
     """The integers that a value is made of by DequantizeLinear and moves alone; None if it is
     not.
     """
+    dequantize = _dequantizer_of(value, wiring)
+    return None if dequantize is None else dequantize.inputs[0]
+
+
+def _dequantizer_of(value: Edge | None, wiring: Wiring) -> Node | None:
     for _ in range(FAR):
-        maker = wiring.maker(value)
+        maker = None if value is None else wiring.maker(value)
         if maker is None or not maker.inputs or maker.inputs[0] is None:
             return None
         value = maker.inputs[0]
         if maker.operator in DEQUANTIZE:
-            return value
+            return maker
         if maker.domain != "" or maker.op not in PASSED:
             return None
     return None

@@ -41,7 +41,7 @@ class IntegerKernel:
     operands: tuple[Operand, ...]
     # the input that holds the zero point of the result; None if the result has no zero point
     result_zero: int | None = None
-    # the operands that must have the type of the result
+    # how many operands, the first ones, must have one type, which the result with a zero point has
     alike: int = 0
 
 
@@ -52,6 +52,7 @@ def _product(
     return IntegerKernel(operands, result_zero, alike=1)
 
 
+_RESULT_OF_QGEMM = 8  # the input that holds the zero point of its result
 _ONE_OPERAND = IntegerKernel((Operand(0, 2),), result_zero=4, alike=1)
 _WEIGHTS_OF_LSTM = (Operand(1, 9, SIGNED), Operand(2, 11, SIGNED))
 
@@ -64,10 +65,10 @@ KERNELS: dict[tuple[str, str], IntegerKernel] = {
     ("", "QLinearMatMul"): _product((0, 2), (3, 5), 7),
     ("", "MatMulInteger"): _product((0, 2), (1, 3)),
     ("", "ConvInteger"): IntegerKernel((Operand(0, 2, SIGNED), Operand(1, 3, UNSIGNED))),
-    (MICROSOFT, "QGemm"): _product((0, 2), (3, 5), 8),
+    (MICROSOFT, "QGemm"): _product((0, 2), (3, 5), _RESULT_OF_QGEMM),
     (MICROSOFT, "MatMulIntegerToFloat"): _product((0, 4), (1, 5)),
     (MICROSOFT, "DynamicQuantizeMatMul"): IntegerKernel((Operand(1, 3, SIGNED),)),
-    (MICROSOFT, "DynamicQuantizeLSTM"): IntegerKernel(_WEIGHTS_OF_LSTM),
+    (MICROSOFT, "DynamicQuantizeLSTM"): IntegerKernel(_WEIGHTS_OF_LSTM, alike=2),
     (MICROSOFT, "QLinearGlobalAveragePool"): _ONE_OPERAND,
     (MICROSOFT, "QLinearLeakyRelu"): _ONE_OPERAND,
     (MICROSOFT, "QLinearSigmoid"): _ONE_OPERAND,
@@ -104,4 +105,6 @@ def kernel_of(operator: tuple[str, str], inputs: int) -> IntegerKernel | None:
     if operator == (MICROSOFT, "QLinearConcat"):
         operands = tuple(Operand(place, place + 2) for place in range(2, inputs, 3))
         return IntegerKernel(operands, result_zero=1, alike=len(operands))
+    if operator == (MICROSOFT, "QGemm") and inputs <= _RESULT_OF_QGEMM:  # the result is float32
+        return IntegerKernel(KERNELS[operator].operands)
     return KERNELS.get(operator)

@@ -19,6 +19,7 @@ from fusionc.integer_groups.group_parts import (
     dequantized_from,
     grade,
     is_core,
+    takes_scale,
     way_to_quantizer,
 )
 from fusionc.integer_groups.wiring import Wiring
@@ -41,6 +42,7 @@ from fusionc.operators.signedness import (
     kernel_of,
 )
 from fusionc.passes._shared.constants import SHARED, dims_of, would_double
+from fusionc.rewrite.soundness import node_in
 from fusionc.runtime.processor import has_vnni
 
 _SAFE = 64  # weights up to this size cannot saturate a sum of two products in 16 bits
@@ -60,7 +62,7 @@ class _Vote:
 class IntegerRegion:
     """Values of one type that change together, and the operators that make, move and read them."""
 
-    values: list[Edge] = field(default_factory=list)
+    values: dict[Edge, None] = field(default_factory=dict)
     nodes: dict[Node, None] = field(default_factory=dict)
     votes: list[_Vote] = field(default_factory=list)
     handed_back: list[Edge] = field(default_factory=list)  # read by operators that stay as they are
@@ -69,7 +71,7 @@ class IntegerRegion:
     @property
     def elem_type(self) -> int:
         """The type of all its values."""
-        return _type_of(self.values[0])
+        return _type_of(next(iter(self.values)))
 
     @property
     def is_constant(self) -> bool:
@@ -181,11 +183,11 @@ def _regions_of(graph: Graph) -> dict[Edge, IntegerRegion]:
     regions: dict[Edge, IntegerRegion] = {}
     for value in values:
         region = regions.setdefault(sets.root(value), IntegerRegion())
-        region.values.append(value)
+        region.values[value] = None
         _read_maker(region, value, graph)
         _read_users(region, value, graph)
     for region in regions.values():
-        _read_zero_points(region)
+        region.obstacle = region.obstacle or _reason_of_operators(region, graph)
     return regions
 
 
@@ -195,11 +197,10 @@ def _values_of_one_type(node: Node) -> list[Edge | None]:
         made = node.outputs if node.op == "Split" else node.outputs[:1]
         return [*(node.inputs[at] for at in data_places(node) if at < len(node.inputs)), *made]
     kernel = kernel_of(node.operator, len(node.inputs))
-    if kernel is None or kernel.result_zero is None:
+    if kernel is None:
         return []
-    # onnxruntime has kernels for data and a result of one type only
     data = [node.inputs[operand.value] for operand in kernel.operands[: kernel.alike]]
-    return [*data, node.outputs[0]]
+    return data if kernel.result_zero is None else [*data, node.outputs[0]]
 
 
 def _values_of(graph: Graph) -> Iterator[Edge]:
@@ -242,21 +243,25 @@ def _read_maker(region: IntegerRegion, value: Edge, graph: Graph) -> None:
 
 def _read_users(region: IntegerRegion, value: Edge, graph: Graph) -> None:
     """Note who reads a value, and what keeps it from changing."""
-    is_kept = value.is_constant or is_given(value)  # for others, who read it as it is
-    obstacles = [] if is_kept else [_reason_to_keep(value)]
+    is_made = not (value.is_constant or is_given(value))  # else others read it as it is
+    obstacles = [_reason_to_keep(value)] if is_made else []
     for user in value.outputs:
-        places = [at for at, read in enumerate(user.inputs) if read is value]
+        places = _places_of(value, user)
         reason = _reason_to_stay(user, places, graph)
         if not reason:
             region.nodes[user] = None
             region.votes += [vote for place in places for vote in _votes_of(user, place)]
         elif value.is_constant:
             obstacles.append(_reason_to_share(value))
-        elif not is_kept and user.operator in KEPT:
+        elif is_made and user.operator in KEPT:
             region.handed_back.append(value)
-        elif not is_kept:
+        elif is_made:
             obstacles.append(reason)
     region.obstacle = next(filter(None, [region.obstacle, *obstacles]), "")
+
+
+def _places_of(value: Edge, user: Node) -> list[int]:
+    return [at for at, read in enumerate(user.inputs) if read is value]
 
 
 def _reason_to_keep(value: Edge) -> str:
@@ -278,10 +283,68 @@ def _reason_to_share(constant: Edge) -> str:
     return SHARED if would_double(constant, math.prod(dims_of(constant))) else ""
 
 
-def _read_zero_points(region: IntegerRegion) -> None:
-    known = (zero_point(node, at) for node in region.nodes for at in zero_places(node, region))
-    if not region.obstacle and any(array is None for array in known):
-        region.obstacle = "a zero point is not constant"
+def _reason_of_operators(region: IntegerRegion, graph: Graph) -> str:
+    """Why the operators of a region cannot change, or not all at once."""
+    for node in region.nodes:
+        if any(value is not None and not _type_of(value) for value in _values_of_one_type(node)):
+            return "the element type is unknown"
+        if any(zero_point(node, at) is None for at in zero_places(node, region)):
+            return "a zero point is not constant"
+    quantizations = [node for node in region.nodes if node.operator in DEQUANTIZE | QUANTIZE]
+    if not (region.is_constant or all(map(_has_fit_scale, quantizations))):
+        return "onnxruntime's integer operators do not take these scales"
+    return "other operators lie between" if _comes_back(region, graph) else ""
+
+
+def _has_fit_scale(quantization: Node) -> bool:
+    """Whether the integer operators that onnxruntime may make around it can run."""
+    if quantization.operator in DEQUANTIZE:
+        cores = [user for user, _ in _readers(quantization.outputs[0])]
+    else:
+        core = _core_before(quantization.inputs[0])
+        cores = [] if core is None else [core]
+    return all(takes_scale(node, quantization.inputs[1]) for node in (quantization, *cores))
+
+
+def _readers(value: Edge | None) -> Iterator[tuple[Node, Edge]]:
+    """Who reads a value, what moves it aside, and which value that is for them."""
+    reached = [] if value is None else [value]
+    for _ in range(FAR):
+        users = [(user, read) for read in reached for user in read.outputs if user.domain == ""]
+        yield from users
+        moved = (user.outputs[0] for user, _ in users if user.op in PASSED)
+        reached = [value for value in moved if value is not None]
+
+
+def _core_before(value: Edge | None) -> Node | None:
+    """The operator that computes a value, before those that limit or move it."""
+    maker = None if value is None else value.producer
+    for _ in range(FAR):
+        if maker is None or maker.op not in PASSED | {"Relu", "Clip"} or maker.inputs[0] is None:
+            break
+        maker = maker.inputs[0].producer
+    return maker
+
+
+def _comes_back(region: IntegerRegion, graph: Graph) -> bool:
+    """Whether what the region makes leads through other operators into the region again."""
+    last = max((node.position for node in region.nodes), default=0)
+    stack = [user for node in region.nodes for user in _users(node)]
+    outside: set[Node] = set()
+    while stack:
+        node = node_in(graph, stack.pop())
+        if node is None or node in region.nodes or node in outside or node.position > last:
+            continue
+        outside.add(node)
+        users = _users(node)
+        if not region.nodes.keys().isdisjoint(users):
+            return True
+        stack += users
+    return False
+
+
+def _users(node: Node) -> list[Node]:
+    return [user for value in node.outputs if value is not None for user in value.outputs]
 
 
 def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
@@ -292,19 +355,10 @@ def _votes_of(user: Node, place: int) -> Iterator[_Vote]:
         if operand.value == place and operand.fast:
             others = [user.inputs[one.value] for one in operands if one is not operand]
             yield _Vote(operand.fast, others[0] if others else None)
-    if user.operator in DEQUANTIZE and user.outputs[0] is not None:
-        yield from _votes_of_dequantized(user.outputs[0])
-
-
-def _votes_of_dequantized(value: Edge) -> Iterator[_Vote]:
-    reached = [value]
-    for _ in range(FAR):
-        users = [(user, read) for read in reached for user in read.outputs if user.domain == ""]
-        for user, read in users:
-            if user.op in WEIGHTED:
-                yield from _votes_of_product(user, read)
-        moved = (user.outputs[0] for user, _ in users if user.op in PASSED)
-        reached = [value for value in moved if value is not None]
+    if user.operator in DEQUANTIZE:
+        for reader, dequantized in _readers(user.outputs[0]):
+            if reader.op in WEIGHTED:
+                yield from _votes_of_product(reader, dequantized)
 
 
 def _votes_of_product(product: Node, dequantized: Edge) -> Iterator[_Vote]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.integer_groups.group_parts import reads_integers
+from fusionc.integer_groups.group_parts import reads_integers, takes_scale
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
 from fusionc.operators.integer_operators import DEQUANTIZE
@@ -120,6 +120,8 @@ class QuantizedActivationPass(UBFusionPass):
             return _table(m, new, interval, source, grid)
         if source is None or m.x.use_count > 1 or not reads_integers(source):
             refuse("the operator before it does not compute with integers")
+        if not takes_scale(source, m.scale):
+            refuse("the scale of an AveragePool is not a scalar")
         low = grid.quantized(interval.low)
         high = grid.quantized(interval.high)
         ends = np.iinfo(grid.zero.dtype)

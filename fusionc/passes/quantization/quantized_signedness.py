@@ -54,7 +54,9 @@ def _moved(
     """An operator that reads and makes the region in the other signedness."""
     places = data_places(node)
     inputs = [
-        made.get(value, value) if value is not None and at in places else value
+        made.get(value, value)
+        if value is not None and (at in places or value not in region.values)
+        else value
         for at, value in enumerate(node.inputs)
     ]
     for place in zero_places(node, region):
@@ -86,8 +88,10 @@ class QuantizedSignednessPass(UBFusionPass):
              in uint8; Cast and QuantizeLinear for an input of the model, and between what changes
              and a QLinearAdd, QLinearMul or QLinearAveragePool, which would round otherwise
     refuses  integers that are outputs of the model, that a subgraph reads, or that an operator
-             without a zero point makes or reads; zero points that the model computes; one
-             region of a network if another one must stay that an operator wants of the same type;
+             without a zero point makes or reads; zero points that the model computes; scales with
+             which onnxruntime's integer operators fail: more than one for data, and, for
+             AveragePool, one that is not a scalar; a region that is left and entered again; one region of a
+             network if another one must stay that an operator wants of the same type;
              without VNNI, weights of int8 with which a sum may saturate in 16 bits; processors
              other than x86-64; other targets
     algebra  sat(round(x/s) + z) in the range of int8, plus 128, is sat(round(x/s) + z + 128) in that

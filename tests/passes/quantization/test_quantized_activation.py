@@ -20,6 +20,11 @@ def table(act: str = "a = Relu (d)", quantize: str = "(a, t, o)", grids: str = G
     return TABLE.format(f"{grids}, {LIMITS}", act, quantize)
 
 
+AVERAGE = (
+    "agraph (int8[N,1,4,4] q) => (int8[?,?,?,?] r) <float{0} s = {{0.05}}, int8{0} z = {{3}}, float{1} t = {{0.04}}, "
+    "int8{1} o = {{-7}}> {{ d = DequantizeLinear (q, s, z) p = AveragePool <kernel_shape = [2, 2]> (d) a = Relu (p) "
+    "r = QuantizeLinear (a, t, o) }}"
+)
 LOWEST = GRIDS.replace("-7", "-128")
 GRID = "not one scale and one zero point that are constants"
 STAYS = [
@@ -33,6 +38,9 @@ STAYS = [
     Stays("a negative scale", product(grids=GRIDS.replace("0.04", "-0.04")), "the scale is not a positive number of usual size"),
     Stays("integers of 16 bits", table(grids=GRIDS.replace("int8 o", "int16 o")).replace("int8[?,?] r", "int16[?,?] r"), "the elements are not float32 and integers of 8 bits", opset=21),
     Stays("two types", table(grids=GRIDS.replace("int8 o = {-7}", "uint8 o = {7}")).replace("int8[?,?] r", "uint8[?,?] r"), "the integers before and after it are of two types"),
+    Stays("a scale for each column of the data", product(grids=GRIDS.replace("float s = {0.05}, int8 z = {3}", "float[4] s = {0.1, 0.2, 0.3, 1}, int8[4] z = {1, 2, 3, 4}")), "the operator before it does not compute with integers"),
+    Stays("an average with a scale that is not a scalar", AVERAGE.format("[1]", ""), "the operator before it does not compute with integers"),
+    Stays("an average whose result has a scale that is not a scalar", AVERAGE.format("", "[1]"), "the scale of an AveragePool is not a scalar"),
     Stays("opset 11", product(), "before opset 12 Clip takes no integers", opset=11),
     Stays("another target", product(), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip

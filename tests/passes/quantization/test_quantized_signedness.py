@@ -96,6 +96,25 @@ BEHIND = [
     "QLinearConv",
     "DequantizeLinear",
 ]
+LSTM = (
+    "agraph (float[3,N,4] x) => (float[?,?,?,?] y) <uint8[1,4,8] W, uint8[1,2,8] R, float[1] s = {0.01}, "
+    "uint8[1] z = {3}, uint8[1] e = {128}> "
+    "{ y = com.microsoft.DynamicQuantizeLSTM <hidden_size = 2> (x, W, R, , , , , , s, z, s, e) }"
+)
+PER_CHANNEL = QDQ.format(
+    CONSTANTS.replace("float s = {0.02}, int8 z = {3}", "float[4] s = {0.02, 0.1, 1, 0.3}, int8[4] z = {3, 1, -7, 0}"), "", ""
+)  # fmt: skip
+POOLED = (
+    "agraph (float[N,1,4,4] x) => (float[?,?,?,?] y) <float[1] s = {0.02}, int8[1] z = {3}, float v = {0.01}, "
+    "int8 e = {0}, int8[1,1,1,1] W = {-64}> { q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z) "
+    "w = DequantizeLinear (W, v, e) c = Conv (d, w) r = QuantizeLinear (c, s, z) f = DequantizeLinear (r, s, z) "
+    "a = AveragePool <kernel_shape = [2, 2]> (f) o = QuantizeLinear (a, s, z) y = DequantizeLinear (o, s, z) }"
+)
+AGAIN = (
+    "agraph (float[N,4] x) => (float[?,?] y) <{}> {{ q = QuantizeLinear (x, s, z) f = DequantizeLinear (q, s, z) {} "
+    "k = QuantizeLinear ({}, s, z) b = Concat <axis = 0> (q, k) d = DequantizeLinear (b, s, z) "
+    "w = DequantizeLinear (W, v, e) y = MatMul (d, w) }}"
+)
 STAYS = [
     Stays("an output of the model", INT8_OUT, "an output of the model holds the integers"),
     Stays("an output on the other side of the product", INT8_OUT.replace(" q)", " r)", 1), "an output of the model holds the integers"),
@@ -105,9 +124,15 @@ STAYS = [
     Stays("a sum alone", SUM_GRAPH.format("", "r = com.microsoft.QLinearAdd (q, s, z, q, s, z, t, o)"), None),
     Stays("fast as it is", QDQ.format(UNSIGNED, "", ""), None),
     Stays("uint8 weights of ConvInteger", conv("uint8 z = {131}", UNSIGNED_WEIGHTS, "uint8 e = {128}", CONVINTEGER).replace("q = QuantizeLinear (x, s, z)", "q, u, k = DynamicQuantizeLinear (x)"), "DynamicQuantizeLinear makes the integers"),
+    Stays("more than one scale of data", PER_CHANNEL, "onnxruntime's integer operators do not take these scales"),
+    Stays("one scale for an average, which is not a scalar", POOLED, "onnxruntime's integer operators do not take these scales"),
+    Stays("weights of which some must stay", LSTM.replace("x) =>", "x, uint8[1] e) =>").replace(", uint8[1] e = {128}", ""), "a zero point is not constant"),
+    Stays("left and entered again", AGAIN.format(CONSTANTS, "a = Abs (f)", "a"), "other operators lie between"),
     Stays("another target", QDQ.format(CONSTANTS, "", ""), "for target onnx no gain is known", target="onnx"),
 ]  # fmt: skip
 FIRES = [
+    Fires("quantized again", AGAIN.format(CONSTANTS, "", "f"), ["QuantizeLinear", "DequantizeLinear", "QuantizeLinear", "Concat", "DequantizeLinear", "DequantizeLinear", "MatMul"]),
+    Fires("weights of one type", LSTM, ["DynamicQuantizeLSTM"], zero_sizes=False),
     Fires("int8 everywhere", QDQ.format(CONSTANTS, "", ""), OPERATORS, effected=2),
     Fires("no zero point of what is read", QDQ.format(CONSTANTS.replace("{3}", "{0}"), "", "").replace("d = DequantizeLinear (q, s, z)", "d = DequantizeLinear (q, s)"), OPERATORS, effected=2),
     Fires("moved between", QDQ.format(CONSTANTS, "a = Identity (q) b = Concat <axis = 0> (a, q)", "").replace("(q, s, z) w", "(b, s, z) w"), ["QuantizeLinear", "Identity", "Concat", *OPERATORS[1:]], effected=2),
