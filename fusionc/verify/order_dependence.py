@@ -32,7 +32,7 @@ from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, sprea
 from fusionc.verify.seeding import seeded_runner
 
 _FLOATS = (np.float16, np.float32, np.float64)
-_LEAST_OPSET = 9  # the operator Where exists since then
+_WHERE_OPSET = 9  # the operator Where exists since then
 # Replacements for results that may be anything, times about their size: first one for all of them,
 # then one for each.
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
@@ -116,8 +116,6 @@ class OrderDependence:
         if model.ByteSize() > LARGEST_COPY:
             return nothing
         model = inlined(model)
-        if opsets_of(model).get("", 0) < _LEAST_OPSET:
-            return nothing
         unseen = _unseen_outputs(model, folder, feeds)
         if all(unseen):
             return [_anything(value) for value in outputs]
@@ -155,22 +153,7 @@ class OrderDependence:
         """The outputs with other results of reductions; None if the model does not run with
         these.
         """
-        changed = {change.name: change for change in changes}
-        nodes = list(model.graph.node)
-        del model.graph.node[:]
-        for node in nodes:
-            chosen = []
-            for k, name in enumerate(node.output):
-                if name in changed:
-                    node.output[k] = f"{name}.computed"
-                    parts = [f"{name}.is_other", f"{name}.other", node.output[k]]
-                    chosen.append(onnx.helper.make_node("Where", parts, [name]))
-                    kind = onnx.helper.np_dtype_to_tensor_dtype(changed[name].result.dtype)
-                    for part, dtype in zip(parts, (onnx.TensorProto.BOOL, kind), strict=False):
-                        model.graph.input.append(
-                            onnx.helper.make_tensor_value_info(part, dtype, None)
-                        )
-            model.graph.node.extend([node, *chosen])
+        _let_inputs_decide(model, {change.name: change for change in changes})
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         has_open = any(np.isinf(change.spread).any() for change in changes)
@@ -179,14 +162,45 @@ class OrderDependence:
         for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
             for change in changes:
+                values = change.values(anything, rng)
                 more |= {
                     f"{change.name}.is_other": change.where,
-                    f"{change.name}.other": change.values(anything, rng),
+                    f"{change.name}.other": np.where(change.where, values, change.result),
                 }
             try:
                 yield runner.run({**feeds, **more})
             except RunError:
                 yield None
+
+
+def _let_inputs_decide(model: onnx.ModelProto, changed: Mapping[str, _Change]) -> None:
+    """Give the model inputs that replace elements of these results.
+
+    An opset without Where replaces the whole result. Then it does not see what other results that
+    it is computed from become.
+    """
+    has_where = opsets_of(model).get("", 0) >= _WHERE_OPSET
+    nodes = list(model.graph.node)
+    del model.graph.node[:]
+    for node in nodes:
+        model.graph.node.append(node)
+        made = model.graph.node[-1].output
+        for k, name in enumerate(node.output):
+            if name not in changed:
+                continue
+            made[k] = f"{name}.computed"
+            kind = onnx.helper.np_dtype_to_tensor_dtype(changed[name].result.dtype)
+            types = {f"{name}.is_other": onnx.TensorProto.BOOL, f"{name}.other": kind}
+            model.graph.input.extend(
+                onnx.helper.make_tensor_value_info(part, dtype, None)
+                for part, dtype in types.items()
+            )
+            choice = (
+                onnx.helper.make_node("Where", [*types, made[k]], [name])
+                if has_where
+                else onnx.helper.make_node("Identity", [f"{name}.other"], [name])
+            )
+            model.graph.node.append(choice)
 
 
 def _unseen_outputs(model: onnx.ModelProto, folder: Path, feeds: Feeds) -> list[bool]:

@@ -249,3 +249,17 @@ def test_one_sample_is_run_in_other_orders_once(
     assert reach is not None and reach.any() and len(runs) == most
     assert orders.reaches(feeds, outputs)[0] is reach and len(runs) == most
     assert orders.reaches(dict(feeds), outputs)[0] is not reach, "other inputs may be other ones"
+
+
+def test_before_where_exists_another_order_is_the_same(tmp_path: Path) -> None:
+    text = (
+        "agraph (float[N,100] x) => (float[N] y) { s = Mul (x, x) b = Add (s, x) "
+        "l, r = Split <axis = 1> (b) c = Concat <axis = 1> (l, r) "
+        "p = ReduceProd <axes = [1], keepdims = 0> (c) y = Neg (p) }"
+    )
+    onnx.save(parse(text, 8), tmp_path / "a.onnx")
+    onnx.save(parse(text.replace("(l, r)", "(r, l)"), 8), tmp_path / "b.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
+    assert found.status == "equal" and found.runs >= 4, found
+    onnx.save(parse(text.replace("Neg (p)", "Abs (p)"), 8), tmp_path / "b.onnx")
+    assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == "different"
