@@ -337,9 +337,7 @@ class _Attachment:
         is_free = self.is_free()
         seen = self.visible(elem_type, is_free)
         chance = self.rng.random()
-        fitting = [
-            v for v in seen if v.elem_type == elem_type and self.unified(dims, v.dims) is not None
-        ]
+        fitting = [v for v in seen if self.fits(v, elem_type, dims)]
         if fitting and chance < 0.8:
             return self.chosen(fitting, dims, is_free)
         other = [v for v in seen if v.elem_type in FLOATS and not v.is_input]
@@ -370,6 +368,9 @@ class _Attachment:
         self.binding.update(self.unified(dims, value.dims) or {})
         self.used.add(value.name)
         return self.decorated(value) if is_free and self.rng.random() < 0.2 else value.name
+
+    def fits(self, value: Value, elem_type: int, dims: Sequence[Dim]) -> bool:
+        return value.elem_type == elem_type and self.unified(dims, value.dims) is not None
 
     def unified(self, wanted: Sequence[Dim], given: Sequence[Dim]) -> dict[str, Dim] | None:
         """What the symbols of an input must be for this shape to fit; None where it does not."""

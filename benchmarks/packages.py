@@ -34,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -386,6 +386,39 @@ def means(rows: list[Row]) -> Iterator[str]:
     yield f"{len(rows)} models, {wrong} wrong, {failed} not converted, {slower} slower."
 
 
+class Measurements:
+    """Measures models, prints their rows and keeps them in a journal."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.console = Console(width=220)
+        self.console.print(HEAD, highlight=False)
+        self.where = machine(options.one_thread, options.processes)
+        self.kept = options.results and Path(f"{options.results}.jsonl")
+        self.alike = {
+            "where": self.where,
+            "seconds": options.seconds,
+            "row": [f.name for f in fields(Row)],
+        }
+        self.known = {row["name"]: Row(**row) for row in journal.known(self.kept, self.alike)}
+
+    def measure(self, name: str, path: Path, processes: int) -> Row:
+        row = measured(name, path, self.options, processes)
+        self.console.print(str(row), highlight=False, markup=False, soft_wrap=True)
+        if not row.failures:
+            journal.keep(self.kept, self.alike, asdict(row))
+        return row
+
+    def rows(self, found: Sequence[tuple[str, Path]]) -> list[Row]:
+        """A row of each model; what seems slower is measured again in more processes."""
+        processes = self.options.processes
+        rows = [self.known.get(name) or self.measure(name, path, processes) for name, path in found]
+        for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):
+            if row.seems_slower() and row.processes == processes:
+                rows[place] = self.measure(name, path, _MORE * processes)
+        return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -409,33 +442,17 @@ def main() -> int:
         return 0
     INSTALLED[0] = options.trained
     onnxruntime.set_default_logger_severity(4)
-    console = Console(width=220)
-    console.print(HEAD, highlight=False)
-    where = machine(options.one_thread, options.processes)
-    kept = options.results and Path(f"{options.results}.jsonl")
-    alike = {"where": where, "seconds": options.seconds, "row": [f.name for f in fields(Row)]}
-    known = {row["name"]: Row(**row) for row in journal.known(kept, alike)}
-
-    def measured_now(name: str, path: Path, processes: int) -> Row:
-        row = measured(name, path, options, processes)
-        console.print(str(row), highlight=False, markup=False, soft_wrap=True)
-        if not row.failures:
-            journal.keep(kept, alike, asdict(row))
-        return row
-
+    measurements = Measurements(options)
     found = list(models(options.only))
     if not found:
         parser.error(
             f"no model under {options.trained} has {options.only!r} in its path; --install "
             "installs them"
         )
-    rows = [known.get(name) or measured_now(name, path, options.processes) for name, path in found]
-    for place, (row, (name, path)) in enumerate(zip(rows, found, strict=True)):
-        if row.seems_slower() and row.processes == options.processes:
-            rows[place] = measured_now(name, path, _MORE * options.processes)
+    rows = measurements.rows(found)
     if options.results:
-        Path(f"{options.results}.md").write_text(table(rows, where))
-    console.print("\n".join(means(rows)), highlight=False)
+        Path(f"{options.results}.md").write_text(table(rows, measurements.where))
+    measurements.console.print("\n".join(means(rows)), highlight=False)
     return 1 if any(row.wrong() or row.failures or row.slower() for row in rows) else 0
 
 

@@ -265,6 +265,11 @@ def main() -> int:
             f"no model under {INSTALLED[0]} has {options.only!r} in its path, or none whose "
             "inputs are known here"
         )
+    return verdict(rows, wrong, console)
+
+
+def verdict(rows: list[Row], wrong: int, console: Console) -> int:
+    """Print the means; the exit code."""
     for title, kind in (
         ("A/A", "again"),
         ("default", "default"),
