@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,6 +38,7 @@ LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POO
 RMS_NORM = 22
 ROTARY = 23
 FLATTEN = 24
+FOLLOWERS = (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE)  # in a chain
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -191,14 +192,16 @@ class Interpreter:
         buffers = self.program.buffers
         made = [head.out]
         for step in others:
-            assert (
-                step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
-            )
+            assert step.op in FOLLOWERS and not step.chained
             assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
             assert max(step.other, step.third) < 0
             made.append(step.out)
-        written = {buffers[number][0] for number in made}
-        read = {buffers[k][0] for k in (head.source, head.other, head.third) if k >= 0} - written
+        self._check_memory_of_chain(head, {buffers[number][0] for number in made})
+
+    def _check_memory_of_chain(self, head: CStep, written: set[int]) -> None:
+        """The storages that a chain writes, and those that it reads, have memory of their own."""
+        sources = [k for k in (head.source, head.other, head.third) if k >= 0]
+        read = {self.program.buffers[k][0] for k in sources} - written
         slots = [self.program.storages[storage][0] for storage in (*written, *read)]
         assert len(set(slots[: len(written)])) == len(written), (
             "what a chain makes lies in the same memory"
@@ -231,17 +234,26 @@ class Interpreter:
 
     def _do(self, step: CStep) -> None:
         if step.op == LOAD:
-            tensor = self.tensors[step.source].astype(np.float64)
-            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
-            assert is_rows <= step.flag and (tensor.ndim == 4 or is_rows)
-            self._write(step.out, _image_of_rows(tensor) if step.flag else tensor)
-            return
+            self._load(step)
+        elif step.op == STORE:
+            self._store(step)
+        else:
+            self._compute(step)
+
+    def _load(self, step: CStep) -> None:
+        tensor = self.tensors[step.source].astype(np.float64)
+        is_rows = self._is_rows(step.out)
+        assert is_rows <= step.flag and (tensor.ndim == 4 or is_rows)
+        self._write(step.out, _image_of_rows(tensor) if step.flag else tensor)
+
+    def _store(self, step: CStep) -> None:
         source = self._read(step.source)
-        if step.op == STORE:
-            made = source.transpose(0, 2, 3, 1) if step.flag else source
-            outer = made.shape[: self.program.ranks[step.out] - 2] if step.flag else made.shape[:2]
-            self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
-            return
+        made = source.transpose(0, 2, 3, 1) if step.flag else source
+        outer = made.shape[: self.program.ranks[step.out] - 2] if step.flag else made.shape[:2]
+        self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
+
+    def _compute(self, step: CStep) -> None:
+        source = self._read(step.source)
         other = None if step.other < 0 else self._read(step.other)
         made = self._made(step, source, other)
         is_residual = step.op in CONVOLUTIONS and other is not None
@@ -253,54 +265,73 @@ class Interpreter:
             made = made + other
         self._write(step.out, made)
 
+    def _is_rows(self, number: int) -> int:
+        """Whether a buffer lies in a storage of rows."""
+        return self.program.storages[self.program.buffers[number][0]][2]
+
     def _made(self, step: CStep, x: Array, other: Array | None) -> Array:
         if step.op in CONVOLUTIONS:
-            if step.third >= 0:
-                assert step.op == CONV and max(step.kernel) == step.group == 1
-                factor = self._read(step.third)
-                assert factor.shape == (*x.shape[:2], 1, 1)
-                x = x * factor
-            self._check_convolution(step, x)
-            return self._convolved(step, x)
-        if step.op in (MAX_POOL, AVERAGE_POOL):
-            return _pooled(step, x)
-        if step.op in (LAYER_NORM, RMS_NORM):
-            centered = x - x.mean(axis=1, keepdims=True) if step.op == LAYER_NORM else x
-            made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
-            numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
-            scale, bias = (
-                missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers
-            )
-            return made * scale + bias
-        if step.op == CLEAR:
-            return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
+            return self._convolution(step, x)
+        if step.op in self.ONE_OPERAND:
+            return self.ONE_OPERAND[step.op](self, step, x)
+        assert other is not None
         if step.op == ROTARY:
-            assert other is not None
             return _turned(step, x, other, self._read(step.third))
         if step.op == ATTENTION:
-            assert other is not None
             return self._attention(step, x, other, self._read(step.third))
-        if step.op == GLOBAL_AVERAGE:
-            return x.mean(axis=(2, 3), keepdims=True)
-        if step.op == RESIZE:
-            return x.repeat(step.stride[0], axis=2).repeat(step.stride[1], axis=3)
-        if step.op == PICK:
-            channels = self.program.buffers[step.out][3]
-            turns = np.arange(max(0, step.flag), channels) - step.flag
-            kept = self._read(step.out)[:, : step.flag] if step.flag > 0 else x[:, :0]
-            assert not (kept.size and step.activation)
-            picked = turns % step.group * (x.shape[1] // step.group) + turns // step.group
-            return np.concatenate([kept, x[:, picked]], axis=1)
-        if step.op == FLATTEN:  # [batch, channel, 1, 1] from or to [1, channel, 1, row]
-            assert x.shape[2] == 1 and 1 in (x.shape[0], x.shape[3])
-            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
-            assert not is_rows or x.shape[3] == 1
-            return x.transpose(3, 1, 2, 0)
-        if step.op in (ACT, COPY):
-            return x.copy()
-        assert other is not None
         assert other.shape == ((*x.shape[:2], 1, 1) if step.op == SCALE else x.shape)
         return x + other if step.op == ADD else x * other
+
+    def _convolution(self, step: CStep, x: Array) -> Array:
+        if step.third >= 0:
+            assert step.op == CONV and max(step.kernel) == step.group == 1
+            factor = self._read(step.third)
+            assert factor.shape == (*x.shape[:2], 1, 1)
+            x = x * factor
+        self._check_convolution(step, x)
+        return self._convolved(step, x)
+
+    def _normalized(self, step: CStep, x: Array) -> Array:
+        centered = x - x.mean(axis=1, keepdims=True) if step.op == LAYER_NORM else x
+        made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
+        numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
+        scale, bias = (
+            missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers
+        )
+        return made * scale + bias
+
+    def _cleared(self, step: CStep, x: Array) -> Array:
+        return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
+
+    def _picked(self, step: CStep, x: Array) -> Array:
+        channels = self.program.buffers[step.out][3]
+        turns = np.arange(max(0, step.flag), channels) - step.flag
+        kept = self._read(step.out)[:, : step.flag] if step.flag > 0 else x[:, :0]
+        assert not (kept.size and step.activation)
+        picked = turns % step.group * (x.shape[1] // step.group) + turns // step.group
+        return np.concatenate([kept, x[:, picked]], axis=1)
+
+    def _flattened(self, step: CStep, x: Array) -> Array:
+        """[batch, channel, 1, 1] from or to [1, channel, 1, row]."""
+        assert x.shape[2] == 1 and 1 in (x.shape[0], x.shape[3])
+        assert not self._is_rows(step.out) or x.shape[3] == 1
+        return x.transpose(3, 1, 2, 0)
+
+    ONE_OPERAND: ClassVar[dict[int, Callable[[Interpreter, CStep, Array], Array]]] = {
+        MAX_POOL: lambda self, step, x: _pooled(step, x),
+        AVERAGE_POOL: lambda self, step, x: _pooled(step, x),
+        LAYER_NORM: _normalized,
+        RMS_NORM: _normalized,
+        CLEAR: _cleared,
+        GLOBAL_AVERAGE: lambda self, step, x: x.mean(axis=(2, 3), keepdims=True),
+        RESIZE: lambda self, step, x: x.repeat(step.stride[0], axis=2).repeat(
+            step.stride[1], axis=3
+        ),
+        PICK: _picked,
+        FLATTEN: _flattened,
+        ACT: lambda self, step, x: x.copy(),
+        COPY: lambda self, step, x: x.copy(),
+    }
 
     def _attention(self, step: CStep, *rows: Array) -> Array:
         """Of queries, keys and values [batch, channel, 1, row]."""
@@ -330,23 +361,9 @@ class Interpreter:
         assert apart, "it writes over what it reads"
         if step.op == WINOGRAD:
             stride = {4: 1, 5: 2, 6: 1}[step.flag]
-            assert [*step.kernel, *step.stride, *step.dilation, step.group] == [
-                3,
-                3,
-                stride,
-                stride,
-                1,
-                1,
-                1,
-            ]
-        taken = channels // step.group
-        made = out[3] // step.group
-        if step.op == DEPTHWISE:
-            assert taken == made == 1
-        elif step.op == GROUPED:
-            assert step.group > 1 and (taken % 16 or made % 16)
-        elif step.group > 1:
-            assert step.op in (CONV, TRANSPOSED) and taken % 16 == made % 16 == 0
+            shape = [*step.kernel, *step.stride, *step.dilation, step.group]
+            assert shape == [3, 3, stride, stride, 1, 1, 1]
+        _check_group(step, channels // step.group, out[3] // step.group)
 
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
@@ -370,6 +387,16 @@ class Interpreter:
             batch, channels, height, width
         )
         return made + bias[None, :, None, None]
+
+
+def _check_group(step: CStep, taken: int, made: int) -> None:
+    """The channels of one group fit the kind of convolution."""
+    if step.op == DEPTHWISE:
+        assert taken == made == 1
+    elif step.op == GROUPED:
+        assert step.group > 1 and (taken % 16 or made % 16)
+    elif step.group > 1:
+        assert step.op in (CONV, TRANSPOSED) and taken % 16 == made % 16 == 0
 
 
 def _image_of_rows(tensor: Array) -> Array:

@@ -35,31 +35,36 @@ class RandomRows:
         self.rng = random.Random(seed)
         self.network = Network(seed=self.rng.randrange(2**31))
         self.rows: list[tuple[str, int]] = []  # with their channels
-        sizes = {
+        self.sizes = {
             "N": self.rng.choice((0, 1, 1, 2, 3)),
             "H": self.rng.choice((0, 1, 2, 4)),
             "M": self.rng.choice(_ROWS),
         }
         rank = self.rng.choice((2, 2, 3, 3, 3, 4, 4))
         self.is_matrix = rank == 2
-        self.sizes = sizes
-        outer = {2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank]
+        symbols = {2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank]
         is_dynamic = self.rng.random() < 0.4
+        self.outer = list(symbols) if is_dynamic else [self.sizes[name] for name in symbols]
         for _ in range(self.rng.choice((1, 1, 2))):
             channels = self.rng.choice(_CHANNELS)
-            known = [name if is_dynamic else sizes[name] for name in outer]
-            self.rows.append((self.network.input(*known, channels), channels))
-        ways = (
+            self.rows.append((self.network.input(*self.outer, channels), channels))
+        self._grow()
+        self._finish()
+
+    def _grow(self) -> None:
+        ways = [
             (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
             (self._join, 2), (self._split, 2), (self._normalize, 2),
-        )  # fmt: skip
-        if rank == 3:
-            self.outer = [name if is_dynamic else sizes[name] for name in outer]
-            ways = (*ways, (self._attend, 2), (self._attend_in_groups, 2), (self._clear, 1))
+        ]  # fmt: skip
+        if len(self.outer) == 2:
+            ways += [(self._attend, 2), (self._attend_in_groups, 2), (self._clear, 1)]
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
             recent = self.rows[-4:]
             way(*self.rng.choice(recent if self.rng.random() < 0.7 else self.rows))
+
+    def _finish(self) -> None:
+        """Let the network put out what nothing reads, and some of the rest."""
         read = {name for node in self.network.nodes for name in node.input}
         made = [name for name, _ in self.rows if name not in self.network.inputs]
         self.network.outputs = [
