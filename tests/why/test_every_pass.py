@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from harness import Fires, Stays, parse
 
+from fusionc.model.graph import Model
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
+from fusionc.rewrite.definition import Pattern
 from fusionc.shapes.inference import typed_model
 from fusionc.why.first_reason import first_reason
 from fusionc.why.furthest import PatternSearch
@@ -38,18 +40,22 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
     for case in _cases(pass_):
         model = typed_model(parse(case.graph, case.opset, case.ir_version), ".", case.target)
         for pattern in (pattern for pattern in pass_.patterns if pattern.formulas):
-            search = PatternSearch(pattern.formulas, {})
-            for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
-                furthest = search.furthest(anchor)
-                is_there = search.whole(anchor) is not None
-                assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
-                assert is_there or ": " in first_reason(furthest, anchor)
+            _assert_agreement(case, model, pattern)
         places = list(places_of(model, pass_))
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:
             assert "" in [place.reason for place in places], (
                 f"{case.name}: no place would take effect"
             )
+
+
+def _assert_agreement(case: Fires | Stays, model: Model, pattern: Pattern) -> None:
+    search = PatternSearch(pattern.formulas, {})
+    for anchor in (node for graph in model.graphs for node in anchors_of(pattern, graph)):
+        furthest = search.furthest(anchor)
+        is_there = search.whole(anchor) is not None
+        assert is_there == (not furthest.unfit), f"{case.name}: {pattern.name} at {anchor}"
+        assert is_there or ": " in first_reason(furthest, anchor)
 
 
 def test_every_condition_says_what_it_asks_for() -> None:
