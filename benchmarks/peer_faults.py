@@ -81,7 +81,7 @@ def is_run(reference: Path) -> bool:
 
 
 def _changed(model: ModelProto, made: ModelProto) -> str:
-    """What of the interface or the operators is not the model's, except sizes that are known now."""
+    """How the interface or the operators differ from the model's."""
     return (
         _missing("input", model.graph.input, made.graph.input)
         or _missing("output", model.graph.output, made.graph.output)
